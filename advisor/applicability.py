@@ -1,0 +1,134 @@
+"""Stage: question, machine and catalogue -> `Plan`: which arms are measured, and for every other workflow the true reason why not."""
+
+from __future__ import annotations
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from advisor.domain.catalogue import Catalogue, Workflow
+from advisor.domain.machine import Machine
+from advisor.domain.plan import Arm, Excluded, ExclusionStatus, Plan
+from advisor.domain.question import OnnxFile, Question
+from advisor.errors import NoStackError
+
+BASELINE = "pytorch-eager"
+DEFAULT = "default"
+DUPLICATE_SUFFIX = "#duplicate"
+
+
+def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
+    """Return the arms in the order of their builds, the baseline and its duplicate first; raise `NoStackError` without a baseline."""
+    arms: list[Arm] = []
+    excluded: list[Excluded] = []
+    for workflow in catalogue.workflows:
+        obstacle = find_obstacle(workflow, question, machine)
+        if obstacle is not None:
+            excluded.append(obstacle)
+            continue
+        chosen = [arm for arm in arms_of(workflow) if is_chosen(arm, question.workflows)]
+        arms += chosen
+        if not chosen:
+            excluded.append(_exclude(workflow, "excluded", "left out by --workflows", None))
+    baseline = _find_baseline(question, arms, excluded)
+    duplicate = Arm(
+        id=baseline.id + DUPLICATE_SUFFIX,
+        workflow=baseline.workflow,
+        option=baseline.option,
+        options=baseline.options,
+        duplicate_of=baseline.id,
+    )
+    return Plan(arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)), excluded=tuple(excluded))
+
+
+def arms_of(workflow: Workflow) -> list[Arm]:
+    """Return the workflow with each of its sets of options."""
+    return [
+        Arm(
+            id=workflow.id if option == DEFAULT else f"{workflow.id}/{option}",
+            workflow=workflow.id,
+            option=option,
+            options=options,
+        )
+        for option, options in workflow.arms.items()
+    ]
+
+
+def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
+    """Say whether the user's list has the arm or its workflow; the baseline is always measured."""
+    return not chosen or arm.workflow == BASELINE or arm.id in chosen or arm.workflow in chosen or f"{arm.workflow}/{arm.option}" in chosen
+
+
+def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
+    """Return the first thing that keeps the workflow from being measured here: limits first, what can be mended last."""
+    limit = find_limit(workflow, question, machine)
+    if limit is not None:
+        return _exclude(workflow, "unsupported", limit, None)
+    if not workflow.has_probe:
+        return _exclude(workflow, "excluded", "this release of p3-advisor has no probe for it yet", f"by hand: {workflow.how_to_get}")
+    if workflow.environment.kind != "shared":
+        return _exclude(workflow, "not-installed", "its environment has not been made", workflow.how_to_get)
+    missing = missing_requirements(workflow, machine)
+    if missing:
+        wanted = " ".join(f"'{requirement}'" for requirement in missing)
+        reason = f"{machine.software.executable} lacks {', '.join(missing)}"
+        return _exclude(workflow, "not-installed", reason, f"{machine.software.executable} -m pip install {wanted}")
+    return None
+
+
+def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str | None:
+    """Return why the workflow cannot do what is asked on this device, whatever is installed."""
+    if question.task not in workflow.tasks:
+        return f"it does not do {question.task}, only {' and '.join(workflow.tasks)}"
+    if isinstance(question.model, OnnxFile) and "onnx" not in workflow.takes:
+        return "it takes PyTorch modules, not ONNX files"
+    if question.device in workflow.refused:
+        return str(workflow.refused[question.device].value)
+    if question.device not in workflow.devices:
+        return f"it does not run on {question.device}"
+    if question.dtype not in {"native", *workflow.dtypes}:
+        return f"it does not run {question.dtype} on {question.device}, only {', '.join(workflow.dtypes)}"
+    gpu = next((gpu for gpu in machine.gpus if gpu.uuid == question.gpu), None)
+    lowest = workflow.min_compute_capability
+    if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):
+        return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
+    return None
+
+
+def missing_requirements(workflow: Workflow, machine: Machine) -> list[str]:
+    """Return the workflow's requirements that the interpreter does not meet."""
+    packages = machine.software.packages
+    requirements = [Requirement(text) for text in workflow.environment.requirements]
+    return [
+        str(requirement)
+        for requirement in requirements
+        if requirement.name not in packages or not requirement.specifier.contains(packages[requirement.name], prereleases=True)
+    ]
+
+
+def required_packages(catalogue: Catalogue) -> list[str]:
+    """Return the distributions that any shared workflow asks for: what to look for in an interpreter."""
+    names = {
+        Requirement(text).name
+        for workflow in catalogue.workflows
+        if workflow.environment.kind == "shared"
+        for text in workflow.environment.requirements
+    }
+    return sorted(names)
+
+
+def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
+    if isinstance(question.model, OnnxFile):
+        if arms:
+            return arms[0]
+        raise NoStackError("no workflow that takes ONNX files can run here", "pip install 'p3-advisor[stack]'")
+    for arm in arms:
+        if arm.workflow == BASELINE:
+            return arm
+    reason = next((entry for entry in excluded if entry.workflow == BASELINE), None)
+    if reason is None:
+        raise NoStackError(f"the catalogue has no {BASELINE}, so there is nothing to compare with", "restore rubric/workflows.toml")
+    raise NoStackError(f"there is no baseline to compare with: {reason.reason}", reason.fix or "choose another precision or device")
+
+
+def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:
+    return Excluded(workflow=workflow.id, status=status, reason=reason, fix=fix)

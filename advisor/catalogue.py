@@ -1,0 +1,122 @@
+"""Stage: `rubric/*.toml` -> `Catalogue`. The only reader of TOML; what it returns has been checked."""
+
+from __future__ import annotations
+
+import importlib.resources
+import math
+import pathlib
+from typing import Any, TypeVar
+
+import msgspec
+
+from advisor.domain.catalogue import Catalogue, Condition, Criterion, KnownGpu, Models, Presets, Rubric, Workflow
+from advisor.domain.question import CRITERIA
+from advisor.errors import CatalogueError
+
+Content = TypeVar("Content")
+
+#: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
+DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment"}
+
+
+class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`workflows.toml`."""
+
+    workflow: dict[str, dict[str, Any]]
+
+
+class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`gpus.toml`."""
+
+    gpu: dict[str, KnownGpu]
+
+
+def rubric_directory() -> pathlib.Path:
+    """Return the directory of the files that ship."""
+    return pathlib.Path(str(importlib.resources.files("rubric")))
+
+
+def probes_directory() -> pathlib.Path:
+    """Return the directory of the code that runs in the stacks' environments."""
+    return pathlib.Path(str(importlib.resources.files("probes")))
+
+
+def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None = None, rubric: pathlib.Path | None = None) -> Catalogue:
+    """Read and check everything; raise `CatalogueError` that names the file and the place.
+
+    `rubric` replaces the shipped `criteria.toml`; `probes` is where workflows have their modules.
+    """
+    directory = directory or rubric_directory()
+    return Catalogue(
+        workflows=read_workflows(directory, probes or probes_directory()),
+        rubric=read_rubric(rubric or directory / "criteria.toml"),
+        models=read(directory / "models.toml", Models),
+        presets=read(directory / "presets.toml", Presets),
+        gpus=read(directory / "gpus.toml", GpusFile).gpu,
+    )
+
+
+def read(file: pathlib.Path, content: type[Content]) -> Content:
+    """Read one TOML file as `content`."""
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=content)
+    except OSError as problem:
+        raise CatalogueError(f"{file} cannot be read: {problem.strerror}", "name a file that exists") from problem
+    except (msgspec.DecodeError, ValueError) as problem:
+        raise CatalogueError(f"{file}: {problem}", "compare it with the schema: p3-advisor --spec") from problem
+
+
+def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workflow, ...]:
+    """Return the workflows in the order they are built."""
+    file = directory / "workflows.toml"
+    verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
+    workflows = []
+    for id_, entry in read(file, WorkflowsFile).workflow.items():
+        has_probe = (probes / "workflows" / probe_file(id_)).is_file()
+        try:
+            workflow = msgspec.convert(
+                {**entry, "id": id_, "has_probe": has_probe, "verified": verified.get(id_, ())}, Workflow, strict=True
+            )
+        except msgspec.ValidationError as problem:
+            raise CatalogueError(f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it") from problem
+        workflows.append(workflow)
+    return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
+
+
+def probe_file(workflow: str) -> str:
+    """Return the name of the module that probes `workflow`."""
+    return workflow.replace("-", "_") + ".py"
+
+
+def read_rubric(file: pathlib.Path) -> Rubric:
+    """Read the criteria and check what a schema cannot: the closed vocabulary, and tiers without gaps."""
+    rubric = read(file, Rubric)
+    if sorted(criterion.id for criterion in rubric.criteria) != sorted(CRITERIA):
+        raise _refuse(file, f"the criteria must be {', '.join(CRITERIA)}")
+    for criterion in rubric.criteria:
+        _check_tiers(file, criterion)
+        for rule in criterion.tiers:
+            for condition in rule.all:
+                _check_condition(file, f"{criterion.id}, tier {rule.tier}", condition, rubric)
+    return rubric
+
+
+def _check_tiers(file: pathlib.Path, criterion: Criterion) -> None:
+    if [rule.tier for rule in criterion.tiers] != [3, 2, 1]:
+        raise _refuse(file, f"{criterion.id}: its tiers must be 3, 2, 1 in this order")
+    if criterion.tiers[-1].all or not all(rule.all for rule in criterion.tiers[:-1]):
+        raise _refuse(file, f"{criterion.id}: tiers 3 and 2 need conditions and tier 1 must have none, so that every workflow gets a tier")
+
+
+def _check_condition(file: pathlib.Path, place: str, condition: Condition, rubric: Rubric) -> None:
+    if condition.fact not in rubric.facts:
+        raise _refuse(file, f"{place}: unknown fact {condition.fact!r}; known are {', '.join(rubric.facts)}")
+    comparisons = [condition.at_least, condition.at_most, condition.is_one_of]
+    if sum(comparison is not None for comparison in comparisons) != 1:
+        raise _refuse(file, f"{place}: {condition.fact} needs exactly one of at_least, at_most, is_one_of")
+    if any(isinstance(comparison, float) and not math.isfinite(comparison) for comparison in comparisons):
+        raise _refuse(file, f"{place}: the threshold of {condition.fact} is not a finite number")
+
+
+def _refuse(file: pathlib.Path, what: str) -> CatalogueError:
+    return CatalogueError(f"{file}: {what}", "compare it with the shipped rubric/criteria.toml")

@@ -1,0 +1,253 @@
+"""The command line: arguments -> pipeline -> presenters. The only place that prints or exits.
+
+Data goes to standard output, narration and errors to standard error; exit codes are those of `advisor.errors`.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import msgspec
+import typer
+
+import advisor
+from advisor.cli.options import takes_answers
+from advisor.errors import UserError
+from advisor.question.answers import Answers
+
+if TYPE_CHECKING:
+    from advisor import pipeline
+
+ROOT_FLAGS = {"--help", "--version", "--spec"}
+SHORT_HELP = """\
+p3-advisor tells how to compile a PyTorch model for the GPU at hand.
+  p3-advisor --json                 probe the demo model on what is attached, one JSON document
+  p3-advisor recommend --model M    the same as a table, for your model
+  p3-advisor workflows              what applies here, and how to get the rest
+  p3-advisor doctor                 what is wrong with this machine
+  p3-advisor --help                 everything else
+"""
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    help="Advise how to compile a PyTorch model for the GPU at hand: short probes, a rubric, a recommendation with its evidence.",
+    epilog="Options without a command are those of recommend: p3-advisor --json is p3-advisor recommend --json.",
+)
+
+RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
+
+
+class InterruptedRunError(BaseException):
+    """A signal asked the program to end; raised in the main thread so that workers are ended on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given:
+        sys.stderr.write(SHORT_HELP)
+        sys.exit(2)
+    if given[0].startswith("-") and given[0] not in ROOT_FLAGS:
+        given.insert(0, "recommend")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app(given, prog_name="p3-advisor")
+    except UserError as problem:
+        sys.stderr.write(f"p3-advisor: {problem.what}\n  next: {problem.next_step}\n")
+        sys.exit(problem.exit_code)
+    except InterruptedRunError as interruption:
+        sys.stderr.write("p3-advisor: stopped; what was measured is kept: p3-advisor resume\n")
+        sys.exit(128 + interruption.number)
+    except BrokenPipeError:
+        # Whoever read standard output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    sys.exit(0)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(again, signal.SIG_IGN)
+    raise InterruptedRunError(number)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if wanted:
+        typer.echo(advisor.__version__)
+        raise typer.Exit
+
+
+def _print_spec(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if wanted:
+        from advisor.cli import spec
+
+        typer.echo(spec.render(), nl=False)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")] = False,
+    spec: Annotated[
+        bool, typer.Option("--spec", callback=_print_spec, is_eager=True, help="print every option, workflow, criterion and schema as JSON")
+    ] = False,
+) -> None:
+    """Hold the options that belong to no command."""
+
+
+@app.command()
+@takes_answers
+def recommend(
+    answers: Answers,
+    *,
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="events as they happen, one JSON object a line, then the document")] = False,
+) -> None:
+    """Probe the model, score the workflows, recommend one."""
+    from advisor import pipeline
+
+    world = _world()
+    run = pipeline.prepare(answers, world)
+    _note(f"run {run.directory.name}, kept in {run.directory}")
+    _finish(run.directory, as_json=json, as_events=jsonl)
+
+
+@app.command()
+def resume(
+    run: RunName = "latest", *, json: AsJson = False, jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False
+) -> None:
+    """Go on with a run that was interrupted; what it has measured is not measured again."""
+    _finish(_world().store.find(run).directory, as_json=json, as_events=jsonl)
+
+
+@app.command()
+def show(run: RunName = "latest", *, json: AsJson = False) -> None:
+    """Show a stored run."""
+    from advisor import pipeline
+
+    _present(pipeline.decide(_world().store.find(run)), as_json=json)
+
+
+@app.command()
+def decide(
+    run: RunName = "latest",
+    *,
+    priority: Annotated[str, typer.Option("--priority", "--weights", help="other weights of the three Ps")] = "",
+    preset: Annotated[str, typer.Option(help="other priorities, by name")] = "",
+    require: Annotated[str, typer.Option(help="other constraints")] = "",
+    rubric: Annotated[str, typer.Option(help="another file of criteria")] = "",
+    json: AsJson = False,
+) -> None:
+    """Score and decide again from what is stored, if you like with other weights."""
+    from advisor import catalogue, pipeline
+    from advisor.question.priorities import choose_priorities, parse_constraints
+
+    priorities = choose_priorities(Answers(priority=priority, preset=preset), catalogue.load()) if priority or preset else None
+    constraints = parse_constraints(require) if require else None
+    decision = pipeline.decide(
+        _world().store.find(run), priorities=priorities, constraints=constraints, rubric=pathlib.Path(rubric) if rubric else None
+    )
+    _present(decision, as_json=json)
+
+
+@app.command()
+def history(*, json: AsJson = False) -> None:
+    """List the stored runs, newest first."""
+    from advisor.report.table import align
+
+    entries = _world().store.history()
+    if json:
+        typer.echo(msgspec.json.encode(entries).decode())
+        return
+    rows = [["run", "created", "model", "device", "state"]]
+    rows += [[entry.run_id, entry.created, entry.model, entry.device, "finished" if entry.finished else "stopped"] for entry in entries]
+    typer.echo("\n".join(align(rows)) if entries else "No runs yet. p3-advisor --json makes one.")
+
+
+@app.command()
+@takes_answers
+def workflows(answers: Answers, *, json: AsJson = False) -> None:
+    """List what applies here, what does not and why, how to get it, and where it was verified."""
+    from advisor.cli import listing
+
+    typer.echo(listing.render(answers, as_json=json), nl=False)
+
+
+@app.command()
+def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "", json: AsJson = False) -> None:
+    """Look at GPU, driver, interpreter and disk, and say what to mend."""
+    from advisor import doctor as examination
+    from advisor.report.table import align
+    from advisor.store import default_home
+
+    findings = examination.examine(python or sys.executable, default_home(os.environ))
+    if json:
+        typer.echo(msgspec.json.encode(findings).decode())
+    else:
+        rows = [[finding.status, finding.name, finding.what] for finding in findings]
+        for line, finding in zip(align(rows), findings, strict=True):
+            typer.echo(line)
+            if finding.fix:
+                typer.echo(f"      next: {finding.fix}")
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(3)
+
+
+def _world() -> pipeline.World:
+    from advisor import pipeline
+    from advisor.store import Store, default_home
+
+    return pipeline.World(environment=dict(os.environ), store=Store(default_home(os.environ)))
+
+
+def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
+    """Do what is left of a run, narrate it, and present what follows."""
+    from advisor import pipeline
+    from advisor.report import narration
+    from advisor.store import Run
+
+    run = Run(directory)
+    for event in pipeline.execute(run, _world()):
+        if as_events:
+            typer.echo(msgspec.json.encode(event).decode())
+            sys.stdout.flush()
+        line = narration.tell(event)
+        if line is not None:
+            _note(line)
+    _present(pipeline.decide(run), as_json=as_json, as_line=as_events)
+
+
+def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = False) -> None:
+    """Print a decision; leave with the code of what stands in the way of a recommendation."""
+    from advisor.report import document, table
+
+    composed = document.compose(
+        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
+    )
+    if as_line:
+        typer.echo(msgspec.json.encode({"document": composed}).decode())
+    else:
+        typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+    if decision.problem is not None:
+        _note(f"{decision.problem.what}; next: {decision.problem.next_step}")
+        raise typer.Exit(decision.problem.exit_code)
+
+
+def _note(line: str) -> None:
+    typer.echo(f"p3-advisor: {line}", err=True)

@@ -1,0 +1,39 @@
+"""The flags of `Answers` for Typer: each field becomes an option, with its type, default and description."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from advisor.question.answers import Answers
+
+
+def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
+    """Let `command(answers, **own)` be called with one keyword for each option of `Answers` and each of its own."""
+    own = [parameter for name, parameter in inspect.signature(command, eval_str=True).parameters.items() if name != "answers"]
+
+    def called(**given: Any) -> None:  # noqa: ANN401 - checked by Typer
+        fields = {name: given.pop(name) for name in Answers.__struct_fields__}
+        command(Answers(**fields), **given)
+
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
+    called.__signature__ = inspect.Signature([*answer_parameters(), *own])  # type: ignore[attr-defined]
+    return called
+
+
+def answer_parameters() -> list[inspect.Parameter]:
+    """Return one keyword parameter for each field of `Answers`."""
+    hints = typing.get_type_hints(Answers, include_extras=True)
+    parameters = []
+    for field in msgspec.structs.fields(Answers):
+        kind, meta = typing.get_args(hints[field.name])
+        option = typer.Option(f"--{field.encode_name.replace('_', '-')}", help=meta.description)
+        parameters.append(
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option])
+        )
+    return parameters

@@ -1,0 +1,41 @@
+"""`--spec`: the program described to programs."""
+
+from __future__ import annotations
+
+import inspect
+
+import msgspec
+
+import advisor
+from advisor import catalogue, errors, schemas
+
+
+def render() -> str:
+    """Return options, workflows, criteria, errors and schemas as one JSON document."""
+    known = catalogue.load()
+    kinds = [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if kind is not errors.UserError and issubclass(kind, errors.UserError)
+    ]
+    described = {
+        "schema": "p3-advisor/spec/1",
+        "version": advisor.__version__,
+        "exit_codes": {
+            "0": "recommendation",
+            "1": "nothing to recommend",
+            "2": "usage",
+            "3": "environment",
+            "4": "budget spent before a recommendation",
+            "129": "hang-up",
+            "130": "interrupted",
+            "143": "terminated",
+        },
+        "errors": {kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)} for kind in kinds},
+        "workflows": known.workflows,
+        "rubric": known.rubric,
+        "presets": known.presets,
+        "models": known.models,
+        "schemas": {name: schemas.generate(name) for name in schemas.SHIPPED},
+    }
+    return msgspec.json.format(msgspec.json.encode(described), indent=2).decode() + "\n"

@@ -1,0 +1,90 @@
+"""What is wrong with this machine for probing, each finding with its fix."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from typing import Literal
+
+import msgspec
+
+from advisor import applicability, catalogue, machine
+from advisor.domain.machine import Machine
+
+CPU_LOAD_LIMIT = 0.5
+GIBIBYTE = 2**30
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing looked at."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    what: str
+    fix: str | None = None
+
+
+def examine(python: str, home: pathlib.Path) -> list[Finding]:
+    """Return the findings, in the order in which one would mend them."""
+    known = catalogue.load()
+    here = machine.detect(python, applicability.required_packages(known))
+    return [
+        Finding(name="python", status="ok", what=f"{here.software.executable}, Python {here.software.version}"),
+        look_at_torch(here),
+        look_at_gpu(here),
+        look_at_compiler(),
+        look_at_load(here),
+        look_at_home(home),
+    ]
+
+
+def look_at_torch(here: Machine) -> Finding:
+    """Say whether the interpreter has a torch that a worker can use."""
+    version = here.software.packages.get("torch")
+    if version is None:
+        fix = f"{here.software.executable} -m pip install 'p3-advisor[stack]', or name another interpreter with --python"
+        return Finding(name="torch", status="fail", what="not installed: there is no baseline to compare with", fix=fix)
+    build = f"CUDA {here.software.torch_cuda}" if here.software.torch_cuda else "CPU"
+    return Finding(name="torch", status="ok", what=f"{version}, built for {build}")
+
+
+def look_at_gpu(here: Machine) -> Finding:
+    """Say which GPU would be measured, or why none."""
+    if not here.gpus:
+        what = f"none: {here.gpu_problem or 'NVIDIA lists no device'}; probes run on the CPU"
+        return Finding(name="gpu", status="warn", what=what, fix="install the NVIDIA driver if there is a GPU")
+    gpu = here.gpus[0]
+    free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
+    what = f"{gpu.name}, compute capability {gpu.compute_capability}, {free:.1f} of {total:.1f} GiB free"
+    if here.software.torch_cuda is None:
+        return Finding(
+            name="gpu", status="warn", what=f"{what}; torch is a CPU build, so it is not used", fix="install a CUDA build of torch"
+        )
+    return Finding(name="gpu", status="ok", what=f"{what}, driver {gpu.driver}")
+
+
+def look_at_compiler() -> Finding:
+    """Say whether there is a C++ compiler, which Inductor needs on the CPU and AOTInductor everywhere."""
+    found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    if found:
+        return Finding(name="c++ compiler", status="ok", what=found)
+    what = "none: torch.compile on the CPU and AOTInductor will fail to build"
+    return Finding(name="c++ compiler", status="warn", what=what, fix="install g++")
+
+
+def look_at_load(here: Machine) -> Finding:
+    """Say whether other work would disturb the timing."""
+    load = os.getloadavg()[0] / here.cpu.usable_processors
+    if load > CPU_LOAD_LIMIT:
+        fix = "end other work before measuring"
+        return Finding(name="load", status="warn", what=f"{load:.0%} of the processors are busy", fix=fix)
+    return Finding(name="load", status="ok", what=f"{load:.0%} of the processors are busy")
+
+
+def look_at_home(home: pathlib.Path) -> Finding:
+    """Say whether runs can be stored."""
+    place = next((parent for parent in (home, *home.parents) if parent.exists()), home)
+    if os.access(place, os.W_OK):
+        return Finding(name="runs", status="ok", what=f"{home}, {shutil.disk_usage(place).free / GIBIBYTE:.0f} GiB free")
+    return Finding(name="runs", status="fail", what=f"{home} cannot be written", fix="set P3_ADVISOR_HOME to a writable directory")

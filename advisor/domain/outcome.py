@@ -1,0 +1,178 @@
+"""What a worker says while it works, and how it ends. The counterparts of `probes.protocol`, checked as they are read."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Phase = Literal["queued", "start", "import", "load", "build", "correctness", "warmup", "measure", "done"]
+
+
+class Entered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase"):
+    """A phase began; builds, checks and warm-ups name their batch size."""
+
+    phase: Phase
+    batch_size: int | None
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="imported"):
+    """The stack is imported: its versions and the settings that decide its speed."""
+
+    versions: dict[str, str]
+    settings: dict[str, str]
+    seconds: float
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="loaded"):
+    """The model is in memory; one sample of it holds `units_per_sample` units of throughput."""
+
+    seconds: float
+    parameters: int | None
+    parameter_bytes: int | None
+    weights: str
+    unit: Literal["samples", "tokens"]
+    units_per_sample: int
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="built"):
+    """A batch size is built; the first call is timed apart because some stacks finish only then."""
+
+    batch_size: int
+    build_seconds: float
+    first_call_seconds: float
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="checked"):
+    """A batch size was compared with the reference."""
+
+    batch_size: int
+    verdict: Literal["equivalent", "wrong"]
+    reference: str
+    rmse: float | None
+    rmse_eager: float | None
+    allowed: float | None
+    max_abs: float | None
+    compared_elements: int
+
+
+class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="engaged"):
+    """Which share of the work the compiled path took, and how that is known."""
+
+    share: float
+    proof: str
+    facts: dict[str, Any]
+
+
+class Warm(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
+    """A batch size is warmed up; its visits have this size."""
+
+    batch_size: int
+    typical_seconds: float
+    warmup_calls: int
+    calls_per_visit: int
+
+
+class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="memory"):
+    """Peaks as the worker itself sees them."""
+
+    peak_rss_bytes: int | None
+    device_allocated_bytes: int | None
+    device_reserved_bytes: int | None
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ready"):
+    """The worker waits for visits."""
+
+
+class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
+    """One block of timed calls."""
+
+    batch_size: int
+    round: int
+    seconds: tuple[float, ...]
+    lead_calls: int
+    cpu_seconds: float
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):
+    """Floating-point operations of one call; None where nobody can count them."""
+
+    batch_size: int
+    flops: int | None
+
+
+Said = Entered | Imported | Loaded | Built | Checked | Engaged | Warm | MemoryRead | Ready | Visited | Workload
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="completed"):
+    """All visits were made and the last output was still right."""
+
+
+class Unsupported(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="unsupported"):
+    """The stack cannot do it, and says so: a limit, not a defect."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class ModelRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="model-refused"):
+    """The model cannot be opened."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class BuildFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="build-failed"):
+    """The stack raised; the phase says whether it was while building or later."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class Incorrect(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="incorrect"):
+    """Its outputs are wrong: whatever was timed does not count."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class NotEngaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="not-engaged"):
+    """It ran, but not on the compiled path."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class OutOfMemory(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="out-of-memory"):
+    """Host or device memory was short."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class TimedOut(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="timed-out"):
+    """It was ended because a phase took longer than its deadline."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="crashed"):
+    """Its process ended without an answer; `signal` is the name of what killed it, None if it simply left."""
+
+    phase: Phase
+    signal: str | None
+    reason: str
+    fix: str | None = None
+
+
+Failure = Unsupported | ModelRefused | BuildFailed | Incorrect | NotEngaged | OutOfMemory | TimedOut | Crashed
+Outcome = Completed | Failure

@@ -1,0 +1,24 @@
+"""What identifies a run and does not change while it goes on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.machine import Machine
+from advisor.domain.question import Question
+
+SCHEMA = "p3-advisor/run-header/1"
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json`: everything that the decision depends on besides the events, so that it can be made again anywhere."""
+
+    schema: str
+    run_id: str
+    #: RFC 3339, with the zone.
+    created: str
+    advisor_version: str
+    question: Question
+    machine: Machine
+    catalogue: Catalogue

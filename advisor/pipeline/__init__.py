@@ -1,0 +1,182 @@
+"""Composition root: the one place that knows the order of the stages. Yields events; prints nothing, exits nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import pathlib
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+import advisor
+from advisor import applicability, catalogue, machine, measure, question, recommend, score
+from advisor.domain.decision import Recommendation, ScoredArm
+from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
+from advisor.domain.measurement import Results
+from advisor.domain.outcome import Completed, ModelRefused
+from advisor.domain.plan import REFERENCE
+from advisor.domain.question import Constraint, Priorities, Question
+from advisor.domain.run import SCHEMA, Header
+from advisor.domain.state import RunState, fold
+from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
+from advisor.pipeline import racing
+from advisor.probing.device import MemoryWatch
+from advisor.probing.launch import Supervisor
+from advisor.probing.visits import Session, Site
+from advisor.question.answers import Answers
+from advisor.store import Run, Store
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """What the pipeline takes from outside, so that tests can bring their own."""
+
+    environment: Mapping[str, str]
+    store: Store
+    now: Callable[[], dt.datetime] = lambda: dt.datetime.now().astimezone()
+    clock: Callable[[], float] = time.monotonic
+    random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
+    probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
+    rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
+
+
+@dataclasses.dataclass
+class Progress:
+    """The state of a run that goes on: as of the last happening that was stored."""
+
+    state: RunState
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What follows from a run's state; without a recommendation `problem` says why there is none."""
+
+    header: Header
+    state: RunState
+    results: Results
+    scored: tuple[ScoredArm, ...]
+    recommendation: Recommendation | None
+    problem: UserError | None
+
+
+def prepare(answers: Answers, world: World) -> Run:
+    """Check the answers, look at the machine, make the plan and store all of it as a new run."""
+    known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
+    here = machine.detect(question.interpreter_of(answers), applicability.required_packages(known))
+    asked = question.resolve(answers, here, known)
+    plan = applicability.plan(asked, here, known)
+    created = world.now()
+    header = Header(
+        schema=SCHEMA,
+        run_id=f"{created:%Y%m%d-%H%M%S}-{world.random.getrandbits(16):04x}",
+        created=created.isoformat(timespec="seconds"),
+        advisor_version=advisor.__version__,
+        question=asked,
+        machine=here,
+        catalogue=known,
+    )
+    run = world.store.create(header)
+    with run.writer() as writer:
+        writer.append(Event(seq=1, at=0.0, happening=Planned(plan=plan)))
+    return run
+
+
+def execute(run: Run, world: World) -> Iterator[Event]:
+    """Do what the run's plan still asks for; yield each event after it is stored. Raise the `UserError` that ends it early."""
+    header = run.header()
+    with run.writer() as writer:
+        progress = Progress(fold(run.events()))
+        begun = world.clock() - progress.state.at
+        for happening in _steps(run, header, progress, world):
+            event = Event(seq=progress.state.seq + 1, at=world.clock() - begun, happening=happening)
+            writer.append(event)
+            progress.state = fold([event], progress.state)
+            yield event
+    if progress.state.finished:
+        run.clear_scratch()
+
+
+def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterator[Happening]:
+    """Build what is needed, race it, let it end."""
+    if progress.state.finished:
+        return
+    if progress.state.processes:
+        yield Resumed()
+    asked = header.question
+    site = Site(
+        question=asked,
+        machine=header.machine,
+        arms=run.arms,
+        scratch=run.scratch,
+        probes=world.probes,
+        minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
+        environment=world.environment,
+    )
+    watch = MemoryWatch(asked.gpu) if asked.gpu else None
+    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
+        session = Session(supervisor, site, watch)
+        yield from _build(session, asked, progress)
+        yield from racing.drive(session, lambda: progress.state, asked, world.clock)
+        yield from session.stop()
+    yield Finished()
+
+
+def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
+    """Start, build and warm every arm that is still needed, in turn; raise when the model or the baseline cannot be had."""
+    arms = racing.needed_arms(progress.state, asked)
+    if not arms:
+        return
+    baseline = racing.plan_of(progress.state).baseline
+    if not _has_completed(progress.state, REFERENCE):
+        yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
+    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms])
+    if not _has_completed(progress.state, REFERENCE):
+        raise _cannot_begin(progress.state, REFERENCE)
+    for arm in arms:
+        yield from session.build(arm.id)
+        if arm == baseline and not session.is_running(arm.id):
+            raise _cannot_begin(progress.state, arm.id)
+
+
+def _process_number(state: RunState, arm: str) -> int:
+    return len(state.processes.get(arm, ()))
+
+
+def _has_completed(state: RunState, arm: str) -> bool:
+    return any(isinstance(process.outcome, Completed) for process in state.processes.get(arm, ()))
+
+
+def _cannot_begin(state: RunState, arm: str) -> UserError:
+    """Say why there is nothing to compare with: the model cannot be opened, or eager PyTorch cannot run it."""
+    outcome = state.processes[arm][-1].outcome
+    reason, fix = getattr(outcome, "reason", "it ended"), getattr(outcome, "fix", None)
+    if isinstance(outcome, ModelRefused):
+        return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
+    return NothingViableError(f"the {arm} cannot be had: {reason}", fix or "choose another precision, size or device")
+
+
+def decide(
+    run: Run,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+) -> Decision:
+    """Score and decide from what is stored, if asked with other priorities, constraints or rubric; the same run gives the same answer."""
+    header, state = run.header(), fold(run.events())
+    changes = {"priorities": priorities, "constraints": constraints}
+    asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
+    known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
+    header = msgspec.structs.replace(header, question=asked, catalogue=known)
+    results = measure.summarise(state, racing.results_by_batch_size(state, asked))
+    scored = score.score(results, asked, known)
+    try:
+        if not scored and racing.OUT_OF_TIME in state.closed.values():
+            raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
+        advice = recommend.recommend(results, scored, asked, racing.plan_of(state).excluded)
+    except UserError as problem:
+        return Decision(header, state, results, scored, None, problem)
+    return Decision(header, state, results, scored, advice, None)

@@ -1,0 +1,241 @@
+"""Start workers, hear them, end them. Whatever a worker does becomes an event or an outcome; nothing it does raises here."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+
+import msgspec
+import psutil
+from typing_extensions import Self
+
+from advisor.domain.catalogue import Deadlines
+from advisor.domain.outcome import Crashed, Entered, Imported, Outcome, Phase, Ready, Said, TimedOut, Visited
+from probes import protocol
+
+#: Longest piece of a worker's log that is quoted as a reason.
+LONGEST_REASON = 300
+#: A worker that has said its last word gets this long to leave by itself.
+LEAVING_SECONDS = 5.0
+
+Message = Said | Outcome
+
+
+@dataclasses.dataclass(eq=False)
+class Worker:
+    """One worker process and how far it has come."""
+
+    arm: str
+    process: int
+    directory: pathlib.Path
+    popen: subprocess.Popen[bytes]
+    exit_watch: int
+    build_seconds: float
+    phase: Phase = "start"
+    deadline: float = float("inf")
+    read_bytes: int = 0
+    outcome: Outcome | None = None
+
+    @property
+    def log(self) -> pathlib.Path:
+        """What the stack printed."""
+        return self.directory / protocol.LOG
+
+
+class Supervisor:
+    """Owns all workers of a run; leaving its context ends every one of them."""
+
+    def __init__(self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._deadlines = deadlines
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        for worker in list(self._workers):
+            self._bury(worker)
+        self._selector.close()
+
+    def start(
+        self,
+        request: protocol.Request,
+        directory: pathlib.Path,
+        *,
+        process: int,
+        interpreter: str,
+        script: pathlib.Path,
+        environment: Mapping[str, str],
+        build_seconds: float,
+    ) -> Worker:
+        """Start a worker for `request` in `directory`, in a session of its own."""
+        directory.mkdir(parents=True)
+        (directory / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
+        with (directory / protocol.LOG).open("wb") as log:
+            popen = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+                [interpreter, str(script), str(directory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
+        os.set_blocking(popen.stdout.fileno(), False)
+        worker = Worker(request.arm, process, directory, popen, os.pidfd_open(popen.pid), build_seconds)
+        self._expect(worker, "start")
+        self._workers.append(worker)
+        self._selector.register(popen.stdout, selectors.EVENT_READ, worker)
+        # Processes that a stack forks may hold the doorbell open, so the end of the process is watched for itself.
+        self._selector.register(worker.exit_watch, selectors.EVENT_READ, worker)
+        return worker
+
+    def send(self, worker: Worker, token: str) -> None:
+        """Send one token; a worker that is gone is found out by `listen`."""
+        expected: Phase = {"build": "load", "visit": "measure", "stop": "done"}[token.partition(" ")[0]]  # type: ignore[assignment]
+        self._expect(worker, expected)
+        assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
+        with contextlib.suppress(BrokenPipeError):
+            worker.popen.stdin.write(f"{token}\n".encode("ascii"))
+            worker.popen.stdin.flush()
+
+    def listen(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
+        """Sleep until some worker has news, a deadline passes or `timeout` is over; yield the news."""
+        wait = min((worker.deadline for worker in self._workers), default=float("inf")) - self._clock()
+        if timeout is not None:
+            wait = min(wait, timeout)
+        rung = self._selector.select(None if wait == float("inf") else max(wait, 0.0))
+        for worker in dict.fromkeys(key.data for key, _ in rung):
+            with contextlib.suppress(BlockingIOError):
+                os.read(worker.popen.stdout.fileno(), 65536)
+            yield from self._hear(worker)
+        for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
+            yield from self._time_out(worker)
+
+    def end(self, worker: Worker) -> None:
+        """Kill the worker and everything it started, now."""
+        self._bury(worker)
+
+    def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
+        # Looked at before reading: what a worker writes before it ends is then read in any case.
+        ended = worker.popen.poll() is not None
+        try:
+            for said in self._read_events(worker):
+                self._follow(worker, said)
+                yield worker, said
+            outcome = self._read_response(worker)
+        except msgspec.MsgspecError as problem:
+            outcome = Crashed(phase=worker.phase, signal=None, reason=f"it wrote what cannot be read: {problem}"[:LONGEST_REASON])
+        if outcome is None and ended:
+            outcome = self._explain_end(worker)
+        if outcome is not None:
+            self._bury(worker)
+            worker.outcome = outcome
+            yield worker, outcome
+
+    def _read_events(self, worker: Worker) -> list[Said]:
+        try:
+            with (worker.directory / protocol.EVENTS).open("rb") as file:
+                file.seek(worker.read_bytes)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        worker.read_bytes += len(whole)
+        return [msgspec.json.decode(line, type=Said) for line in whole.splitlines()]
+
+    def _read_response(self, worker: Worker) -> Outcome | None:
+        try:
+            response = (worker.directory / protocol.RESPONSE).read_bytes()
+        except FileNotFoundError:
+            return None
+        outcome: Outcome = msgspec.json.decode(response, type=Outcome)
+        return outcome
+
+    def _follow(self, worker: Worker, said: Said) -> None:
+        if isinstance(said, Entered):
+            self._expect(worker, said.phase)
+        elif isinstance(said, (Imported, Ready, Visited)):
+            worker.deadline = float("inf")  # it waits for a token
+
+    def _expect(self, worker: Worker, phase: Phase) -> None:
+        """Start the clock of `phase`."""
+        seconds = {
+            "start": self._deadlines.start,
+            "import": self._deadlines.import_,
+            "load": self._deadlines.load,
+            "build": worker.build_seconds,
+            "correctness": self._deadlines.correctness,
+            "warmup": self._deadlines.warmup,
+            "measure": self._deadlines.visit,
+            "done": self._deadlines.done,
+        }[phase]
+        worker.phase = phase
+        worker.deadline = self._clock() + seconds
+
+    def _time_out(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
+        self._bury(worker)
+        reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {last_words(worker.log)}"
+        fix = "allow more with --max-build-seconds" if worker.phase == "build" else None
+        worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
+        yield worker, worker.outcome
+
+    def _explain_end(self, worker: Worker) -> Crashed:
+        status = worker.popen.wait()
+        name = signal.Signals(-status).name if status < 0 else None
+        how = f"its process was ended by {name}" if name else f"its process left with status {status} and no answer"
+        if name == "SIGKILL":
+            how += " (the kernel does that when memory is short)"
+        return Crashed(phase=worker.phase, signal=name, reason=f"{how}; its log ends: {last_words(worker.log)}")
+
+    def _bury(self, worker: Worker) -> None:
+        """Forget the worker and kill its group, and below it what has left the group."""
+        if worker not in self._workers:
+            return
+        self._workers.remove(worker)
+        self._selector.unregister(worker.popen.stdout)  # type: ignore[arg-type]
+        self._selector.unregister(worker.exit_watch)
+        os.close(worker.exit_watch)
+        leaving = (worker.directory / protocol.RESPONSE).exists()
+        if leaving:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.popen.wait(LEAVING_SECONDS)
+        kill_tree(worker.popen)
+        for stream in (worker.popen.stdin, worker.popen.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()  # type: ignore[union-attr]
+
+
+def kill_tree(popen: subprocess.Popen[bytes]) -> None:
+    """Kill the process, its group, and descendants that have made sessions of their own; wait for the process."""
+    try:
+        below = psutil.Process(popen.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        below = []
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(popen.pid, signal.SIGKILL)
+    for process in below:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    popen.wait()
+
+
+def last_words(log: pathlib.Path) -> str:
+    """Return the last line in `log` that says something, cut to a length that fits a table."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(log.stat().st_size - 4096, 0))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return "nothing"
+    return next((line.strip()[-LONGEST_REASON:] for line in reversed(lines) if line.strip()), "nothing")

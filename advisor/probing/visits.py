@@ -1,0 +1,180 @@
+"""Drive resident workers through their life: import, build in turn, visits, end. Yields what happens; the pipeline decides what is next."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, Spawned
+from advisor.domain.machine import Machine
+from advisor.domain.outcome import Imported, Outcome, Ready, Visited
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.question import Question
+from advisor.probing.device import MemoryWatch
+from advisor.probing.environments import thread_count, worker_environment
+from advisor.probing.launch import Message, Supervisor, Worker
+from probes import protocol
+
+INPUT_SETS = 4
+BLOCK_SECONDS = 0.05
+#: Clocks of a GPU take longer to settle than those of a processor.
+WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Where the workers of one run live."""
+
+    question: Question
+    machine: Machine
+    #: Control directories, one for each process of each arm; kept.
+    arms: pathlib.Path
+    #: Weights, references, caches and artefacts; removed when the run is finished.
+    scratch: pathlib.Path
+    #: `probes/`, or what stands in for it.
+    probes: pathlib.Path
+    minimum_engaged_share: float
+    environment: Mapping[str, str]
+
+
+class Session:
+    """The workers of a run; its methods are generators of what happens meanwhile."""
+
+    def __init__(self, supervisor: Supervisor, site: Site, memory_watch: MemoryWatch | None = None) -> None:
+        self._supervisor = supervisor
+        self._site = site
+        self._memory_watch = memory_watch
+        self._workers: dict[str, Worker] = {}
+        self._imported: set[str] = set()
+        self._ready: set[str] = set()
+        self._visits: dict[str, Visited] = {}
+
+    def make_reference(self, arm: Arm, process: int) -> Iterator[Happening]:
+        """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed."""
+        reference = msgspec.structs.replace(arm, id=REFERENCE)
+        yield from self._spawn(reference, process)
+        self._supervisor.send(self._workers[REFERENCE], "build")
+
+    def start(self, arms: Iterable[tuple[Arm, int]]) -> Iterator[Happening]:
+        """Start a worker for each arm and process number and let them import, as many at a time as there are processors."""
+        most = self._site.machine.cpu.usable_processors
+        for arm, process in arms:
+            yield from self._listen_until(lambda: len(self._busy()) < most)
+            yield from self._spawn(arm, process)
+        yield from self._listen_until(lambda: not self._busy())
+
+    def build(self, arm: str) -> Iterator[Happening]:
+        """Let one arm load, build, check and warm up; the others are idle meanwhile."""
+        if not self.is_running(arm):
+            return
+        worker = self._workers[arm]
+        if self._memory_watch is None:
+            yield from self._build(worker)
+            return
+        before = self._memory_watch.used_bytes()
+        with self._memory_watch.peak() as peak:
+            yield from self._build(worker)
+        yield DeviceMemory(
+            arm=arm,
+            process=worker.process,
+            before_bytes=before,
+            peak_bytes=peak() - before,
+            resident_bytes=self._memory_watch.used_bytes() - before,
+        )
+
+    def _build(self, worker: Worker) -> Iterator[Happening]:
+        self._supervisor.send(worker, "build")
+        yield from self._listen_until(lambda: worker.arm in self._ready or not self.is_running(worker.arm))
+
+    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
+        """Have one block of calls timed; afterwards `last_visit` has it, unless the worker ended."""
+        self._visits.pop(arm, None)
+        self._supervisor.send(self._workers[arm], f"visit {batch_size} {number}")
+        yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
+
+    def last_visit(self, arm: str) -> Visited | None:
+        """Return what the last `visit` measured; None if the worker ended instead."""
+        return self._visits.get(arm)
+
+    def stop(self) -> Iterator[Happening]:
+        """Have all workers check their outputs once more and end."""
+        for worker in self._workers.values():
+            if worker.outcome is None:
+                self._supervisor.send(worker, "stop")
+        yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in self._workers))
+
+    def is_running(self, arm: str) -> bool:
+        """Say whether the arm has a worker that has not ended."""
+        return arm in self._workers and self._workers[arm].outcome is None
+
+    def _busy(self) -> list[str]:
+        """Return the workers that import, and the reference worker."""
+        return [arm for arm in self._workers if self.is_running(arm) and (arm not in self._imported or arm == REFERENCE)]
+
+    def _spawn(self, arm: Arm, process: int) -> Iterator[Happening]:
+        site, question = self._site, self._site.question
+        place = pathlib.Path(slug(arm.id)) / str(process)
+        directory = site.arms / place
+        shutil.rmtree(directory, ignore_errors=True)
+        # Caches and artefacts are the arm's, not the process's: a later process of it starts warm.
+        scratch, shared = site.scratch / slug(arm.id), site.scratch / "shared"
+        scratch.mkdir(parents=True, exist_ok=True)
+        shared.mkdir(exist_ok=True)
+        threads = thread_count(site.machine)
+        request = protocol.Request(
+            version=protocol.VERSION,
+            arm=arm.id,
+            workflow_file=str(site.probes / "workflows" / f"{arm.workflow.replace('-', '_')}.py"),
+            options=arm.options,
+            subject=msgspec.to_builtins(question.model),
+            dtype=question.dtype,
+            device=question.device,
+            batch_sizes=list(question.batch_sizes),
+            input_tokens=question.input_tokens,
+            seed=question.seed,
+            threads=threads,
+            role="reference" if arm.id == REFERENCE else "measure",
+            shared_directory=str(shared),
+            scratch_directory=str(scratch),
+            trust_remote_code=question.trust_remote_code,
+            allow_pickle=question.allow_pickle,
+            input_sets=INPUT_SETS,
+            block_seconds=BLOCK_SECONDS,
+            warmup_seconds=WARMUP_SECONDS[question.device],
+            minimum_engaged_share=site.minimum_engaged_share,
+        )
+        self._workers[arm.id] = self._supervisor.start(
+            request,
+            directory,
+            process=process,
+            interpreter=question.python,
+            script=site.probes / "worker.py",
+            environment=worker_environment(site.environment, question, threads, scratch),
+            build_seconds=question.max_build_seconds,
+        )
+        yield Spawned(arm=arm.id, process=process)
+
+    def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
+        while not condition():
+            for worker, message in self._supervisor.listen():
+                yield self._take(worker, message)
+
+    def _take(self, worker: Worker, message: Message) -> Happening:
+        if isinstance(message, Outcome):
+            return Ended(arm=worker.arm, process=worker.process, outcome=message)
+        if isinstance(message, Imported):
+            self._imported.add(worker.arm)
+        elif isinstance(message, Ready):
+            self._ready.add(worker.arm)
+        elif isinstance(message, Visited):
+            self._visits[worker.arm] = message
+        return Heard(arm=worker.arm, process=worker.process, said=message)
+
+
+def slug(arm: str) -> str:
+    """Return the arm's id as the name of a directory."""
+    return arm.replace("/", "+")

@@ -1,0 +1,44 @@
+"""The options, each declared once: flags, wizard entries and the shipped schema are made from these fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options as the user gives them."""
+
+    model: Annotated[
+        str,
+        msgspec.Meta(
+            description="demo, synthetic/BLOCK[@FAMILY|@HxI[xL]], a Hugging Face name or local directory, "
+            "package.module:factory, file.py:factory, a .pt2 or an .onnx file"
+        ),
+    ] = "demo"
+    gpu: Annotated[str, msgspec.Meta(description="index, UUID or name of the GPU, or cpu; default: the first GPU, else the CPU")] = ""
+    dtype: Annotated[
+        Literal["auto", "float32", "float16", "bfloat16"],
+        msgspec.Meta(description="precision of weights and inputs; auto: the model's own"),
+    ] = "auto"
+    batch_sizes: Annotated[str, msgspec.Meta(description="batch sizes to measure, such as 1,4,16,64")] = ""
+    input_tokens: Annotated[int, msgspec.Meta(description="tokens of each input", ge=1, le=1 << 20)] = 32
+    output_tokens: Annotated[int, msgspec.Meta(description="tokens generated for each input", ge=1, le=1 << 20)] = 32
+    priority: Annotated[str, msgspec.Meta(description="weights of the three Ps, such as performance=60,productivity=25,portability=15")] = (
+        ""
+    )
+    preset: Annotated[str, msgspec.Meta(description="named priorities: balanced, serving, research, multi-vendor")] = ""
+    require: Annotated[str, msgspec.Meta(description='tiers a workflow must reach, such as "portability>=2"')] = ""
+    budget: Annotated[str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")] = ""
+    max_build_seconds: Annotated[float, msgspec.Meta(description="longest build of one batch size", gt=0)] = 600.0
+    workflows: Annotated[str, msgspec.Meta(description="limit the plan to these workflows or arms, separated by commas")] = ""
+    weights_from: Annotated[
+        str, msgspec.Meta(description="random, hub, or a directory with safetensors; default: the directory's own, else random")
+    ] = ""
+    python: Annotated[str, msgspec.Meta(description="interpreter that has the stacks; default: the one that runs p3-advisor")] = ""
+    rubric: Annotated[str, msgspec.Meta(description="a file that replaces the shipped criteria.toml")] = ""
+    seed: Annotated[int, msgspec.Meta(description="seed of weights, inputs and the order of visits", ge=0)] = 0
+    offline: Annotated[bool, msgspec.Meta(description="never ask a model hub")] = False
+    trust_remote_code: Annotated[bool, msgspec.Meta(description="run code that comes with a model's files")] = False
+    allow_pickle: Annotated[bool, msgspec.Meta(description="read weights that are pickles")] = False

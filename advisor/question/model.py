@@ -1,0 +1,118 @@
+"""`--model`: a name, a path or a function -> `Model`."""
+
+from __future__ import annotations
+
+import difflib
+import pathlib
+import re
+
+import msgspec
+
+from advisor.domain.catalogue import Models
+from advisor.domain.question import Exported, Factory, Model, OnnxFile, Synthetic, Transformers
+from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
+from advisor.question.answers import Answers
+
+SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
+SIZES = re.compile(r"(\d+)x(\d+)(?:x(\d+))?")
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
+DEFAULT_FAMILY = "tinyllama"
+
+
+def parse_model(answers: Answers, models: Models) -> Model:
+    """Return what `--model` names."""
+    text = answers.model
+    if text == models.demo.name:
+        return models.demo
+    if text.startswith("synthetic/"):
+        return _parse_synthetic(text, models)
+    if text in models.configurations:
+        return Transformers(name=text, weights=answers.weights_from or "random", config=models.configurations[text].config)
+    if text.endswith((".onnx", ".pt2")):
+        if not pathlib.Path(text).is_file():
+            raise UnknownModelError(f"there is no file {text!r}", "check the path")
+        return OnnxFile(name=text) if text.endswith(".onnx") else Exported(name=text)
+    if pathlib.Path(text).is_dir():
+        return _parse_directory(text, answers)
+    if ":" in text:
+        return _parse_factory(text)
+    if HUB_NAME.fullmatch(text) and not answers.offline:
+        return Transformers(name=text, weights=answers.weights_from or "random")
+    raise _unknown_model(text, models, offline=answers.offline)
+
+
+def _parse_synthetic(text: str, models: Models) -> Synthetic:
+    match = SYNTHETIC.fullmatch(text)
+    block, sizes = (match["block"], match["sizes"] or DEFAULT_FAMILY) if match else ("", "")
+    if block not in PAPER_BLOCKS:
+        raise UnknownModelError(f"{text!r} is no synthetic model", f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}")
+    if sizes in models.families:
+        family = models.families[sizes]
+        hidden, intermediate, layers = family.hidden, family.intermediate, family.layers
+    else:
+        match = SIZES.fullmatch(sizes)
+        if match is None:
+            known = ", ".join(f"@{name}" for name in models.families)
+            raise UnknownModelError(f"{sizes!r} in {text!r} is no size", f"use {known}, or @HxI or @HxIxL with whole numbers")
+        hidden, intermediate, layers = (int(number or 1) for number in match.groups())
+    fields = {
+        "kind": "synthetic",
+        "name": text,
+        "block": block,
+        "hidden": hidden,
+        "intermediate": intermediate,
+        "layers": layers if block == "ffn-multilayer" else 1,
+    }
+    try:
+        return msgspec.convert(fields, Synthetic)
+    except msgspec.ValidationError as problem:
+        raise SizeError(f"the sizes of {text!r} are out of range: {problem}", "use sizes that a GPU could hold") from problem
+
+
+def _parse_directory(text: str, answers: Answers) -> Transformers:
+    directory = pathlib.Path(text).resolve()
+    try:
+        config = msgspec.json.decode((directory / "config.json").read_bytes())
+    except OSError as problem:
+        raise UnknownModelError(
+            f"{text!r} is a directory without a readable config.json", "name a transformers model directory"
+        ) from problem
+    except msgspec.DecodeError as problem:
+        raise ModelRefusedError(f"{directory / 'config.json'} is no JSON: {problem}", "save the model again") from problem
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise ModelRefusedError(f"{directory / 'config.json'} names no model_type", "save the model again with save_pretrained")
+    if answers.weights_from:
+        return Transformers(name=str(directory), weights=answers.weights_from)
+    if any(directory.glob("*.safetensors")):
+        return Transformers(name=str(directory), weights=str(directory))
+    pickles = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern))
+    if pickles and not answers.allow_pickle:
+        what = f"{text!r} holds its weights as a pickle ({pickles[0]}), which can run any code when read"
+        raise PickledWeightsError(what, "convert it to safetensors, use --weights-from random, or trust it with --allow-pickle")
+    return Transformers(name=str(directory), weights=str(directory) if pickles else "random")
+
+
+def _parse_factory(text: str) -> Factory:
+    place, _, function = text.rpartition(":")
+    if not function.isidentifier():
+        raise UnknownModelError(f"{text!r} names no function after the colon", "write package.module:factory or file.py:factory")
+    if place.endswith(".py"):
+        file = pathlib.Path(place).resolve()
+        if not file.is_file():
+            raise UnknownModelError(f"there is no file {place!r}", "check the path before the colon")
+        return Factory(name=f"{file}:{function}")
+    if not DOTTED_NAME.fullmatch(place):
+        raise UnknownModelError(f"{place!r} is neither a module's name nor a .py file", "write package.module:factory or file.py:factory")
+    return Factory(name=text)
+
+
+def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelError:
+    known = [models.demo.name, *models.configurations, *(f"synthetic/{block}" for block in PAPER_BLOCKS)]
+    close = difflib.get_close_matches(text, known, n=1)
+    if close:
+        return UnknownModelError(f"there is no model {text!r}", f"did you mean {close[0]}?")
+    if offline and HUB_NAME.fullmatch(text):
+        return UnknownModelError(f"{text!r} would have to come from the hub", "leave --offline out, or name a local directory")
+    return UnknownModelError(f"there is no model {text!r}", f"use one of {', '.join(known)}, a directory, or file.py:factory")

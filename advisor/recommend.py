@@ -1,0 +1,152 @@
+"""Stage: scores -> `Recommendation`. Pure: the same scores and results give the same words."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from advisor.domain.decision import Flip, Recommendation, ScoredArm, Trust
+from advisor.domain.measurement import Measurement, Results, VerdictKind
+from advisor.domain.plan import Excluded
+from advisor.domain.question import PILLARS, Priorities, Question
+from advisor.errors import NothingViableError
+from advisor.intervals import geometric_mean_interval
+
+#: Scores closer than this differ by rounding alone.
+SAME_SCORE = 1e-9
+#: Margin of indifference: speeds closer than this are the same for the user.
+EPSILON = 0.02
+#: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
+STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
+#: Limits of the trust grades: a noise floor for the best grade, and one that allows at most the third.
+LOW_NOISE, HIGH_NOISE = 0.01, 0.05
+
+
+def recommend(results: Results, scored: Sequence[ScoredArm], question: Question, excluded: Sequence[Excluded]) -> Recommendation:
+    """Return the advice; raise `NothingViableError` when nothing was measured or everything fails a constraint."""
+    viable = [arm for arm in scored if not arm.fails]
+    if not viable:
+        raise _nothing_viable(scored)
+    winner, *others = viable
+    runner_up = next((arm for arm in others if arm.workflow != winner.workflow), others[0] if others else None)
+    verdicts: list[VerdictKind] = [race.verdict for race in results.races] or ["INCONCLUSIVE"]
+    verdict = max(verdicts, key=STRENGTH.index)
+    trust, trust_reasons = grade(results, verdict)
+    ties = tuple(arm.arm for arm in others if is_tie(winner, arm, results))
+    measurement = next(entry for entry in results.measurements if entry.arm == winner.arm)
+    return Recommendation(
+        arm=winner.arm,
+        workflow=winner.workflow,
+        verdict=verdict,
+        trust=trust,
+        trust_reasons=trust_reasons,
+        runner_up=runner_up.arm if runner_up else None,
+        margin=winner.score - runner_up.score if runner_up else None,
+        ties=ties,
+        flips=find_flips(viable, question.priorities),
+        reasons=tuple(give_reasons(winner, measurement, results, ties)),
+        next_steps=tuple(give_next_steps(trust, excluded)),
+    )
+
+
+def _nothing_viable(scored: Sequence[ScoredArm]) -> NothingViableError:
+    if not scored:
+        return NothingViableError("nothing was measured, so there is nothing to recommend", "see the reasons beside each workflow")
+    fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
+    return NothingViableError(f"every workflow fails a constraint ({fails})", "ask for less with --require")
+
+
+def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
+    """Say whether the same score and speeds within the noise leave the choice open."""
+    if abs(winner.score - other.score) > SAME_SCORE:
+        return False
+    margin = math.log1p(max(EPSILON, results.noise_floor or 0.0))
+    ours, theirs = results.log_speedups[winner.arm], results.log_speedups[other.arm]
+    pairs = [[one - two for one, two in zip(ours[size], theirs[size], strict=False)] for size in ours if ours[size] and theirs.get(size)]
+    return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95)[1]) <= margin
+
+
+def grade(results: Results, verdict: VerdictKind) -> tuple[Trust, tuple[str, ...]]:
+    """Return how far the measurement can be trusted and what it lacks for the best grade."""
+    noise = results.noise_floor
+    lacks = ["no arm was repeated in a fresh process, so differences between processes are not known", "no sustained check was made"]
+    if verdict not in {"PROVEN", "TIE"}:
+        lacks.append(f"the verdict is {verdict}")
+    if noise is None:
+        lacks.append("the noise floor is not known")
+    elif noise > LOW_NOISE:
+        lacks.append(f"two equal arms may differ by {noise:.1%} here")
+    if verdict == "INCONCLUSIVE":
+        return "D", tuple(lacks)
+    if len(lacks) > 1 or (noise or 0.0) > HIGH_NOISE:
+        return "C", tuple(lacks)
+    return ("B" if lacks else "A"), tuple(lacks)
+
+
+def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Flip, ...]:
+    """Return, for each of the three Ps, the weights at which the lead changes, nearest to the present weight first.
+
+    Along each path the scores are straight lines, so the lead can change only where two of them cross.
+    """
+    flips: list[Flip] = []
+    for pillar in PILLARS:
+        now = getattr(priorities, pillar)
+        found = [flip for direction in (-1, 1) for flip in _walk(viable, priorities, pillar, direction)]
+        flips += sorted(found, key=lambda flip: abs(flip.weight - now))
+    return tuple(flips)
+
+
+def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, direction: int) -> list[Flip]:
+    """Follow the lead from the present weight down to 0 or up to 100."""
+    now, end = getattr(priorities, pillar), 100.0 if direction > 0 else 0.0
+    at_start, at_end = ({arm.arm: priorities.with_weight(pillar, weight).weigh(_tiers(arm)) for arm in viable} for weight in (now, end))
+    crossings = {1.0}
+    for one, two in itertools.combinations(viable, 2):
+        before = at_start[one.arm] - at_start[two.arm]
+        after = at_end[one.arm] - at_end[two.arm]
+        if before * after < 0 and abs(before) > SAME_SCORE and abs(after) > SAME_SCORE:
+            crossings.add(before / (before - after))
+    flips = []
+    leader, previous = viable[0].arm, 0.0
+    for share in sorted(crossings):
+        middle = (previous + share) / 2
+        ahead = _leader(viable, {name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_start})
+        if ahead != leader:
+            flips.append(Flip(criterion=pillar, weight=now + previous * (end - now), to=ahead))
+            leader = ahead
+        previous = share
+    return flips
+
+
+def _tiers(arm: ScoredArm) -> dict[str, int]:
+    return {name: rating.tier for name, rating in arm.ratings.items()}
+
+
+def _leader(viable: Sequence[ScoredArm], scores: dict[str, float]) -> str:
+    return min(viable, key=lambda arm: (-round(scores[arm.arm], 9), -arm.speedup, arm.arm)).arm
+
+
+def give_reasons(winner: ScoredArm, measurement: Measurement, results: Results, ties: Sequence[str]) -> list[str]:
+    """Return why the winner wins, each reason with its figure."""
+    speedup = measurement.speedup
+    bounds = f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})" if speedup.low is not None and speedup.high is not None else ""
+    reasons = [f"it scores {winner.score:.2f} of 3 with these priorities"]
+    if winner.arm != results.baseline:
+        reasons.append(f"it runs {speedup.value:.2f}x as fast as {results.baseline}{bounds}, geometric mean over the batch sizes")
+    else:
+        reasons.append("no other workflow's gains outweigh what it costs in the other criteria")
+    reasons += [f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})" for name, rating in winner.ratings.items()]
+    if ties:
+        reasons.append(f"tie: {', '.join(ties)} score the same, and the speeds are within the noise")
+    return reasons
+
+
+def give_next_steps(trust: Trust, excluded: Sequence[Excluded]) -> list[str]:
+    """Return what the user can do to get a better founded answer."""
+    steps = []
+    if trust == "D":
+        steps.append("measure again when the machine is quiet, or allow more with --budget thorough")
+    missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
+    steps += [f"to have {entry.workflow} measured too: {entry.fix}" for entry in missing]
+    return steps

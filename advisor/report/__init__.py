@@ -1,0 +1,1 @@
+"""Presenters: a decision -> JSON, text. Pure functions that return strings."""

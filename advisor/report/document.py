@@ -1,0 +1,251 @@
+"""The JSON document of a run: `--json`, `show --json`. Its keys are a promise to scripts."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from advisor.domain.catalogue import Basis
+from advisor.domain.decision import Distance, Evidence, Flip, Recommendation, ScoredArm, Trust
+from advisor.domain.machine import Cpu, Gpu, Interpreter
+from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, RaceResult, Results, VerdictKind
+from advisor.domain.outcome import Checked, Completed, Failure
+from advisor.domain.plan import Arm, Excluded
+from advisor.domain.question import Question
+from advisor.domain.run import Header
+from advisor.domain.state import RunState
+from advisor.errors import UserError
+
+SCHEMA: Final = "p3-advisor/run/1"
+
+Status = Literal[
+    "completed",
+    "unsupported",
+    "not-installed",
+    "build-failed",
+    "incorrect",
+    "not-engaged",
+    "out-of-memory",
+    "timed-out",
+    "crashed",
+    "excluded",
+]
+
+
+class MachineEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine."""
+
+    gpu: tuple[Gpu, ...]
+    gpu_problem: str | None
+    cpu: Cpu
+    kernel: str
+    software: Interpreter
+
+
+class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One criterion of one arm."""
+
+    tier: int
+    fact: str
+    value: float | str | bool | int | None
+    rule: str
+    evidence: Evidence
+    basis: Basis
+    source: str
+    to_next: tuple[Distance, ...] | None
+    why: str
+
+
+class Correctness(msgspec.Struct, frozen=True, kw_only=True):
+    """What the outputs were compared with, and how far they are from it, by batch size."""
+
+    verdict: Literal["equivalent", "wrong"]
+    reference: str
+    by_batch_size: tuple[Checked, ...]
+
+
+class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm, or a workflow that was not measured."""
+
+    id: str
+    options: str | None
+    arm: str
+    status: Status
+    reason: str | None = None
+    fix: str | None = None
+    evidence: Evidence = "declared"
+    verified: tuple[str, ...] = ()
+    engaged_share: float | None = None
+    engagement: str | None = None
+    cells: tuple[Cell, ...] = ()
+    speedup: Interval | None = None
+    build_seconds: BuildSeconds | None = None
+    memory_bytes: MemoryBytes | None = None
+    correctness: Correctness | None = None
+    diagnosis: dict[str, Any] | None = None
+    versions: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    scores: dict[str, ScoreEntry] | None = None
+    fails: tuple[str, ...] = ()
+    score: float | None = None
+    rank: int | None = None
+
+
+class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How well the speeds are told apart, over all batch sizes: the weakest verdict, the largest noise."""
+
+    verdict: VerdictKind
+    noise_floor: float | None
+    rounds: int
+    discarded: int
+    by_batch_size: tuple[RaceResult, ...]
+
+
+class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The advice."""
+
+    arm: str
+    workflow: str
+    verdict: VerdictKind
+    trust: Trust
+    trust_reasons: tuple[str, ...]
+    runner_up: str | None
+    margin: float | None
+    ties: tuple[str, ...]
+    flips: tuple[Flip, ...]
+    #: Not worked out by this version.
+    simplex_share: float | None = None
+    pareto: tuple[str, ...] | None = None
+    break_even_requests: float | None = None
+    guideline: dict[str, Any] | None = None
+    reasons: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no recommendation."""
+
+    name: str
+    what: str
+    next_step: str
+
+
+class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a run."""
+
+    schema: Literal["p3-advisor/run/1"]
+    run_id: str
+    created: str
+    advisor_version: str
+    rubric: str
+    finished: bool
+    question: Question
+    machine: MachineEntry
+    workflows: tuple[WorkflowEntry, ...]
+    race: RaceEntry | None
+    recommendation: RecommendationEntry | None
+    problem: Problem | None
+
+
+def compose(
+    header: Header,
+    state: RunState,
+    results: Results,
+    scored: tuple[ScoredArm, ...],
+    recommendation: Recommendation | None,
+    problem: UserError | None,
+) -> RunDocument:
+    """Put a run's document together; arms by rank, then those without a measurement, then what was not planned."""
+    plan = state.plan
+    verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
+    measurements = {measurement.arm: measurement for measurement in results.measurements}
+    entries = [_measured(arm, measurements[arm.arm]) for arm in scored]
+    if plan is not None:
+        entries += [_failed(arm, state) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
+        entries += [_excluded(entry) for entry in plan.excluded]
+    machine = header.machine
+    return RunDocument(
+        schema=SCHEMA,
+        run_id=header.run_id,
+        created=header.created,
+        advisor_version=header.advisor_version,
+        rubric=header.catalogue.rubric.name,
+        finished=state.finished,
+        question=header.question,
+        machine=MachineEntry(
+            gpu=machine.gpus, gpu_problem=machine.gpu_problem, cpu=machine.cpu, kernel=machine.kernel, software=machine.software
+        ),
+        workflows=tuple(msgspec.structs.replace(entry, verified=verified.get(entry.id, ())) for entry in entries),
+        race=_race(results, recommendation),
+        recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
+        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
+    )
+
+
+def encode(document: RunDocument) -> str:
+    """Return the document as indented JSON with a final line break."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode("utf-8") + "\n"
+
+
+def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
+    wrong = any(checked.verdict == "wrong" for checked in measurement.correctness)
+    return WorkflowEntry(
+        id=measurement.workflow,
+        options=measurement.option,
+        arm=measurement.arm,
+        status="completed",
+        evidence="measured",
+        engaged_share=measurement.engaged_share,
+        engagement=measurement.engagement,
+        cells=measurement.cells,
+        speedup=measurement.speedup,
+        build_seconds=measurement.build_seconds,
+        memory_bytes=measurement.memory_bytes,
+        correctness=Correctness(
+            verdict="wrong" if wrong else "equivalent",
+            reference=measurement.correctness[0].reference if measurement.correctness else "none",
+            by_batch_size=measurement.correctness,
+        ),
+        versions=measurement.versions,
+        settings=measurement.settings,
+        scores={
+            name: msgspec.convert({**msgspec.structs.asdict(rating), "to_next": rating.to_next or None}, ScoreEntry, from_attributes=True)
+            for name, rating in scored.ratings.items()
+        },
+        fails=scored.fails,
+        score=scored.score,
+        rank=scored.rank,
+    )
+
+
+def _failed(arm: Arm, state: RunState) -> WorkflowEntry:
+    ends = [process.outcome for process in state.processes.get(arm.id, ()) if process.outcome is not None]
+    failures = [end for end in ends if not isinstance(end, Completed)]
+    if not failures:
+        reason, fix = "the run stopped before it was measured", "p3-advisor resume"
+        return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status="excluded", reason=reason, fix=fix)
+    failure = failures[-1]
+    return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status=status_of(failure), reason=failure.reason, fix=failure.fix)
+
+
+def status_of(failure: Failure) -> Status:
+    """Return the document's word for a failure."""
+    tag = str(failure.__struct_config__.tag)
+    return "build-failed" if tag == "model-refused" else msgspec.convert(tag, Status)
+
+
+def _excluded(entry: Excluded) -> WorkflowEntry:
+    return WorkflowEntry(id=entry.workflow, options=None, arm=entry.workflow, status=entry.status, reason=entry.reason, fix=entry.fix)
+
+
+def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry | None:
+    if not results.races:
+        return None
+    return RaceEntry(
+        verdict=recommendation.verdict if recommendation else "INCONCLUSIVE",
+        noise_floor=results.noise_floor,
+        rounds=max(race.rounds for race in results.races),
+        discarded=0,
+        by_batch_size=results.races,
+    )

@@ -1,0 +1,120 @@
+"""A run as text for a terminal: the instruction first, then how far it can be trusted, then the figures. Plain characters, no markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.decision import Flip
+from advisor.report.document import RunDocument, WorkflowEntry
+
+LETTERS = {3: "A", 2: "B", 1: "C"}
+CRITERIA = (
+    ("performance", "Perf"),
+    ("productivity", "Prod"),
+    ("portability", "Port"),
+    ("input_flexibility", "Flex"),
+    ("architecture_support", "Arch"),
+)
+NOTHING = "-"
+
+
+def render(document: RunDocument) -> str:
+    """Return the whole table."""
+    blocks = [[headline(document), *honesty(document)], ranking(document), left_out(document), closing(document)]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def headline(document: RunDocument) -> str:
+    """Return the instruction."""
+    advice = document.recommendation
+    if advice is None:
+        return f"No recommendation: {document.problem.what if document.problem else 'nothing was decided'}"
+    model, device = document.question.model.name, device_name(document)
+    if advice.ties:
+        return f"Tie for {model} on {device}: use {advice.arm}, or as well {', '.join(advice.ties)}"
+    return f"Use {advice.arm} for {model} on {device}"
+
+
+def device_name(document: RunDocument) -> str:
+    """Return the name of what was measured on."""
+    gpu = next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
+    return gpu.name if gpu else document.machine.cpu.model
+
+
+def honesty(document: RunDocument) -> list[str]:
+    """Return how sure the advice is and what would change it."""
+    advice, race = document.recommendation, document.race
+    if advice is None:
+        return [f"Next: {document.problem.next_step}"] if document.problem else []
+    lead = f"lead {advice.margin:+.2f} over {advice.runner_up}" if advice.runner_up and advice.margin is not None else "no rival"
+    noise = f"{race.noise_floor:.1%}" if race and race.noise_floor is not None else "not known"
+    lines = [f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}."]
+    lines += [flip_line(flip, getattr(document.question.priorities, flip.criterion)) for flip in advice.flips]
+    return lines
+
+
+def flip_line(flip: Flip, now: float) -> str:
+    """Return what a flip says in a sentence."""
+    side = "less" if flip.weight < now else "more"
+    return f"Flips to {flip.to} when {flip.criterion} weighs {side} than {flip.weight:.1f} % (now {now:g} %)."
+
+
+def ranking(document: RunDocument) -> list[str]:
+    """Return the arms with a score, best first."""
+    ranked = [entry for entry in document.workflows if entry.rank is not None]
+    if not ranked:
+        return []
+    sizes = [cell.batch_size for cell in ranked[0].cells]
+    header = ["#", "arm", "speed-up", *(f"ms @{size}" for size in sizes), "build s", "MiB", *(short for _, short in CRITERIA), "score"]
+    return align([header, *(_row(entry, sizes) for entry in ranked)], left=1)
+
+
+def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
+    milliseconds = {cell.batch_size: f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells}
+    memory = entry.memory_bytes.peak if entry.memory_bytes else None
+    scores = entry.scores or {}
+    return [
+        str(entry.rank) + ("!" if entry.fails else ""),
+        entry.arm,
+        f"{entry.speedup.value:.2f}x" if entry.speedup else NOTHING,
+        *(milliseconds.get(size, NOTHING) for size in sizes),
+        f"{entry.build_seconds.cold:.1f}" if entry.build_seconds else NOTHING,
+        f"{memory / 2**20:.0f}" if memory is not None else NOTHING,
+        *(LETTERS[scores[name].tier] if name in scores else NOTHING for name, _ in CRITERIA),
+        f"{entry.score:.2f}" if entry.score is not None else NOTHING,
+    ]
+
+
+def left_out(document: RunDocument) -> list[str]:
+    """Return the workflows without a measurement, each with its reason, and the arms that fail a constraint."""
+    lines = [f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails]
+    lines += [f"  {entry.arm}: {entry.status}, {entry.reason}" for entry in document.workflows if entry.rank is None]
+    return ["Not in the ranking, or barred by a constraint (!):", *lines] if lines else []
+
+
+def closing(document: RunDocument) -> list[str]:
+    """Return the reasons, what is missing, and where the run is."""
+    advice = document.recommendation
+    lines = []
+    if advice is not None:
+        lines += ["Why:", *(f"  {reason}" for reason in advice.reasons)]
+        lines += (
+            ["What keeps the trust from being higher:", *(f"  {reason}" for reason in advice.trust_reasons)] if advice.trust_reasons else []
+        )
+    lines.append(
+        f"Run {document.run_id}; tiers: A best, C least; p3-advisor show {document.run_id} --json has every figure and its source."
+    )
+    return lines
+
+
+def align(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
+    """Return the rows as lines with aligned columns: all to the left, or only the column `left` and the others to the right."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if left in {None, place} else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,215 @@
+"""Stage: runs on disk. A run is a directory; the index over them can be deleted at any time and comes back.
+
+<home>/runs/<id>/run.json       the header
+                 events.jsonl   what happened, appended
+                 lock           held by the process that works on it
+                 arms/          control directories of the workers, with their logs
+                 scratch/       weights, references, caches; removed when the run is finished
+<home>/index.sqlite
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
+
+import msgspec
+import platformdirs
+
+from advisor.domain.events import Event, Finished
+from advisor.domain.run import SCHEMA, Header
+from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+
+LATEST = "latest"
+HOME_VARIABLE = "P3_ADVISOR_HOME"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as the history lists it."""
+
+    run_id: str
+    created: str
+    model: str
+    device: str
+    finished: bool
+
+
+def default_home(environment: Mapping[str, str]) -> pathlib.Path:
+    """Return where runs are kept: the directory the environment names, else the platform's for a user's state."""
+    named = environment.get(HOME_VARIABLE)
+    return pathlib.Path(named) if named else platformdirs.user_state_path("p3-advisor")
+
+
+class Run:
+    """One run's directory."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.arms = directory / "arms"
+        self.scratch = directory / "scratch"
+        self._events = directory / "events.jsonl"
+
+    def header(self) -> Header:
+        """Read `run.json`; raise `RunFileError` if it is damaged or of a newer program."""
+        file = self.directory / "run.json"
+        try:
+            raw = file.read_bytes()
+            schema = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("schema", b"null")
+            if msgspec.json.decode(schema) != SCHEMA:
+                what = f"{file} has the schema {bytes(schema).decode()}, this program reads {SCHEMA}"
+                raise RunFileError(what, "use the version of p3-advisor that wrote it, or a newer one")
+            return msgspec.json.decode(raw, type=Header)
+        except OSError as problem:
+            raise RunFileError(f"{file} cannot be read: {problem.strerror}", "see p3-advisor history") from problem
+        except msgspec.MsgspecError as problem:
+            raise RunFileError(f"{file} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def events(self) -> list[Event]:
+        """Read all events; a last line that was not written whole is left out."""
+        try:
+            lines = self._events.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        try:
+            # What follows the last line break was being written when the run was killed.
+            return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
+        except msgspec.MsgspecError as problem:
+            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    @contextlib.contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """Hold the run's lock and append events; raise `RunIsActiveError` if another process does."""
+        with (self.directory / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as problem:
+                what = f"another process works on run {self.directory.name}"
+                raise RunIsActiveError(what, "wait for it, or end it") from problem
+            self._cut_half_line()
+            with self._events.open("ab") as file:
+                yield Writer(file)
+
+    def clear_scratch(self) -> None:
+        """Remove what only an unfinished run needs."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _cut_half_line(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            text = self._events.read_bytes()
+            if not text.endswith(b"\n"):
+                os.truncate(self._events, text.rfind(b"\n") + 1)
+
+
+class Writer:
+    """Appends events, each flushed: what is written survives this process."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def append(self, event: Event) -> None:
+        """Append one event."""
+        try:
+            self._file.write(msgspec.json.encode(event) + b"\n")
+            self._file.flush()
+        except OSError as problem:
+            raise NotWritableError(f"the run cannot be stored: {problem.strerror}", f"make room, or set {HOME_VARIABLE}") from problem
+
+
+class Store:
+    """All runs below one directory."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self._home = home
+        self._runs = home / "runs"
+
+    def create(self, header: Header) -> Run:
+        """Make the directory of a new run."""
+        directory = self._runs / header.run_id
+        try:
+            directory.mkdir(parents=True)
+            (directory / "run.json").write_bytes(msgspec.json.encode(header))
+            for folder in ("arms", "scratch"):
+                (directory / folder).mkdir()
+        except OSError as problem:
+            what = f"{self._home} cannot be written: {problem.strerror}"
+            raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
+        return Run(directory)
+
+    def find(self, name: str) -> Run:
+        """Return the run with this id, an unambiguous beginning of one, `latest`, or a path; raise `UnknownRunError`."""
+        path = pathlib.Path(name)
+        if (path / "run.json").is_file():
+            return Run(path)
+        ids = self._ids()
+        if name == LATEST:
+            matches = ids[-1:]
+        else:
+            matches = [run_id for run_id in ids if run_id == name] or [run_id for run_id in ids if run_id.startswith(name)]
+        if len(matches) == 1:
+            return Run(self._runs / matches[0])
+        if matches:
+            raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
+        raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
+
+    def history(self) -> list[Entry]:
+        """Return all runs, newest first, from the index; runs that it does not know yet are read and added."""
+        with contextlib.closing(self._open_index()) as index:
+            known = {
+                row[0]: Entry(run_id=row[0], created=row[1], model=row[2], device=row[3], finished=bool(row[4]))
+                for row in index.execute("SELECT * FROM runs")
+            }
+            ids = self._ids()
+            for gone in known.keys() - set(ids):
+                index.execute("DELETE FROM runs WHERE run_id = ?", (gone,))
+            for run_id in ids:
+                if run_id not in known or not known[run_id].finished:
+                    entry = self._read_entry(run_id)
+                    if entry is None:
+                        known.pop(run_id, None)
+                        continue
+                    known[run_id] = entry
+                    row = (entry.run_id, entry.created, entry.model, entry.device, entry.finished)
+                    index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+            index.commit()
+        return [known[run_id] for run_id in reversed(ids) if run_id in known]
+
+    def _ids(self) -> list[str]:
+        try:
+            return sorted(entry.name for entry in self._runs.iterdir() if (entry / "run.json").is_file())
+        except FileNotFoundError:
+            return []
+
+    def _open_index(self) -> sqlite3.Connection:
+        file = self._home / "index.sqlite"
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            index = sqlite3.connect(file)
+            index.execute(
+                "CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, created TEXT, model TEXT, device TEXT, finished INTEGER)"
+            )
+            index.execute("SELECT run_id, created, model, device, finished FROM runs LIMIT 1")
+        except sqlite3.DatabaseError:
+            # Not an index, or not one of ours: it holds nothing that the runs do not.
+            file.unlink(missing_ok=True)
+            return self._open_index()
+        except OSError as problem:
+            what = f"{self._home} cannot be written: {problem.strerror}"
+            raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
+        return index
+
+    def _read_entry(self, run_id: str) -> Entry | None:
+        run = Run(self._runs / run_id)
+        try:
+            header, events = run.header(), run.events()
+        except RunFileError:
+            return None
+        question = header.question
+        gpu = next((gpu.name for gpu in header.machine.gpus if gpu.uuid == question.gpu), "CPU")
+        finished = any(isinstance(event.happening, Finished) for event in events)
+        return Entry(run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished)

@@ -1,0 +1,229 @@
+"""The life of a worker, whatever the stack does: import, load, build, check, warm up, visits, answer.
+
+Here is the project's one broad `except`: what a foreign stack raises is data for the advisor, not an error of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import importlib.util
+import os
+import pathlib
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from probes import correctness, memory, protocol, timing
+from probes.adapter import ModelError, Program, Subject, UnsupportedError
+from probes.channel import Channel
+
+#: Names of exceptions by which stacks say that memory is short, in any module.
+OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One built and correct batch size, with its inputs as the program takes them."""
+
+    program: Program
+    fed: list[Any]
+    reference: correctness.Reference
+
+
+class OutcomeError(Exception):
+    """Ends the worker with this outcome."""
+
+    def __init__(self, outcome: protocol.Failed) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+def run(directory: pathlib.Path, doorbell: int) -> None:
+    """Answer the request in `directory` and end the process; never return and never raise for what the stack does."""
+    channel = Channel(directory, doorbell)
+    try:
+        request = protocol.read_request(directory)
+        serve(request, channel)
+        outcome: protocol.Completed | protocol.Failed = protocol.Completed()
+    except BaseException as problem:  # noqa: BLE001 - the one place; see the module's docstring
+        traceback.print_exc()
+        outcome = explain(problem, channel.phase)
+    channel.respond(outcome)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not through the interpreter's shutdown: stacks crash and hang there.
+    os._exit(0)
+
+
+def explain(problem: BaseException, phase: str) -> protocol.Failed:
+    """Turn whatever was raised in `phase` into an outcome."""
+    if isinstance(problem, OutcomeError):
+        return problem.outcome
+    if isinstance(problem, ModelError):
+        return protocol.Failed("model-refused", phase, str(problem), problem.fix)
+    if isinstance(problem, UnsupportedError):
+        return protocol.Failed("unsupported", phase, str(problem))
+    reason = first_line(problem)
+    if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
+        return protocol.Failed("out-of-memory", phase, reason)
+    if phase in {"start", "import"}:
+        return protocol.Failed("unsupported", phase, f"the stack does not import: {reason}")
+    if phase == "load":
+        fix = "open the model by itself in the same interpreter and mend what it says"
+        return protocol.Failed("model-refused", phase, f"the model cannot be opened: {reason}", fix)
+    return protocol.Failed("build-failed", phase, reason)
+
+
+def first_line(problem: BaseException) -> str:
+    """Return the exception's type and the first line that says something, at most 500 characters."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"[:500]
+
+
+def serve(request: protocol.Request, channel: Channel) -> None:
+    """Go through all phases; leave by an exception when there is nothing more to measure."""
+    channel.enter("import")
+    with stopwatch() as imported:
+        workflow = load_workflow(pathlib.Path(request.workflow_file))
+        versions = workflow.versions()
+        settings = workflow.settings(request)
+    channel.tell(protocol.Imported(versions, settings, imported()))
+    if channel.token()[0] != "build":
+        return
+    channel.enter("load")
+    with stopwatch() as loaded:
+        subject: Subject = workflow.open_subject(request)
+    channel.tell(
+        protocol.Loaded(loaded(), subject.parameters, subject.parameter_bytes, subject.weights, subject.unit, subject.units_per_sample)
+    )
+    if request.role == "reference":
+        for size in request.batch_sizes:
+            make_reference(workflow, subject, size, request, channel)
+        return
+    cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
+    prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
+    blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
+    channel.tell(memory.read())
+    # The stack's objects are there to stay: without this, collecting before each visit would walk them all and take longer than the visit.
+    gc.collect()
+    gc.freeze()
+    channel.enter("measure")
+    channel.tell(protocol.Ready())
+    answer_visits(workflow, cells, blocks, channel)
+    channel.enter("done")
+    check_again(workflow, subject, cells)
+    channel.tell(memory.read())
+
+
+def load_workflow(file: pathlib.Path) -> Any:
+    """Load the workflow's module from `file` as a member of `probes.workflows`."""
+    name = f"probes.workflows.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        message = f"no workflow can be loaded from {file}"
+        raise ImportError(message)
+    module: types.ModuleType = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def stopwatch() -> Iterator[Callable[[], float]]:
+    """Yield a function that, after the block, returns the seconds it took."""
+    start = time.perf_counter()
+    taken = 0.0
+    yield lambda: taken
+    taken = time.perf_counter() - start
+
+
+def make_reference(workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel) -> None:
+    """Leave inputs and reference outputs of one batch size for the workers that are timed, and say how much work a call is."""
+    channel.enter("correctness", batch_size)
+    inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
+    program: Program = workflow.build(subject, inputs[0], request)
+    fed = [program.feed(arguments) for arguments in inputs]
+    reference = correctness.create_reference(*subject.reference(inputs), produce(workflow, program, fed), inputs)
+    correctness.save_reference(reference, reference_file(request, batch_size))
+    channel.tell(protocol.Workload(batch_size, subject.flops(inputs[0])))
+
+
+def reference_file(request: protocol.Request, batch_size: int) -> pathlib.Path:
+    """Return where the reference of a batch size lies."""
+    return pathlib.Path(request.shared_directory) / f"reference-{batch_size}.npz"
+
+
+def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel) -> Cell:
+    """Build one batch size and check it; raise `OutcomeError` when its outputs are wrong."""
+    channel.enter("build", batch_size)
+    reference = correctness.load_reference(reference_file(request, batch_size))
+    with stopwatch() as built:
+        program: Program = workflow.build(subject, reference.inputs[0], request)
+    fed = [program.feed(arguments) for arguments in reference.inputs]
+    with stopwatch() as first_call:
+        program(fed[0])
+        workflow.synchronise()
+    channel.tell(protocol.Built(batch_size, built(), first_call()))
+    channel.enter("correctness", batch_size)
+    record, reason = correctness.judge(reference, produce(workflow, program, fed), subject.dtype, batch_size)
+    channel.tell(record)
+    if reason is not None:
+        raise OutcomeError(protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}"))
+    return Cell(program, fed, reference)
+
+
+def produce(workflow: Any, program: Program, fed: list[Any]) -> Iterator[list[Any]]:
+    """Yield the program's outputs for each input set, on the host."""
+    for value in fed:
+        output = program(value)
+        workflow.synchronise()
+        yield program.collect(output)
+
+
+def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, channel: Channel) -> None:
+    """Ask the workflow for its proof; raise `OutcomeError` when too little of the work is on the compiled path."""
+    engagement = workflow.engagement(cell.program, cell.fed[0])
+    channel.tell(engagement)
+    if engagement.share < request.minimum_engaged_share:
+        raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
+
+
+def warm_cell(
+    workflow: Any,
+    batch_size: int,
+    cell: Cell,
+    request: protocol.Request,
+    channel: Channel,
+) -> timing.Block:
+    """Warm one batch size up and return the size of its visits."""
+    channel.enter("warmup", batch_size)
+    times = timing.warm_up(cell.program, cell.fed, workflow.synchronise, request.warmup_seconds)
+    typical = timing.typical(times)
+    block = timing.size_block(typical, request.block_seconds)
+    channel.tell(protocol.Warm(batch_size, typical, len(times), block.calls))
+    return block
+
+
+def answer_visits(workflow: Any, cells: dict[int, Cell], blocks: dict[int, timing.Block], channel: Channel) -> None:
+    """Time a block for each `visit` until another word comes."""
+    while True:
+        word, *arguments = channel.token()
+        if word != "visit":
+            return
+        size, number = int(arguments[0]), int(arguments[1])
+        cell, block = cells[size], blocks[size]
+        timed = timing.time_block(cell.program, cell.fed, workflow.synchronise, block, offset=number)
+        channel.tell(protocol.Visit(size, number, timed.seconds, block.lead_calls, timed.cpu_seconds))
+
+
+def check_again(workflow: Any, subject: Subject, cells: dict[int, Cell]) -> None:
+    """Raise `OutcomeError` when an output has become wrong since the check before the timing."""
+    for size, cell in cells.items():
+        _, reason = correctness.judge(cell.reference, produce(workflow, cell.program, cell.fed), subject.dtype, size)
+        if reason is not None:
+            raise OutcomeError(protocol.Failed("incorrect", "done", f"batch size {size}, after the measurement: {reason}"))

@@ -1,0 +1,214 @@
+"""What the advisor and a worker say to each other.
+
+A worker is started as `python worker.py DIRECTORY` in its own session. In DIRECTORY it finds `request.json` (one `Request`); there it
+writes `events.jsonl` (one JSON object a line, appended and flushed) and at the end `response.json` (one outcome, written beside and
+renamed). Whatever the stack prints goes to `log`.
+
+Standard input is the lifeline and carries one-line tokens:
+    build                       take the device and build (sent when it is this worker's turn)
+    visit BATCH_SIZE ROUND      time one block of calls
+    stop                        check the outputs once more, answer, end
+End of file on it means that the advisor is gone: the worker's whole process group is killed.
+Standard output is the doorbell: one byte after each event, so that the advisor sleeps until there is news.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+VERSION = 1
+
+REQUEST = "request.json"
+EVENTS = "events.jsonl"
+RESPONSE = "response.json"
+LOG = "log"
+
+PHASES = ("start", "import", "load", "build", "correctness", "warmup", "measure", "done")
+
+
+class VersionMismatchError(Exception):
+    """The request speaks another version of this protocol."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Everything a worker needs to know; nothing else reaches it."""
+
+    version: int
+    arm: str
+    #: File of the workflow's module; it is loaded by path so that nothing of the advisor lands on the stack's import path.
+    workflow_file: str
+    options: dict[str, Any]
+    #: Tagged by `kind`; each kind is opened by one module of `probes.subjects`.
+    subject: dict[str, Any]
+    #: `float32`, `float16` or `bfloat16`.
+    dtype: str
+    #: `cpu` or `cuda`; which GPU is decided by the environment the worker gets.
+    device: str
+    batch_sizes: list[int]
+    input_tokens: int
+    seed: int
+    threads: int
+    #: `reference`: make weights, inputs and reference outputs in `shared_directory` and end; `measure`: build, check and be timed.
+    #: They are different processes because what the first allocates would change how fast the second runs.
+    role: str
+    shared_directory: str
+    #: Compiler caches and artefacts; empty at the first build.
+    scratch_directory: str
+    trust_remote_code: bool
+    allow_pickle: bool
+    #: Distinct input sets per batch size.
+    input_sets: int
+    #: Wall time of one visit's block and of the warm-up.
+    block_seconds: float
+    warmup_seconds: float
+    #: Below this share of the work on the compiled path, the arm counts as not engaged.
+    minimum_engaged_share: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """The worker entered a phase."""
+
+    phase: str
+    batch_size: int | None = None
+    event: str = "phase"
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """The stack is imported; its versions and the settings that decide its speed."""
+
+    versions: dict[str, str]
+    settings: dict[str, str]
+    seconds: float
+    event: str = "imported"
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """The model is in memory."""
+
+    seconds: float
+    parameters: int | None
+    parameter_bytes: int | None
+    weights: str
+    unit: str
+    units_per_sample: int
+    event: str = "loaded"
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """One batch size is built: seconds of the build and of the first call after it."""
+
+    batch_size: int
+    build_seconds: float
+    first_call_seconds: float
+    event: str = "built"
+
+
+@dataclasses.dataclass(frozen=True)
+class Correctness:
+    """How far one batch size is from the reference; see `probes.correctness`."""
+
+    batch_size: int
+    verdict: str
+    reference: str
+    rmse: float | None
+    rmse_eager: float | None
+    allowed: float | None
+    max_abs: float | None
+    compared_elements: int
+    event: str = "checked"
+
+
+@dataclasses.dataclass(frozen=True)
+class Engagement:
+    """Which share of the work runs on the compiled path, and how that is known."""
+
+    share: float
+    proof: str
+    facts: dict[str, Any]
+    event: str = "engaged"
+
+
+@dataclasses.dataclass(frozen=True)
+class Warm:
+    """One batch size is warmed up: typical seconds of a call and the size of a visit."""
+
+    batch_size: int
+    typical_seconds: float
+    warmup_calls: int
+    calls_per_visit: int
+    event: str = "warm"
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Peak bytes seen by the worker itself, each with its source."""
+
+    peak_rss_bytes: int | None
+    device_allocated_bytes: int | None
+    device_reserved_bytes: int | None
+    event: str = "memory"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready:
+    """Everything is built, checked and warm: the worker waits for visits."""
+
+    event: str = "ready"
+
+
+@dataclasses.dataclass(frozen=True)
+class Visit:
+    """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept."""
+
+    batch_size: int
+    round: int
+    seconds: list[float]
+    lead_calls: int
+    cpu_seconds: float
+    event: str = "visited"
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """Floating-point operations of one call of the model; None where nobody can count them."""
+
+    batch_size: int
+    flops: int | None
+    event: str = "workload"
+
+
+@dataclasses.dataclass(frozen=True)
+class Completed:
+    """The worker did all it was asked and its last output was still right."""
+
+    status: str = "completed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """Why there is no (valid) measurement; `status` says what kind of end it was.
+
+    `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `not-engaged`; `model-refused` when the model itself cannot be opened.
+    """
+
+    status: str
+    phase: str
+    reason: str
+    fix: str | None = None
+
+
+def read_request(directory: pathlib.Path) -> Request:
+    """Return the request in `directory`; raise `VersionMismatchError` when it speaks another version."""
+    fields = json.loads((directory / REQUEST).read_text(encoding="utf-8"))
+    if fields.get("version") != VERSION:
+        message = f"this worker speaks protocol version {VERSION}, the request version {fields.get('version')}"
+        raise VersionMismatchError(message)
+    return Request(**fields)

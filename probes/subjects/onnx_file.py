@@ -1,0 +1,86 @@
+"""A model given as an ONNX file, for the stacks that take one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+from probes.adapter import ModelError
+from probes.protocol import Request
+
+#: numpy's types for ONNX Runtime's names of tensor types; bfloat16 is missing because numpy has none.
+ARRAY_TYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
+PRECISIONS = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
+#: A file does not say how far its whole-number inputs may go; token ids below this exist in every vocabulary.
+WHOLE_NUMBERS_BELOW = 100
+
+
+class OnnxSubject:
+    """See `probes.adapter.Subject`. The reference is the same file run by ONNX Runtime without optimisation."""
+
+    unit = "samples"
+    units_per_sample = 1
+    weights = "from the file"
+
+    def __init__(self, request: Request) -> None:
+        self.file = request.subject["name"]
+        self._request = request
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = request.threads
+        self._plain = ort.InferenceSession(self.file, options, providers=["CPUExecutionProvider"])
+        weights = onnx.load(self.file, load_external_data=False).graph.initializer
+        self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
+        self.parameter_bytes = sum(int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights)
+        self.dtype = next((PRECISIONS[value.type] for value in self._plain.get_inputs() if value.type in PRECISIONS), "float32")
+
+    def inputs(self, batch_size: int, number: int) -> list[Any]:
+        """Return seeded values in the shapes the file declares."""
+        generator = np.random.default_rng([self._request.seed, batch_size, number])
+        return [self._draw(value, generator, batch_size) for value in self._plain.get_inputs()]
+
+    def _draw(self, value: Any, generator: np.random.Generator, batch_size: int) -> Any:
+        if value.type not in ARRAY_TYPES:
+            reason = f"input {value.name!r} of {self.file!r} has the type {value.type}"
+            raise ModelError(reason, f"p3-advisor makes up {', '.join(ARRAY_TYPES)}")
+        shape = self._shape(value, batch_size)
+        array_type = ARRAY_TYPES[value.type]
+        if np.issubdtype(array_type, np.floating):
+            return generator.standard_normal(shape).astype(array_type)
+        return generator.integers(0, 2 if array_type is np.bool_ else WHOLE_NUMBERS_BELOW, size=shape).astype(array_type)
+
+    def _shape(self, value: Any, batch_size: int) -> tuple[int, ...]:
+        declared = list(value.shape)
+        if declared and isinstance(declared[0], int) and declared[0] != batch_size:
+            reason = f"input {value.name!r} of {self.file!r} has a fixed first dimension of {declared[0]}"
+            raise ModelError(reason, f"use --batch-sizes {declared[0]}, or export it with a dynamic batch dimension")
+        return tuple(
+            size if isinstance(size, int) else batch_size if place == 0 else self._request.input_tokens
+            for place, size in enumerate(declared)
+        )
+
+    def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
+        """Run every input set without optimisation."""
+        names = [value.name for value in self._plain.get_inputs()]
+        outputs = (self._plain.run(None, dict(zip(names, inputs, strict=True))) for inputs in input_sets)
+        return "onnxruntime without optimisation", outputs
+
+    def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
+        """Return None: nobody counts them for a file."""
+        return None
+
+
+def item_bytes(data_type: int) -> int:
+    """Return the bytes of one element of an ONNX tensor type."""
+    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize)

@@ -1,0 +1,119 @@
+"""Open the model named in a request as a PyTorch module with inputs, its weights shared by all workers of the run."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_model, save_model
+from torch.utils.flop_counter import FlopCounterMode
+
+from probes.adapter import UnsupportedError
+from probes.protocol import Request
+from probes.subjects import exported, factory, synthetic, transformers_model
+from probes.subjects.created import Created
+
+#: Above this many parameters a copy of the model in float64 would seldom fit beside it; the reference is then float32.
+MOST_PARAMETERS_IN_FLOAT64 = 2_000_000_000
+WEIGHTS_FILE = "weights.safetensors"
+
+OPENERS = {
+    "synthetic": synthetic.create,
+    "transformers": transformers_model.create,
+    "factory": factory.create,
+    "exported": exported.create,
+}
+
+
+class TorchSubject:
+    """A PyTorch module on its device, in the tested precision; see `probes.adapter.Subject`."""
+
+    def __init__(self, model: Created, request: Request) -> None:
+        self.module = model.module
+        self.parameters = sum(parameter.numel() for parameter in model.module.parameters())
+        self.parameter_bytes = sum(parameter.nbytes for parameter in model.module.parameters())
+        self.weights = model.weights
+        self.unit = model.unit
+        self.units_per_sample = model.units_per_sample
+        self.dtype = floating_dtype(model)
+        self._arguments = model.arguments
+        self._device = torch.device(request.device)
+        self._seed = request.seed
+
+    def inputs(self, batch_size: int, number: int) -> list[Any]:
+        """Return seeded, realistic inputs: set `number` differs from every other."""
+        generator = np.random.default_rng([self._seed, batch_size, number])
+        return [argument.draw(generator, batch_size) for argument in self._arguments]
+
+    def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
+        """Turn numpy arrays into the tensors the module takes."""
+        return tuple(
+            torch.from_numpy(array).to(device=self._device, dtype=argument.dtype)
+            for array, argument in zip(inputs, self._arguments, strict=True)
+        )
+
+    def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
+        """Name the higher precision and yield the module's outputs in it, one input set after the other."""
+        dtype = torch.float64 if self.parameters <= MOST_PARAMETERS_IN_FLOAT64 else torch.float32
+        return str(dtype).removeprefix("torch."), self._outputs_in(dtype, input_sets)
+
+    def _outputs_in(self, dtype: torch.dtype, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
+        precise = copy.deepcopy(self.module).to(dtype)
+        for inputs in input_sets:
+            tensors = (tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in self.tensors(inputs))
+            yield collect(precise(*tensors))
+
+    def flops(self, inputs: list[Any]) -> int | None:
+        """Count the operations of matrix products, convolutions and attention in one call."""
+        with FlopCounterMode(display=False) as counter:
+            self.module(*self.tensors(inputs))
+        return int(counter.get_total_flops()) or None
+
+
+def open_torch_subject(request: Request) -> TorchSubject:
+    """Open the request's model, with the weights that the reference worker left."""
+    kind = request.subject["kind"]
+    if kind not in OPENERS:
+        message = f"a model of the kind {kind!r} holds no PyTorch module"
+        raise UnsupportedError(message)
+    torch.manual_seed(request.seed)
+    model = OPENERS[kind](request)
+    if not isinstance(model.module, torch.fx.GraphModule):  # an exported program has its mode built in and refuses to change it
+        model.module.eval()
+    model.module.requires_grad_(requires_grad=False).to(request.device)
+    if model.shares_weights:
+        share_weights(model.module, pathlib.Path(request.shared_directory) / WEIGHTS_FILE)
+    return TorchSubject(model, request)
+
+
+def share_weights(module: torch.nn.Module, file: pathlib.Path) -> None:
+    """Load the weights from `file`; the reference worker, which comes first, writes them there."""
+    if file.exists():
+        load_model(module, file, device=str(next(module.parameters()).device))
+        return
+    beside = file.with_suffix(".part")
+    save_model(module, str(beside))
+    beside.rename(file)
+
+
+def floating_dtype(model: Created) -> str:
+    """Return the precision the model computes in: that of its first floating-point parameter, else argument."""
+    dtypes = [parameter.dtype for parameter in model.module.parameters()] + [argument.dtype for argument in model.arguments]
+    floating = [dtype for dtype in dtypes if dtype.is_floating_point]
+    return str(floating[0] if floating else torch.float32).removeprefix("torch.")
+
+
+def collect(output: Any) -> list[Any]:
+    """Return the tensors in `output` as numpy arrays on the host, in order."""
+    if isinstance(output, torch.Tensor):
+        host = output.detach().cpu()
+        return [host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()]
+    if isinstance(output, dict):
+        return [array for value in output.values() for array in collect(value)]
+    if isinstance(output, (tuple, list)):
+        return [array for value in output for array in collect(value)]
+    return []

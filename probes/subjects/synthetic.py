@@ -1,0 +1,94 @@
+"""The paper's four synthetic models, and a small transformer encoder as the demonstration model.
+
+SyntheticMatmulBlock is one linear layer, Matmul+ReLU adds the activation, FFN_Layer is linear, ReLU, linear, and FFN_multilayer a stack
+of them (Characterization of machine learning compilers for LLM inference on NVIDIA GPUs, section "Method"). Weights are scaled so that
+values keep their size through the stack: with PyTorch's default they die out, and every input would give nearly the same output.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from probes.protocol import Request
+from probes.subjects.created import Created, Normal
+
+#: Mean square of ReLU of a standard normal variable is one half; twice the variance before it makes up for that.
+RELU_GAIN = 2.0
+
+
+class FeedForward(nn.Module):
+    """The paper's FFN_Layer."""
+
+    def __init__(self, hidden: int, intermediate: int) -> None:
+        super().__init__()
+        self.up = linear(hidden, intermediate, RELU_GAIN)
+        self.down = linear(intermediate, hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, tokens, hidden) to the same shape."""
+        return self.down(torch.relu(self.up(x)))
+
+
+class EncoderBlock(nn.Module):
+    """A pre-norm transformer encoder block: what compilers have to fuse in practice."""
+
+    def __init__(self, hidden: int, intermediate: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm = nn.LayerNorm(hidden)
+        self.query_key_value = linear(hidden, 3 * hidden)
+        self.attention_out = linear(hidden, hidden)
+        self.feed_forward_norm = nn.LayerNorm(hidden)
+        self.up = linear(hidden, intermediate)
+        self.down = linear(intermediate, hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, tokens, hidden) to the same shape."""
+        batch, tokens, hidden = x.shape
+        projected = self.query_key_value(self.attention_norm(x)).view(batch, tokens, 3, self.heads, hidden // self.heads)
+        query, key, value = projected.permute(2, 0, 3, 1, 4)
+        attended = nn.functional.scaled_dot_product_attention(query, key, value)
+        x = x + self.attention_out(attended.transpose(1, 2).reshape(batch, tokens, hidden))
+        return x + self.down(nn.functional.gelu(self.up(self.feed_forward_norm(x))))
+
+
+def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:
+    """Return a linear layer whose outputs have `gain` times the variance of its inputs."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.normal_(layer.weight, std=math.sqrt(gain / inputs))
+    return layer
+
+
+def create(request: Request) -> Created:
+    """Build the synthetic model the request's subject describes, in the request's precision."""
+    subject = request.subject
+    dtype = getattr(torch, request.dtype)
+    return Created(
+        module=block(subject).to(dtype),
+        arguments=(Normal((request.input_tokens, subject["hidden"]), dtype),),
+        weights="seeded random",
+        shares_weights=True,
+    )
+
+
+def block(subject: dict[str, Any]) -> nn.Module:
+    """Return the module for `subject`, in float32."""
+    hidden, intermediate = subject["hidden"], subject["intermediate"]
+    match subject["block"]:
+        case "matmul":
+            return linear(hidden, intermediate)
+        case "matmul-relu":
+            return nn.Sequential(linear(hidden, intermediate), nn.ReLU())
+        case "ffn":
+            return FeedForward(hidden, intermediate)
+        case "ffn-multilayer":
+            return nn.Sequential(*(FeedForward(hidden, intermediate) for _ in range(subject["layers"])))
+        case "encoder":
+            return nn.Sequential(*(EncoderBlock(hidden, intermediate, subject["heads"]) for _ in range(subject["layers"])))
+        case other:
+            message = f"unknown synthetic block {other!r}"
+            raise ValueError(message)

@@ -1,0 +1,117 @@
+"""Models of the transformers library, from a configuration (random weights), a local directory or the hub."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+import transformers
+
+from probes.adapter import ModelError
+from probes.protocol import Request
+from probes.subjects.created import Argument, Created, Integers, Normal
+
+#: What a model's main input is called decides what its inputs look like.
+TOKEN_INPUTS = {"input_ids"}
+IMAGE_INPUTS = {"pixel_values"}
+SPECTROGRAM_INPUTS = {"input_features"}
+
+
+class Forward(torch.nn.Module):
+    """The model's forward pass with tensors in and one tensor out, so that every exporter can take it."""
+
+    def __init__(self, model: Any, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+        # The key-value cache is of no use to one forward pass and would be one more output to export.
+        self.fixed = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+
+    def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
+        """Return the logits, or the last hidden state of a model without a head."""
+        output = self.model(**dict(zip(self.names, arguments, strict=True)), **self.fixed, return_dict=True)
+        return output["logits"] if "logits" in output else output["last_hidden_state"]
+
+
+def create(request: Request) -> Created:
+    """Open the model and give it inputs that fit its kind."""
+    subject = request.subject
+    config = open_config(subject, request)
+    model_class = find_class(config, subject)
+    dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
+    random = subject["weights"] == "random"
+    if random:
+        with torch.device(request.device):
+            model = model_class._from_config(config, dtype=dtype, attn_implementation="sdpa")  # noqa: SLF001 - the one way that takes any class
+    else:
+        model = open_weights(model_class, config, request)
+    arguments = arguments_of(model, config, request.input_tokens, model.dtype)
+    text = getattr(model, "main_input_name", "") in TOKEN_INPUTS
+    return Created(
+        module=Forward(model, tuple(arguments)),
+        arguments=tuple(arguments.values()),
+        weights="seeded random" if random else f"from {subject['weights']}",
+        shares_weights=random,
+        unit="tokens" if text else "samples",
+        units_per_sample=request.input_tokens if text else 1,
+    )
+
+
+def open_config(subject: dict[str, Any], request: Request) -> Any:
+    """Return the configuration: shipped with the request, else read from the directory or the hub."""
+    if subject.get("config"):
+        fields = dict(subject["config"])
+        return transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
+    try:
+        return transformers.AutoConfig.from_pretrained(subject["name"], trust_remote_code=request.trust_remote_code)
+    except (OSError, ValueError, KeyError) as problem:
+        reason = f"the configuration of {subject['name']!r} cannot be read: {str(problem).splitlines()[0]}"
+        raise ModelError(reason, "name a local directory with a config.json, or check the name and the network") from problem
+
+
+def find_class(config: Any, subject: dict[str, Any]) -> Any:
+    """Return the class the configuration names, else the plain model of its type."""
+    for name in config.architectures or ():
+        if hasattr(transformers, name):
+            return getattr(transformers, name)
+    if type(config) in transformers.MODEL_MAPPING:
+        return transformers.MODEL_MAPPING[type(config)]
+    reason = f"{subject['name']!r} names no architecture that transformers {transformers.__version__} has"
+    raise ModelError(reason, "give the model as file.py:factory instead")
+
+
+def open_weights(model_class: Any, config: Any, request: Request) -> Any:
+    """Load trained weights: safetensors only, unless pickles were allowed."""
+    source = request.subject["name"] if request.subject["weights"] == "hub" else request.subject["weights"]
+    try:
+        return model_class.from_pretrained(
+            source,
+            config=config,
+            dtype="auto" if request.dtype == "native" else getattr(torch, request.dtype),
+            attn_implementation="sdpa",
+            use_safetensors=None if request.allow_pickle else True,
+            trust_remote_code=request.trust_remote_code,
+        )
+    except (OSError, ValueError) as problem:
+        reason = f"the weights of {source!r} cannot be read: {str(problem).splitlines()[0]}"
+        raise ModelError(reason, "use --weights-from random, or convert the weights to safetensors") from problem
+
+
+def arguments_of(model: Any, config: Any, tokens: int, dtype: torch.dtype) -> dict[str, Argument]:
+    """Return the model's arguments by name; raise `ModelError` for a main input of a kind not known here."""
+    main = model.main_input_name
+    text = config.get_text_config()
+    if main in TOKEN_INPUTS:
+        token_ids = Integers((tokens,), low=min(3, text.vocab_size - 1), high=text.vocab_size)
+        decoder: dict[str, Argument] = {"decoder_input_ids": token_ids} if config.is_encoder_decoder else {}
+        return {main: token_ids, **decoder}
+    if main in IMAGE_INPUTS:
+        size = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
+        return {main: Normal((config.num_channels, size, size), dtype)}
+    if main in SPECTROGRAM_INPUTS:
+        frames = 2 * config.max_source_positions
+        started = Integers((tokens,), low=min(3, text.vocab_size - 1), high=text.vocab_size)
+        return {main: Normal((config.num_mel_bins, frames), dtype), "decoder_input_ids": started}
+    reason = f"the model's main input {main!r} is of a kind that p3-advisor cannot make up"
+    raise ModelError(reason, "give the model as file.py:factory with example inputs")

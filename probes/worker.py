@@ -1,0 +1,48 @@
+"""The script a worker starts as: `python worker.py DIRECTORY`; makes `probes` importable and hands over to the harness.
+
+It runs in an interpreter that is not the advisor's, so it must not change what that interpreter imports: the package is registered by
+file location instead of through `sys.path`, and the folder of this script is taken off the path (a module here must never shadow one of
+the stack's). Processes that a stack starts with `spawn` import this file again as `__mp_main__` and need the registration too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def register_package() -> None:
+    """Make `probes` importable from this folder without touching `sys.path`."""
+    sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).resolve() != HERE]
+    spec = importlib.util.spec_from_file_location("probes", HERE / "__init__.py", submodule_search_locations=[str(HERE)])
+    if spec is None or spec.loader is None:
+        message = f"cannot load the worker's own code from {HERE}"
+        raise ImportError(message)
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["probes"] = package
+    spec.loader.exec_module(package)
+
+
+def take_doorbell() -> int:
+    """Return a private copy of standard output and send whatever prints from now on to the log, which is standard error."""
+    doorbell = os.dup(1)
+    os.dup2(2, 1)
+    return doorbell
+
+
+if __name__ == "__main__":
+    # Before anything heavy is imported: the guard is a fork of this process and stays as small as it is now.
+    bell = take_doorbell()
+    register_package()
+    from probes import lifeline
+
+    lifeline.guard(bell)
+    from probes import harness
+
+    harness.run(pathlib.Path(sys.argv[1]), bell)
+elif __name__ == "__mp_main__":
+    register_package()

@@ -1,0 +1,1 @@
+"""One module a workflow; see `probes.adapter` for what it must have."""

@@ -1,0 +1,56 @@
+"""AOTInductor: export the model, compile it ahead of time into a package, load the package."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import torch
+from torch._inductor import aoti_compile_and_package, aoti_load_package
+
+from probes import torch_stack
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.torch_stack import TorchProgram
+
+settings = torch_stack.apply_settings
+open_subject = open_torch_subject
+synchronise = torch_stack.synchronise
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of torch and, on a GPU, of the compiler beneath it."""
+    return torch_stack.versions(*(["triton"] if torch.version.cuda else []))
+
+
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
+    """Export for these shapes, compile into a package in the scratch directory, load it."""
+    tensors = subject.tensors(inputs)
+    shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
+    package = pathlib.Path(request.scratch_directory) / f"model-{shape}.pt2"
+    with torch_stack.ordinary_mode():
+        exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
+        aoti_compile_and_package(exported, package_path=str(package))
+    return TorchProgram(subject, aoti_load_package(str(package)))
+
+
+def engagement(program: TorchProgram, fed: Any) -> Engagement:
+    """Show that no operator of the eager module runs: what is loaded is the package's own code, or nothing."""
+    outside, _ = torch_stack.operators_outside(lambda: program(fed), ("aoti", "AOTI"))
+    metadata = dict(program.call.get_metadata())  # type: ignore[attr-defined]
+    proof = f"the loaded package ran the whole graph; {outside} ATen operators came through PyTorch's dispatcher"
+    return Engagement(1.0, proof, {"package": metadata, "dispatched_operators": outside})
+
+
+def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+    """Return the lines that compile, load and run the package."""
+    return """\
+import torch
+
+with torch.no_grad():
+    exported = torch.export.export(model, inputs, strict=False)
+    package = torch._inductor.aoti_compile_and_package(exported, package_path="model.pt2")
+compiled = torch._inductor.aoti_load_package(package)
+with torch.inference_mode():
+    output = compiled(*inputs)
+"""

@@ -1,0 +1,75 @@
+"""Everything a foreign stack has been seen to do ends as its own status, and the rest of the run completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from advisor import pipeline
+from advisor.domain.outcome import Completed, Failure
+from advisor.pipeline import World
+from advisor.question.answers import Answers
+
+EXPECTED = {
+    "import-error": ("unsupported", "libmissing.so.1"),
+    "model-error": ("model-refused", "of a kind nobody knows"),
+    "refuses": ("unsupported", "takes no such model"),
+    "raises": ("build-failed", "Could not find an implementation for Gemm(13)"),
+    "segfault": ("crashed", "SIGSEGV"),
+    "killed": ("crashed", "SIGKILL"),
+    "silent-exit": ("crashed", "left with status 0 and no answer"),
+    "hangs": ("timed-out", "build"),
+    "escapes": ("timed-out", "build"),
+    "holds-the-lock": ("timed-out", "build"),
+    "out-of-memory": ("out-of-memory", "MemoryError"),
+    "device-out-of-memory": ("out-of-memory", "Tried to allocate"),
+    "floods": ("completed", ""),
+    "garbage": ("crashed", "cannot be read"),
+    "wrong": ("incorrect", "above the allowed"),
+    "nan": ("incorrect", "NaN or infinity"),
+    "memoises": ("incorrect", "same output for every input"),
+    "other-shape": ("incorrect", "other shapes"),
+    "wrong-later": ("incorrect", "after the measurement"),
+    "crash-in-visit": ("crashed", "SIGSEGV"),
+    "hang-in-visit": ("timed-out", "measure"),
+    "falls-back": ("not-engaged", "Returning GraphModule forward instead"),
+}
+
+
+def own_processes() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+@pytest.fixture(scope="module")
+def anything_left() -> Callable[[], list[str]]:
+    def look() -> list[str]:
+        sleepers = [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] in (["sleep", "3600"], ["sleep", "3601"])]
+        return [str(process) for process in sleepers + own_processes()]
+
+    return look
+
+
+def test_each_misdeed_is_its_own_status(fake_world: Callable[[], World], anything_left: Callable[[], list[str]]) -> None:
+    world = fake_world()
+    arms = ",".join(f"misbehaving/{name}" for name in EXPECTED)
+    answers = Answers(batch_sizes="2", budget="20", max_build_seconds=1.0, workflows=f"quick,{arms}")
+    run = pipeline.prepare(answers, world)
+    for _ in pipeline.execute(run, world):
+        pass
+    decision = pipeline.decide(run)
+    ends = {arm: processes[-1].outcome for arm, processes in decision.state.processes.items()}
+    for name, (status, words) in EXPECTED.items():
+        end = ends[f"misbehaving/{name}"]
+        assert end is not None
+        assert str(end.__struct_config__.tag) == status, (name, end)
+        if not isinstance(end, Completed):
+            assert words in end.reason, (name, end)
+    assert isinstance(ends["pytorch-eager"], Completed)
+    assert isinstance(ends["quick"], Completed)
+    measured = {measurement.arm for measurement in decision.results.measurements}
+    assert measured == {"pytorch-eager", "quick", "misbehaving/floods"}
+    assert decision.recommendation is not None
+    assert decision.recommendation.arm in measured
+    assert anything_left() == []

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import os
+import pathlib
+import random
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from advisor import catalogue
+from advisor.pipeline import World
+from advisor.store import Store
+
+FAKES = pathlib.Path(__file__).parent / "fakes"
+ZONE = dt.timezone.utc
+
+
+@pytest.fixture
+def home(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where the runs of a test are kept."""
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The real worker and harness with pretend workflows."""
+    probes = tmp_path_factory.mktemp("fakes") / "probes"
+    shutil.copytree(catalogue.probes_directory(), probes, ignore=shutil.ignore_patterns("workflows", "__pycache__"))
+    shutil.copytree(FAKES / "probes" / "workflows", probes / "workflows", ignore=shutil.ignore_patterns("__pycache__"))
+    (probes / "workflows" / "__init__.py").write_text('"""Pretend workflows."""\n')
+    return probes
+
+
+@pytest.fixture(scope="session")
+def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The shipped rubric with the pretend workflows, and deadlines short enough to wait for."""
+    rubric = tmp_path_factory.mktemp("fakes") / "rubric"
+    shutil.copytree(catalogue.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(FAKES / "rubric" / "workflows.toml", rubric / "workflows.toml")
+    presets = (rubric / "presets.toml").read_text()
+    (rubric / "presets.toml").write_text(presets.replace("visit = 120", "visit = 3"))
+    return rubric
+
+
+@pytest.fixture
+def fake_world(home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Callable[[], World]:
+    """A maker of worlds in which only the pretend workflows exist; all of one test's worlds share their runs."""
+    counter = itertools.count()
+
+    def make() -> World:
+        return World(
+            environment=dict(os.environ),
+            store=Store(home),
+            now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),
+            random=random.Random(0),
+            probes=fake_probes,
+            rubric=fake_rubric,
+        )
+
+    return make

@@ -1,0 +1,16 @@
+"""An honest workflow whose speed its options name."""
+
+import importlib.util
+import pathlib
+
+spec = importlib.util.spec_from_file_location("honest", pathlib.Path(__file__).with_name("pytorch_eager.py"))
+honest = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(honest)
+
+versions = honest.versions
+settings = honest.settings
+open_subject = honest.open_subject
+build = honest.build
+synchronise = honest.synchronise
+engagement = honest.engagement
+recipe = honest.recipe

@@ -1,0 +1,111 @@
+"""A workflow that does what its option `misdeed` says, in the phase where real stacks have been seen to do it."""
+
+import ctypes
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from probes.adapter import ModelError, UnsupportedError
+from probes.protocol import Engagement
+
+spec = importlib.util.spec_from_file_location("honest", pathlib.Path(__file__).with_name("pytorch_eager.py"))
+honest = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(honest)
+
+MISDEED = {"name": "", "calls": 0}
+
+
+class Program(honest.Program):
+    def __call__(self, fed):
+        MISDEED["calls"] += 1
+        output = super().__call__(fed)
+        match MISDEED["name"]:
+            case "wrong":
+                return output + 0.1
+            case "nan":
+                return output * np.nan
+            case "memoises":
+                self.first = getattr(self, "first", output)
+                return self.first
+            case "other-shape":
+                return output[:, :4]
+            case "wrong-later" if MISDEED["calls"] > 100:
+                return output + 0.1
+            case "crash-in-visit" if MISDEED["calls"] > 100:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "hang-in-visit" if MISDEED["calls"] > 100:
+                time.sleep(3600)
+        return output
+
+
+def versions():
+    return honest.versions()
+
+
+def settings(request):
+    MISDEED["name"] = request.options["misdeed"]
+    if MISDEED["name"] == "import-error":
+        raise ImportError("libmissing.so.1: cannot open shared object file")
+    return honest.settings(request)
+
+
+def open_subject(request):
+    if MISDEED["name"] == "model-error":
+        raise ModelError("the model is of a kind nobody knows", "bring another")
+    return honest.Subject(request)
+
+
+def build(subject, inputs, request):  # noqa: C901, PLR0912 - one case a misdeed
+    match MISDEED["name"]:
+        case "refuses":
+            raise UnsupportedError("this stack takes no such model")
+        case "raises":
+            raise RuntimeError("Could not find an implementation for Gemm(13)\nand a second line")
+        case "segfault":
+            ctypes.string_at(0)
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "silent-exit":
+            os._exit(0)
+        case "hangs":
+            subprocess.Popen(["sleep", "3600"])
+            time.sleep(3600)
+        case "escapes":
+            subprocess.Popen(["sleep", "3601"], start_new_session=True)
+            time.sleep(3600)
+        case "holds-the-lock":
+            # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this process can run.
+            ctypes.PyDLL(None).sleep(3600)
+        case "out-of-memory":
+            raise MemoryError
+        case "device-out-of-memory":
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        case "floods":
+            for _ in range(64):
+                sys.stdout.write("noise [/ {'a':[true]}\n" * 4096)
+            print("{}", file=sys.stderr)
+        case "garbage":
+            control = pathlib.Path(request.scratch_directory).parents[1] / "arms" / request.arm.replace("/", "+") / "0"
+            with (control / "events.jsonl").open("a") as events:
+                events.write("this is no event\n")
+    return Program(subject, request.options.get("milliseconds", 3) / 1000)
+
+
+def synchronise():
+    pass
+
+
+def engagement(program, fed):
+    if MISDEED["name"] == "falls-back":
+        return Engagement(0.0, "TRT conversion failed on the subgraph. Returning GraphModule forward instead.", {})
+    return Engagement(1.0, "it says so", {})
+
+
+def recipe(request):
+    return "pass\n"

@@ -1,0 +1,72 @@
+"""The baseline's stand-in: a matrix product in numpy that takes at least the milliseconds its options name."""
+
+import time
+
+import numpy as np
+
+from probes.protocol import Engagement
+
+
+class Subject:
+    dtype = "float32"
+    parameters = 64
+    parameter_bytes = 256
+    weights = "seeded random"
+    unit = "samples"
+    units_per_sample = 1
+
+    def __init__(self, request):
+        self.seed = request.seed
+        self.matrix = np.random.default_rng(request.seed).standard_normal((8, 8)).astype("float32")
+
+    def inputs(self, batch_size, number):
+        generator = np.random.default_rng([self.seed, batch_size, number])
+        return [generator.standard_normal((batch_size, 8)).astype("float32")]
+
+    def reference(self, input_sets):
+        return "float64", ([inputs[0].astype("float64") @ self.matrix.astype("float64")] for inputs in input_sets)
+
+    def flops(self, inputs):
+        return 2 * inputs[0].shape[0] * 64
+
+
+class Program:
+    def __init__(self, subject, seconds):
+        self.subject, self.seconds = subject, seconds
+
+    def feed(self, inputs):
+        return inputs[0]
+
+    def __call__(self, fed):
+        time.sleep(self.seconds)
+        return fed @ self.subject.matrix
+
+    def collect(self, output):
+        return [output]
+
+
+def versions():
+    return {"numpy": np.__version__}
+
+
+def settings(request):
+    return {"threads": str(request.threads)}
+
+
+open_subject = Subject
+
+
+def build(subject, inputs, request):
+    return Program(subject, request.options.get("milliseconds", 3) / 1000)
+
+
+def synchronise():
+    pass
+
+
+def engagement(program, fed):
+    return Engagement(1.0, "a pretend baseline", {})
+
+
+def recipe(request):
+    return "pass\n"
