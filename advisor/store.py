@@ -157,6 +157,13 @@ class Store:
             raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 
+    def unfinished(self) -> Run:
+        """Return the newest run that has not finished; raise `UnknownRunError` if there is none."""
+        for entry in self.history():
+            if not entry.finished:
+                return Run(self._runs / entry.run_id)
+        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+
     def history(self) -> list[Entry]:
         """Return all runs, newest first, from the index; runs that it does not know yet are read and added."""
         with contextlib.closing(self._open_index()) as index:

@@ -7,6 +7,7 @@ the stack's). Processes that a stack starts with `spawn` import this file again 
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import os
 import pathlib
@@ -41,6 +42,8 @@ if __name__ == "__main__":
     from probes import lifeline
 
     lifeline.guard(bell)
+    # A crash in a stack's own code leaves the Python line that called it in the log.
+    faulthandler.enable()
     from probes import harness
 
     harness.run(pathlib.Path(sys.argv[1]), bell)

@@ -130,10 +130,14 @@ def recommend(
 
 @app.command()
 def resume(
-    run: RunName = "latest", *, json: AsJson = False, jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False
+    run: Annotated[str, typer.Argument(help="a run's id; default: the newest that has not finished")] = "",
+    *,
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
     """Go on with a run that was interrupted; what it has measured is not measured again."""
-    _finish(_world().store.find(run).directory, as_json=json, as_events=jsonl)
+    store = _world().store
+    _finish((store.find(run) if run else store.unfinished()).directory, as_json=json, as_events=jsonl)
 
 
 @app.command()

@@ -23,6 +23,9 @@ from probes import protocol
 
 #: Longest piece of a worker's log that is quoted as a reason.
 LONGEST_REASON = 300
+LOG_TAIL_BYTES = 16384
+#: How faulthandler begins the stack of the thread that crashed; its innermost line follows.
+CRASHED_THREAD = "Current thread 0x"
 #: A worker that has said its last word gets this long to leave by itself.
 LEAVING_SECONDS = 5.0
 
@@ -231,11 +234,14 @@ def kill_tree(popen: subprocess.Popen[bytes]) -> None:
 
 
 def last_words(log: pathlib.Path) -> str:
-    """Return the last line in `log` that says something, cut to a length that fits a table."""
+    """Return what says most at the end of `log`: the Python line a crash came from, else the last line; cut to fit a table."""
     try:
         with log.open("rb") as file:
-            file.seek(max(log.stat().st_size - 4096, 0))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            file.seek(max(log.stat().st_size - LOG_TAIL_BYTES, 0))
+            lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
     except OSError:
         return "nothing"
-    return next((line.strip()[-LONGEST_REASON:] for line in reversed(lines) if line.strip()), "nothing")
+    crashed = [place for place, line in enumerate(lines) if line.startswith(CRASHED_THREAD)]
+    if crashed and crashed[-1] + 1 < len(lines):
+        return lines[crashed[-1] + 1][-LONGEST_REASON:]
+    return next((line[-LONGEST_REASON:] for line in reversed(lines) if line), "nothing")

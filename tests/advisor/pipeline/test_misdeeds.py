@@ -45,7 +45,9 @@ def own_processes() -> list[psutil.Process]:
 @pytest.fixture(scope="module")
 def anything_left() -> Callable[[], list[str]]:
     def look() -> list[str]:
-        sleepers = [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] in (["sleep", "3600"], ["sleep", "3601"])]
+        sleepers = [
+            process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] in (["sleep", "3600"], ["sleep", "3601"])
+        ]
         return [str(process) for process in sleepers + own_processes()]
 
     return look
