@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from advisor.domain.catalogue import Catalogue, Condition, Criterion, KnownGpu, Models, Presets, Rubric, Workflow
+from advisor.domain.catalogue import Catalogue, Condition, Criterion, Declared, KnownGpu, Models, Presets, Rubric, Workflow
 from advisor.domain.question import CRITERIA
 from advisor.errors import CatalogueError
 
@@ -93,6 +93,9 @@ def read_rubric(file: pathlib.Path) -> Rubric:
     rubric = read(file, Rubric)
     if sorted(criterion.id for criterion in rubric.criteria) != sorted(CRITERIA):
         raise _refuse(file, f"the criteria must be {', '.join(CRITERIA)}")
+    unknown = set(rubric.facts) - {*Declared.__struct_fields__, *DERIVED_FACTS}
+    if unknown:
+        raise _refuse(file, f"nothing measures or declares {', '.join(sorted(unknown))}")
     for criterion in rubric.criteria:
         _check_tiers(file, criterion)
         for rule in criterion.tiers:

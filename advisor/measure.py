@@ -70,7 +70,7 @@ def summarise(state: RunState, races: Mapping[int, RaceResult]) -> Results:
     measurements = tuple(
         _summarise_arm(state, arm, differences[arm.id])
         for arm in state.plan.arms
-        if arm.duplicate_of is None and arm.id in differences and all(differences[arm.id].values())
+        if arm.duplicate_of is None and arm.id in differences and races and all(differences[arm.id].values())
     )
     known = [floor for floor in floors.values() if floor is not None]
     return Results(

@@ -142,7 +142,7 @@ class Race:
         self._always = tuple(other for other in self._always if other != arm)
         self._alive = [other for other in self._arms if other not in self._eliminated]
         self._records.pop(arm, None)
-        self.finished = self.finished and not revived
+        self.finished = self.finished and (not revived or self._rounds >= self._looks[-1])
         if arm in self._pending:
             self._pending.remove(arm)
             self._complete_round()

@@ -110,6 +110,8 @@ def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, dire
     flips = []
     leader, previous = viable[0].arm, 0.0
     for share in sorted(crossings):
+        if share - previous < SAME_SCORE:
+            continue  # the same crossing but for rounding: whoever leads in between leads at a point only
         middle = (previous + share) / 2
         ahead = _leader(viable, {name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_start})
         if ahead != leader:

@@ -76,6 +76,8 @@ class Run:
             lines = self._events.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
+        except OSError as problem:
+            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
         try:
             # What follows the last line break was being written when the run was killed.
             return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
@@ -85,7 +87,11 @@ class Run:
     @contextlib.contextmanager
     def writer(self) -> Iterator[Writer]:
         """Hold the run's lock and append events; raise `RunIsActiveError` if another process does."""
-        with (self.directory / "lock").open("w") as lock:
+        try:
+            lock = (self.directory / "lock").open("w")
+        except OSError as problem:
+            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as problem:
@@ -196,19 +202,15 @@ class Store:
         file = self._home / "index.sqlite"
         try:
             self._home.mkdir(parents=True, exist_ok=True)
-            index = sqlite3.connect(file)
-            index.execute(
-                "CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, created TEXT, model TEXT, device TEXT, finished INTEGER)"
-            )
-            index.execute("SELECT run_id, created, model, device, finished FROM runs LIMIT 1")
-        except sqlite3.DatabaseError:
-            # Not an index, or not one of ours: it holds nothing that the runs do not.
-            file.unlink(missing_ok=True)
-            return self._open_index()
-        except OSError as problem:
-            what = f"{self._home} cannot be written: {problem.strerror}"
+            try:
+                return _connect(file)
+            except sqlite3.DatabaseError:
+                # Not an index, or not one of ours: it holds nothing that the runs do not.
+                file.unlink(missing_ok=True)
+                return _connect(file)
+        except (OSError, sqlite3.DatabaseError) as problem:
+            what = f"{self._home} cannot be written: {getattr(problem, 'strerror', problem)}"
             raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
-        return index
 
     def _read_entry(self, run_id: str) -> Entry | None:
         run = Run(self._runs / run_id)
@@ -220,3 +222,15 @@ class Store:
         gpu = next((gpu.name for gpu in header.machine.gpus if gpu.uuid == question.gpu), "CPU")
         finished = any(isinstance(event.happening, Finished) for event in events)
         return Entry(run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished)
+
+
+def _connect(file: pathlib.Path) -> sqlite3.Connection:
+    """Open the index and see that it is one."""
+    index = sqlite3.connect(file)
+    try:
+        index.execute("CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, created TEXT, model TEXT, device TEXT, finished INTEGER)")
+        index.execute("SELECT run_id, created, model, device, finished FROM runs LIMIT 1")
+    except sqlite3.DatabaseError:
+        index.close()
+        raise
+    return index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 from typing import Any
@@ -18,13 +19,13 @@ class Channel:
         self.phase = "start"
         self._directory = directory
         self._doorbell = doorbell
-        self._events = (directory / protocol.EVENTS).open("a", encoding="utf-8")
+        self._events = (directory / protocol.EVENTS).open("a", encoding="utf-8", errors="replace")
         self._unread = b""
         os.set_blocking(doorbell, False)
 
     def tell(self, event: Any) -> None:
         """Append one event and ring."""
-        self._events.write(json.dumps(dataclasses.asdict(event)) + "\n")
+        self._events.write(encode(event) + "\n")
         self._events.flush()
         self._ring()
 
@@ -36,7 +37,7 @@ class Channel:
     def respond(self, outcome: Any) -> None:
         """Write the one response, whole or not at all."""
         beside = self._directory / (protocol.RESPONSE + ".part")
-        beside.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")
+        beside.write_text(encode(outcome), encoding="utf-8", errors="replace")
         beside.rename(self._directory / protocol.RESPONSE)
         self._ring()
 
@@ -56,3 +57,19 @@ class Channel:
         except (BlockingIOError, BrokenPipeError):
             # A full pipe means that the advisor will wake anyway; a broken one that it is gone, which the guard deals with.
             return
+
+
+def encode(message: Any) -> str:
+    """Return `message` as JSON; not in ASCII, because an escaped half of a surrogate pair could not be read on the other side."""
+    return json.dumps(finite(dataclasses.asdict(message)), ensure_ascii=False)
+
+
+def finite(value: Any) -> Any:
+    """Return `value` with null for every number that JSON has no word for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(entry) for entry in value]
+    return value

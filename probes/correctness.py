@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from probes.adapter import ModelError
 from probes.protocol import Correctness
 
 #: Multiplier and tolerance by tested precision; the multipliers are those of PyTorch's own compiler tests.
@@ -40,8 +41,11 @@ def sample(array: Any) -> Any:
     """Return `array` flat in float64, thinned to at most `MOST_ELEMENTS` by a stride that meets every row and column."""
     flat = array.reshape(-1)
     if flat.size > MOST_ELEMENTS:
-        # An odd stride does not fall in step with the power-of-two sizes that models have.
-        flat = flat[:: (flat.size // MOST_ELEMENTS + 1) | 1]
+        stride = flat.size // MOST_ELEMENTS + 1
+        # A stride that shares a factor with a row's length falls in step with it and meets some columns never.
+        while math.gcd(stride, flat.size) > 1:
+            stride += 1
+        flat = flat[::stride]
     return flat.astype("float64")
 
 
@@ -55,8 +59,12 @@ def create_reference(name: str, exact: Iterable[list[Any]], produced: Iterable[l
     expected, errors = [], []
     for precise, outputs in zip(exact, produced, strict=True):
         wanted = [sample(output) for output in precise]
+        if not all(math.isfinite(root_mean_square(target)) for target in wanted):
+            raise ModelError(f"the model returns NaN or infinity even in {name}", "give it weights and inputs that it can compute with")
         expected.append(wanted)
         errors.append([root_mean_square(sample(got) - target) for got, target in zip(outputs, wanted, strict=True)])
+    if not all(math.isfinite(error) for outputs in errors for error in outputs):
+        raise ModelError("eager PyTorch returns NaN or infinity in this precision", "choose another with --dtype, such as bfloat16")
     return Reference(name, inputs, expected, errors)
 
 

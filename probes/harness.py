@@ -68,6 +68,8 @@ def explain(problem: BaseException, phase: str) -> protocol.Failed:
         return protocol.Failed("model-refused", phase, str(problem), problem.fix)
     if isinstance(problem, UnsupportedError):
         return protocol.Failed("unsupported", phase, str(problem))
+    if isinstance(problem, protocol.VersionMismatchError):
+        return protocol.Failed("unsupported", phase, str(problem), "use a worker and an advisor of the same release")
     reason = first_line(problem)
     if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
         return protocol.Failed("out-of-memory", phase, reason)

@@ -11,10 +11,11 @@ import pathlib
 import select
 import signal
 
+from probes import protocol
+
 
 def guard(doorbell: int) -> None:
     """Fork the guard; return in the worker only."""
-    worker = os.getpid()
     if os.fork() != 0:
         return
     # The worker's end must show as end of file on the doorbell, so the guard may not hold it open.
@@ -22,23 +23,25 @@ def guard(doorbell: int) -> None:
     poll = select.poll()
     poll.register(0, 0)  # no event but the hang-up, which is always reported: tokens are left for the worker
     poll.poll()
-    # Descendants that made a session of their own are not reached through the group.
-    for process in descendants(worker):
-        kill(process)
+    # What has made a session of its own is not reached through the group; the guard, which is in both, goes last.
+    for process in marked(os.environ.get(protocol.MARK, "")):
+        if process != os.getpid():
+            kill(process)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def descendants(process: int) -> list[int]:
-    """Return the process ids below `process`, as far as the kernel tells."""
-    found: list[int] = []
-    for children in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
-        try:
-            below = [int(child) for child in children.read_text(encoding="ascii").split()]
-        except OSError:
-            continue
-        for child in below:
-            found += [child, *descendants(child)]
-    return found
+def marked(mark: str) -> list[int]:
+    """Return the processes that carry the worker's mark in their environment, which whatever it started inherits."""
+    wanted = f"{protocol.MARK}={mark}".encode()
+    return [int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*") if mark and wanted in environment_of(process)]
+
+
+def environment_of(process: pathlib.Path) -> list[bytes]:
+    """Return the variables a process started with; none when it is another user's or gone."""
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def kill(process: int) -> None:

@@ -26,6 +26,9 @@ EVENTS = "events.jsonl"
 RESPONSE = "response.json"
 LOG = "log"
 
+#: Environment variable that holds the control directory: whatever a worker starts inherits it and is found by it when it has to end.
+MARK = "P3_ADVISOR_WORKER"
+
 PHASES = ("start", "import", "load", "build", "correctness", "warmup", "measure", "done")
 
 

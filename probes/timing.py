@@ -59,6 +59,7 @@ def time_block(
     clock = time.perf_counter_ns
     nanoseconds: list[int] = []
     gc.collect()
+    collects = gc.isenabled()
     gc.disable()
     try:
         for _ in range(block.lead_calls):
@@ -73,7 +74,8 @@ def time_block(
             nanoseconds.append(clock() - start)
         cpu_seconds = time.process_time() - cpu_start
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
     return Timed(seconds=[count * NANOSECONDS for count in nanoseconds], cpu_seconds=cpu_seconds)
 
 

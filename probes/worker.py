@@ -7,19 +7,21 @@ the stack's). Processes that a stack starts with `spawn` import this file again 
 
 from __future__ import annotations
 
-import faulthandler
-import importlib.util
 import os
-import pathlib
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - `pathlib` may only be imported once the path is clean
+# Before any other import: a module in this folder must not be taken for one of the standard library that has its name.
+sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != HERE]
+
+import faulthandler  # noqa: E402
+import importlib.util  # noqa: E402
+import pathlib  # noqa: E402
 
 
 def register_package() -> None:
     """Make `probes` importable from this folder without touching `sys.path`."""
-    sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).resolve() != HERE]
-    spec = importlib.util.spec_from_file_location("probes", HERE / "__init__.py", submodule_search_locations=[str(HERE)])
+    spec = importlib.util.spec_from_file_location("probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE])
     if spec is None or spec.loader is None:
         message = f"cannot load the worker's own code from {HERE}"
         raise ImportError(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -90,7 +90,7 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
 
     batch_size: int
     round: int
-    seconds: tuple[float, ...]
+    seconds: Annotated[tuple[Annotated[float, msgspec.Meta(gt=0)], ...], msgspec.Meta(min_length=1)]
     lead_calls: int
     cpu_seconds: float
 

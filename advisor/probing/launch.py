@@ -40,6 +40,7 @@ class Worker:
     process: int
     directory: pathlib.Path
     popen: subprocess.Popen[bytes]
+    doorbell: int
     exit_watch: int
     build_seconds: float
     phase: Phase = "start"
@@ -90,15 +91,16 @@ class Supervisor:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=dict(environment),
+                env={**environment, protocol.MARK: str(directory)},
                 start_new_session=True,
             )
         assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
-        os.set_blocking(popen.stdout.fileno(), False)
-        worker = Worker(request.arm, process, directory, popen, os.pidfd_open(popen.pid), build_seconds)
+        doorbell = popen.stdout.fileno()
+        os.set_blocking(doorbell, False)
+        worker = Worker(request.arm, process, directory, popen, doorbell, os.pidfd_open(popen.pid), build_seconds)
         self._expect(worker, "start")
         self._workers.append(worker)
-        self._selector.register(popen.stdout, selectors.EVENT_READ, worker)
+        self._selector.register(doorbell, selectors.EVENT_READ, worker)
         # Processes that a stack forks may hold the doorbell open, so the end of the process is watched for itself.
         self._selector.register(worker.exit_watch, selectors.EVENT_READ, worker)
         return worker
@@ -119,8 +121,7 @@ class Supervisor:
             wait = min(wait, timeout)
         rung = self._selector.select(None if wait == float("inf") else max(wait, 0.0))
         for worker in dict.fromkeys(key.data for key, _ in rung):
-            with contextlib.suppress(BlockingIOError):
-                os.read(worker.popen.stdout.fileno(), 65536)
+            self._drain_doorbell(worker)
             yield from self._hear(worker)
         for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
             yield from self._time_out(worker)
@@ -128,6 +129,12 @@ class Supervisor:
     def end(self, worker: Worker) -> None:
         """Kill the worker and everything it started, now."""
         self._bury(worker)
+
+    def _drain_doorbell(self, worker: Worker) -> None:
+        """Take the rings; a doorbell that is closed while the worker lives is not listened to any more."""
+        with contextlib.suppress(BlockingIOError):
+            if worker.doorbell in self._selector.get_map() and not os.read(worker.doorbell, 65536):
+                self._selector.unregister(worker.doorbell)
 
     def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
         # Looked at before reading: what a worker writes before it ends is then read in any case.
@@ -206,31 +213,29 @@ class Supervisor:
         if worker not in self._workers:
             return
         self._workers.remove(worker)
-        self._selector.unregister(worker.popen.stdout)  # type: ignore[arg-type]
-        self._selector.unregister(worker.exit_watch)
+        for watched in (worker.doorbell, worker.exit_watch):
+            if watched in self._selector.get_map():
+                self._selector.unregister(watched)
         os.close(worker.exit_watch)
         leaving = (worker.directory / protocol.RESPONSE).exists()
         if leaving:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.popen.wait(LEAVING_SECONDS)
-        kill_tree(worker.popen)
+        kill_all(worker)
         for stream in (worker.popen.stdin, worker.popen.stdout):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()  # type: ignore[union-attr]
 
 
-def kill_tree(popen: subprocess.Popen[bytes]) -> None:
-    """Kill the process, its group, and descendants that have made sessions of their own; wait for the process."""
-    try:
-        below = psutil.Process(popen.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        below = []
+def kill_all(worker: Worker) -> None:
+    """Kill the worker's group, and what has left the group but still carries its mark; wait for the worker."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(popen.pid, signal.SIGKILL)
-    for process in below:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    popen.wait()
+        os.killpg(worker.popen.pid, signal.SIGKILL)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(protocol.MARK) == str(worker.directory):
+                process.kill()
+    worker.popen.wait()
 
 
 def last_words(log: pathlib.Path) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, Spawned
 from advisor.domain.machine import Machine
-from advisor.domain.outcome import Imported, Outcome, Ready, Visited
+from advisor.domain.outcome import Failure, Imported, Outcome, Ready, Visited
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch
@@ -60,10 +60,15 @@ class Session:
         self._supervisor.send(self._workers[REFERENCE], "build")
 
     def start(self, arms: Iterable[tuple[Arm, int]]) -> Iterator[Happening]:
-        """Start a worker for each arm and process number and let them import, as many at a time as there are processors."""
+        """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
+
+        Stop early when the reference worker has failed: without it there is nothing to compare with.
+        """
         most = self._site.machine.cpu.usable_processors
         for arm, process in arms:
             yield from self._listen_until(lambda: len(self._busy()) < most)
+            if self._has_failed(REFERENCE):
+                return
             yield from self._spawn(arm, process)
         yield from self._listen_until(lambda: not self._busy())
 
@@ -110,6 +115,9 @@ class Session:
     def is_running(self, arm: str) -> bool:
         """Say whether the arm has a worker that has not ended."""
         return arm in self._workers and self._workers[arm].outcome is None
+
+    def _has_failed(self, arm: str) -> bool:
+        return arm in self._workers and isinstance(self._workers[arm].outcome, Failure)
 
     def _busy(self) -> list[str]:
         """Return the workers that import, and the reference worker."""

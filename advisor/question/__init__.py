@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import sys
 from typing import Literal
 
@@ -38,7 +39,7 @@ def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Questio
         budget=choose_budget(answers.budget, catalogue),
         max_build_seconds=_positive("--max-build-seconds", answers.max_build_seconds),
         workflows=parse_workflows(answers.workflows, catalogue),
-        seed=answers.seed,
+        seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
@@ -53,14 +54,15 @@ def choose_gpu(text: str, machine: Machine, catalogue: Catalogue) -> Gpu | None:
         return None
     if not text:
         return machine.gpus[0]
-    for gpu in machine.gpus:
-        if text in {str(gpu.index), gpu.uuid} or text.lower() in gpu.name.lower():
-            if not usable:
-                what = f"the torch of {machine.software.executable} was built without CUDA"
-                raise NoStackError(what, "install a CUDA build of torch there, or name another interpreter with --python")
-            return gpu
+    exactly = [gpu for gpu in machine.gpus if text in {str(gpu.index), gpu.uuid}]
+    named = exactly or [gpu for gpu in machine.gpus if _has_words(gpu.name, text)]
+    if named:
+        if not usable:
+            what = f"the torch of {machine.software.executable} was built without CUDA"
+            raise NoStackError(what, "install a CUDA build of torch there, or name another interpreter with --python")
+        return named[0]
     here = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
-    known = next((name for name in catalogue.gpus if name.lower() in text.lower() or text.lower() in name.lower()), None)
+    known = next((name for name in catalogue.gpus if _has_words(text, name) or _has_words(name, text)), None)
     if known is None:
         raise UnknownGpuError(
             f"there is no GPU {text!r}; attached: {here}", f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}"
@@ -147,3 +149,8 @@ def _positive(name: str, number: float) -> float:
     if not (math.isfinite(number) and number > 0):
         raise SizeError(f"{name} {number:g} is not a positive number", "use seconds, such as 120")
     return number
+
+
+def _has_words(text: str, words: str) -> bool:
+    """Say whether `words` stand in `text`, each whole: `H100` is in `NVIDIA H100`, and `1`, which is an index, is not."""
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE) is not None

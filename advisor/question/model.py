@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import pathlib
 import re
 
@@ -14,7 +15,7 @@ from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, Un
 from advisor.question.answers import Answers
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
-SIZES = re.compile(r"(\d+)x(\d+)(?:x(\d+))?")
+SIZES = re.compile(r"(\d{1,99})x(\d{1,99})(?:x(\d{1,99}))?")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
@@ -31,10 +32,11 @@ def parse_model(answers: Answers, models: Models) -> Model:
     if text in models.configurations:
         return Transformers(name=text, weights=answers.weights_from or "random", config=models.configurations[text].config)
     if text.endswith((".onnx", ".pt2")):
-        if not pathlib.Path(text).is_file():
+        if not os.path.isfile(text):  # noqa: PTH113 - pathlib raises for a name that is too long
             raise UnknownModelError(f"there is no file {text!r}", "check the path")
-        return OnnxFile(name=text) if text.endswith(".onnx") else Exported(name=text)
-    if pathlib.Path(text).is_dir():
+        name = str(pathlib.Path(text).absolute())
+        return OnnxFile(name=name) if text.endswith(".onnx") else Exported(name=name)
+    if os.path.isdir(text):  # noqa: PTH112 - as above
         return _parse_directory(text, answers)
     if ":" in text:
         return _parse_factory(text)
@@ -99,10 +101,9 @@ def _parse_factory(text: str) -> Factory:
     if not function.isidentifier():
         raise UnknownModelError(f"{text!r} names no function after the colon", "write package.module:factory or file.py:factory")
     if place.endswith(".py"):
-        file = pathlib.Path(place).resolve()
-        if not file.is_file():
+        if not os.path.isfile(place):  # noqa: PTH113 - as above
             raise UnknownModelError(f"there is no file {place!r}", "check the path before the colon")
-        return Factory(name=f"{file}:{function}")
+        return Factory(name=f"{pathlib.Path(place).resolve()}:{function}")
     if not DOTTED_NAME.fullmatch(place):
         raise UnknownModelError(f"{place!r} is neither a module's name nor a .py file", "write package.module:factory or file.py:factory")
     return Factory(name=text)

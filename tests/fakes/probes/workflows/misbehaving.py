@@ -61,7 +61,7 @@ def open_subject(request):
     return honest.Subject(request)
 
 
-def build(subject, inputs, request):  # noqa: C901, PLR0912 - one case a misdeed
+def build(subject, inputs, request):
     match MISDEED["name"]:
         case "refuses":
             raise UnsupportedError("this stack takes no such model")

@@ -1,0 +1,35 @@
+"""What a build costs against what it brings, over a horizon of requests."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Seconds until the first request can be served, and seconds of each request."""
+
+    build_seconds: float
+    request_seconds: float
+
+    def total(self, requests: float) -> float:
+        """Return the seconds until `requests` have been served."""
+        return self.build_seconds + requests * self.request_seconds
+
+
+def break_even(candidate: Cost, incumbent: Cost) -> float:
+    """Return the requests after which the candidate has paid for its build; infinite if it never does, 0 if it does at once."""
+    if candidate.build_seconds <= incumbent.build_seconds and candidate.request_seconds <= incumbent.request_seconds:
+        return 0.0
+    if candidate.request_seconds >= incumbent.request_seconds:
+        return math.inf
+    return (candidate.build_seconds - incumbent.build_seconds) / (incumbent.request_seconds - candidate.request_seconds)
+
+
+def cannot_pay_back(least_build_seconds: float, incumbent: Cost, fastest_request_seconds: float, requests: float) -> bool:
+    """Say whether a workflow not built yet is sure to lose within `requests`, even at the speed of light.
+
+    `least_build_seconds` is a lower bound of its build, `fastest_request_seconds` the speed of light of this workload on this device.
+    """
+    return break_even(Cost(least_build_seconds, fastest_request_seconds), incumbent) > requests

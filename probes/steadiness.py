@@ -1,0 +1,36 @@
+"""When is a stack warm? MSER-5: cut off the beginning whose removal makes the mean of the rest most certain.
+
+White, "An effective truncation heuristic for bias reduction in simulation output" (1997), on the medians of batches of five calls, which
+keeps single outliers out. A cut beyond the middle says that the steady state has not been seen yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+
+#: Calls in a batch. Long calls are batches of their own: five of them would take too long.
+BATCH_CALLS = 5
+LONG_CALL_SECONDS = 0.05
+#: Batches without which a cut means nothing, and which must be left after it.
+FEWEST_BATCHES = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """Where the steady part of a series begins, and whether there is enough of it to believe that."""
+
+    calls: int
+    steady: bool
+
+
+def find_cut(seconds: Sequence[float]) -> Cut:
+    """Return where `seconds`, the times of successive calls, become steady."""
+    size = BATCH_CALLS if statistics.median(seconds) < LONG_CALL_SECONDS else 1
+    batches = [statistics.median(seconds[start : start + size]) for start in range(0, len(seconds) - size + 1, size)]
+    if len(batches) < FEWEST_BATCHES:
+        return Cut(0, steady=False)
+    cuts = range(len(batches) - FEWEST_BATCHES + 1)
+    best = min(cuts, key=lambda cut: statistics.pvariance(batches[cut:]) / (len(batches) - cut))
+    return Cut(best * size, steady=best <= len(batches) // 2)

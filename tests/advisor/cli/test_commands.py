@@ -1,0 +1,124 @@
+"""The commands that need no stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+import jsonschema
+import pytest
+
+from advisor import pipeline, schemas
+from advisor.pipeline import World
+from advisor.question.answers import Answers
+
+COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
+
+
+@pytest.fixture
+def finished_run(fake_world: Callable[[], World]) -> str:
+    """A run of pretend workflows: `quick` is four times as fast as the baseline, `alike` as fast."""
+    world = fake_world()
+    run = pipeline.prepare(Answers(batch_sizes="1,2", budget="6", workflows="quick,alike"), world)
+    for _ in pipeline.execute(run, world):
+        pass
+    return run.directory.name
+
+
+def advise(*arguments: str, home: pathlib.Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(home), **more}
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_show_prints_a_document_that_fits_the_shipped_schema(finished_run: str, home: pathlib.Path) -> None:
+    answer = advise("show", finished_run, "--json", home=home)
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
+    quick = next(entry for entry in document["workflows"] if entry["arm"] == "quick")
+    assert quick["status"] == "completed"
+    assert quick["speedup"]["value"] > 2
+    assert document["race"]["noise_floor"] < 1
+    assert document["recommendation"]["flips"]
+
+
+def test_decide_gives_the_same_bytes_twice(finished_run: str, home: pathlib.Path) -> None:
+    first, second = (advise("decide", finished_run, "--json", home=home).stdout for _ in range(2))
+    assert first == second
+    assert json.loads(first)["run_id"] == finished_run
+
+
+def test_decide_with_other_weights_changes_the_answer_where_the_flips_said(finished_run: str, home: pathlib.Path) -> None:
+    said = json.loads(advise("decide", finished_run, "--json", home=home).stdout)
+    weights = said["question"]["priorities"]
+    flip = next(flip for flip in said["recommendation"]["flips"] if flip["criterion"] == "performance")
+    toward = 1 if flip["weight"] > weights["performance"] else -1
+    for beyond, expected in ((-0.01, said["recommendation"]["arm"]), (0.01, flip["to"])):
+        performance = flip["weight"] + toward * beyond
+        rest = (100 - performance) / (weights["productivity"] + weights["portability"])
+        text = f"performance={performance!r},productivity={weights['productivity'] * rest!r},portability={weights['portability'] * rest!r}"
+        answer = advise("decide", finished_run, "--weights", text, "--json", home=home)
+        assert answer.returncode == 0, answer.stderr
+        assert json.loads(answer.stdout)["recommendation"]["arm"] == expected
+
+
+def test_a_constraint_bars_an_arm_without_changing_its_score(finished_run: str, home: pathlib.Path) -> None:
+    free = json.loads(advise("decide", finished_run, "--json", "--preset", "serving", home=home).stdout)
+    barred = json.loads(advise("decide", finished_run, "--json", "--preset", "serving", "--require", "portability>=2", home=home).stdout)
+    assert free["recommendation"]["arm"] == "quick"
+    assert barred["recommendation"]["arm"] != "quick"
+    scores = [{entry["arm"]: entry["score"] for entry in document["workflows"]} for document in (free, barred)]
+    assert scores[0] == scores[1]
+
+
+def test_a_constraint_that_nothing_meets_gives_no_recommendation_but_the_document(finished_run: str, home: pathlib.Path) -> None:
+    answer = advise("decide", finished_run, "--json", "--require", "performance>=3,portability>=3", home=home)
+    assert answer.returncode == 1
+    document = json.loads(answer.stdout)
+    assert document["recommendation"] is None
+    assert document["problem"]["name"] == "nothing-viable"
+
+
+def test_history_lists_runs_newest_first_and_survives_the_loss_of_its_index(finished_run: str, home: pathlib.Path) -> None:
+    first = advise("history", home=home).stdout
+    (home / "index.sqlite").unlink()
+    assert advise("history", home=home).stdout == first
+    assert finished_run in first
+
+
+def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
+    described = json.loads(advise("--spec", home=home).stdout)
+    assert set(described["schemas"]) == set(schemas.SHIPPED)
+    assert {entry["id"] for entry in described["workflows"]} >= {"pytorch-eager", "tensorrt-llm", "vllm"}
+    for field in Answers.__struct_fields__:
+        assert f"--{field.replace('_', '-')}" in advise("recommend", "--help", home=home, COLUMNS="200").stdout
+
+
+def test_workflows_names_a_reason_for_everything_that_does_not_apply(home: pathlib.Path) -> None:
+    rows = json.loads(advise("workflows", "--json", "--gpu", "cpu", home=home).stdout)
+    assert all(row["status"] == "applies" or row["reason"] for row in rows)
+    assert next(row for row in rows if row["id"] == "tensorrt-llm")["status"] == "unsupported"
+
+
+def test_doctor_fails_without_torch_and_says_how_to_get_it(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    answer = advise("doctor", "--python", str(bare / "bin" / "python"), home=home)
+    assert answer.returncode == 3
+    assert "next: " in answer.stdout
+    refused = advise("--json", "--python", str(bare / "bin" / "python"), home=home)
+    assert refused.returncode == 3
+    assert "pip install" in refused.stderr
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(finished_run: str, home: pathlib.Path) -> None:
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
+    answer = subprocess.run(
+        f"{COMMAND} show {finished_run} --json | head -c 10", shell=True, capture_output=True, text=True, env=environment, check=False
+    )
+    assert answer.stdout == '{\n  "schem'
+    assert answer.stderr == ""

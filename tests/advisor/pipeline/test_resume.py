@@ -1,0 +1,110 @@
+"""A run that is killed loses nothing: no process stays behind, and what was measured is not measured again."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from advisor import pipeline
+from advisor.domain.events import Ended, Event, Heard, RaceClosed, Spawned
+from advisor.domain.outcome import Entered, Visited
+from advisor.pipeline import World
+from advisor.store import Run, Store
+
+DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
+WORKFLOWS = "quick,alike,misbehaving/raises"
+
+
+def is_in_phase(phase: str) -> Callable[[Event], bool]:
+    def matches(event: Event) -> bool:
+        said = event.happening.said if isinstance(event.happening, Heard) else None
+        return isinstance(said, Entered) and said.phase == phase
+
+    return matches
+
+
+def is_visit(number: int, batch_size: int) -> Callable[[Event], bool]:
+    def matches(event: Event) -> bool:
+        said = event.happening.said if isinstance(event.happening, Heard) else None
+        return isinstance(said, Visited) and said.round == number and said.batch_size == batch_size
+
+    return matches
+
+
+MOMENTS = {
+    "while importing": is_in_phase("import"),
+    "while building": is_in_phase("build"),
+    "while checking": is_in_phase("correctness"),
+    "while warming up": is_in_phase("warmup"),
+    "in the third round": is_visit(3, 1),
+    "between two batch sizes": lambda event: isinstance(event.happening, RaceClosed),
+    "in the second batch size": is_visit(2, 2),
+    "while ending": is_in_phase("done"),
+}
+
+
+def processes_of(home: pathlib.Path) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter(["cmdline"]) if any(str(home) in word for word in process.info["cmdline"] or ())]
+
+
+def events_so_far(home: pathlib.Path) -> Iterator[Event]:
+    for directory in (home / "runs").glob("*"):
+        yield from Run(directory).events()
+
+
+def kill_at(moment: Callable[[Event], bool], home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path) -> None:
+    """Start a run and kill its process, with no chance to tidy up, when `moment` has come."""
+    driver = subprocess.Popen([sys.executable, str(DRIVER), str(home), str(probes), str(rubric), WORKFLOWS])
+    end = time.monotonic() + 60
+    while not any(moment(event) for event in events_so_far(home)):
+        assert driver.poll() is None, "the run ended before the moment to kill it"
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    driver.kill()
+    driver.wait()
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_run_leaves_no_process_and_goes_on(
+    moment: str, home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path, fake_world: Callable[[], World]
+) -> None:
+    kill_at(MOMENTS[moment], home, fake_probes, fake_rubric)
+    end = time.monotonic() + 5
+    while processes_of(home) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert processes_of(home) == []
+
+    run = Store(home).unfinished()
+    before = run.events()
+    for _ in pipeline.execute(run, fake_world()):
+        pass
+    after = run.events()[len(before) :]
+    decision = pipeline.decide(run)
+    assert decision.recommendation is not None
+    assert decision.state.finished
+    assert {measurement.arm for measurement in decision.results.measurements} == {"pytorch-eager", "quick", "alike"}
+
+    done = complete_rounds(before)
+    assert not done & complete_rounds(after), "a round that was complete was measured again"
+    closed = {event.happening.batch_size for event in before if isinstance(event.happening, RaceClosed)}
+    assert closed.isdisjoint(size for size, _ in complete_rounds(after))
+    ended = {event.happening.arm for event in before if isinstance(event.happening, Ended)}
+    started_again = {event.happening.arm for event in after if isinstance(event.happening, Spawned)}
+    assert ended.isdisjoint(started_again), "an arm that had its outcome was tried again"
+
+
+def complete_rounds(events: list[Event]) -> set[tuple[int, int]]:
+    """Return batch size and number of the rounds after which another one began."""
+    rounds = [
+        (event.happening.said.batch_size, event.happening.said.round)
+        for event in events
+        if isinstance(event.happening, Heard) and isinstance(event.happening.said, Visited)
+    ]
+    return {one for one, two in itertools.pairwise(rounds) if one != two}

@@ -1,0 +1,81 @@
+"""The bytes in use on a GPU, as its management library counts them."""
+
+from __future__ import annotations
+
+import threading
+import types
+
+import pytest
+import workers
+
+from advisor.probing.device import MemoryWatch
+
+UUID = "GPU-1111"
+
+
+class Nvml:
+    """Stands for the management library of a machine with two GPUs."""
+
+    def __init__(self, used_bytes: int) -> None:
+        self.used_bytes = used_bytes
+        self.reads = 0
+        self.initialised = False
+
+    def nvmlInit(self) -> None:  # noqa: N802 - the library's name
+        self.initialised = True
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        assert self.initialised
+        return f"handle of {uuid}"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> types.SimpleNamespace:  # noqa: N802
+        assert handle == f"handle of {UUID}"
+        self.reads += 1
+        return types.SimpleNamespace(total=1 << 40, free=0, used=self.used_bytes)
+
+    def become(self, used_bytes: int) -> None:
+        """Have this many bytes in use until somebody has surely seen it."""
+        self.used_bytes = used_bytes
+        # The read that is under way may have looked before; the one after it has not.
+        enough = self.reads + 2
+        workers.wait_until(lambda: self.reads >= enough)
+
+
+def watchers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "device-memory"]
+
+
+def test_the_bytes_in_use_are_those_of_the_gpu_that_was_named() -> None:
+    assert MemoryWatch(UUID, Nvml(used_bytes=5 << 30)).used_bytes() == 5 << 30
+
+
+def test_the_peak_is_the_highest_value_in_between() -> None:
+    nvml = Nvml(used_bytes=100)
+    with MemoryWatch(UUID, nvml).peak() as peak:
+        assert peak() == 100
+        for used_bytes, highest in ((700, 700), (300, 700), (900, 900), (200, 900)):
+            nvml.become(used_bytes)
+            assert peak() == highest
+    nvml.used_bytes = 5000
+    assert peak() == 900, "what happens after the block does not count"
+
+
+def test_a_peak_begins_anew() -> None:
+    nvml = Nvml(used_bytes=100)
+    watch = MemoryWatch(UUID, nvml)
+    with watch.peak():
+        nvml.become(900)
+    nvml.used_bytes = 200
+    with watch.peak() as peak:
+        nvml.become(300)
+    assert peak() == 300
+
+
+def test_nobody_watches_after_the_block_however_it_ends() -> None:
+    watch = MemoryWatch(UUID, Nvml(used_bytes=100))
+    with watch.peak():
+        assert len(watchers()) == 1
+    assert watchers() == []
+    with pytest.raises(RuntimeError), watch.peak():
+        raise RuntimeError
+    assert watchers() == []

@@ -1,0 +1,234 @@
+"""Resident workers through their whole life, with pretend stacks in real processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import builders
+import msgspec
+import psutil
+import pytest
+
+from advisor import catalogue
+from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, Spawned
+from advisor.domain.machine import Cpu
+from advisor.domain.outcome import Completed, Crashed, Entered, Imported, Loaded, ModelRefused, Ready, Visited, Warm, Workload
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.probing.device import MemoryWatch
+from advisor.probing.launch import Supervisor, Worker
+from advisor.probing.visits import Session, Site
+
+QUICK = builders.arm("quick", options={"milliseconds": 1})
+ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
+BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
+#: Most processor seconds that somebody who only waits for a second may use.
+IDLE_CPU_SECONDS = 0.05
+
+
+class Watch(MemoryWatch):
+    """Stands for a GPU on which each look finds a gigabyte more than the one before."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def used_bytes(self) -> int:
+        self.looks += 1
+        return self.looks << 30
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    with Supervisor(catalogue.load().presets.deadlines) as supervisor:
+        yield supervisor
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> Site:
+    cpu = Cpu(model="a few", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
+    return Site(
+        question=builders.question(python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5),
+        machine=builders.machine(cpu=cpu),
+        arms=tmp_path / "arms",
+        scratch=tmp_path / "scratch",
+        probes=fake_probes,
+        minimum_engaged_share=0.5,
+        environment=dict(os.environ),
+    )
+
+
+@pytest.fixture
+def session(supervisor: Supervisor, site: Site) -> Session:
+    return Session(supervisor, site)
+
+
+def bring_up(session: Session, *arms: Arm) -> list[Happening]:
+    """Make the reference and import, as the pipeline does before the first build."""
+    return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms)]
+
+
+def said(happenings: Iterable[Happening], kind: type[Any], arm: str | None = None) -> list[Any]:
+    """Return what workers said of this kind."""
+    heard = [happening for happening in happenings if isinstance(happening, Heard)]
+    return [each.said for each in heard if isinstance(each.said, kind) and arm in {None, each.arm}]
+
+
+def ends(happenings: Iterable[Happening]) -> dict[str, object]:
+    return {happening.arm: happening.outcome for happening in happenings if isinstance(happening, Ended)}
+
+
+def test_an_arm_is_imported_built_visited_and_ended(session: Session) -> None:
+    up = bring_up(session, QUICK)
+    assert ends(up) == {REFERENCE: Completed()}
+    assert said(up, Workload) == [Workload(batch_size=2, flops=256), Workload(batch_size=4, flops=512)]
+    assert len(said(up, Imported, "quick")) == 1
+    assert not said(up, Loaded, "quick"), "nothing is built before its turn"
+
+    built = list(session.build("quick"))
+    phases = [(each.phase, each.batch_size) for each in said(built, Entered)]
+    of_a_size = [("build", 2), ("correctness", 2), ("build", 4), ("correctness", 4)]
+    assert phases == [("load", None), *of_a_size, ("warmup", 2), ("warmup", 4), ("measure", None)]
+    assert said(built, Ready)
+
+    calls = {warm.batch_size: warm.calls_per_visit for warm in said(built, Warm)}
+    for number, batch_size in enumerate((4, 2, 4), start=1):
+        (visited,) = said(session.visit("quick", batch_size, number), Visited)
+        assert session.last_visit("quick") == visited
+        assert (visited.batch_size, visited.round, len(visited.seconds)) == (batch_size, number, calls[batch_size])
+
+    assert ends(session.stop()) == {"quick": Completed()}
+    assert not session.is_running("quick")
+
+
+def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Session) -> None:
+    arms = [builders.arm(f"quick/{number}") for number in range(4)]
+    working = most = 0
+    for happening in bring_up(session, *arms):
+        if isinstance(happening, Spawned):
+            working += 1
+            most = max(most, working)
+        elif isinstance(happening, Ended) or (said([happening], Imported) and not said([happening], Imported, REFERENCE)):
+            working -= 1
+    assert working == 0
+    assert most == 2
+
+
+def test_only_the_arm_whose_turn_it_is_builds(session: Session) -> None:
+    bring_up(session, QUICK, ALIKE)
+    assert {happening.arm for happening in session.build(ALIKE.id) if isinstance(happening, Heard)} == {ALIKE.id}
+    assert session.is_running(QUICK.id)
+
+
+def test_an_arm_that_crashes_in_a_visit_ends_alone(supervisor: Supervisor, site: Site) -> None:
+    # It crashes at its hundredth call, which with one batch size does not come before the visits.
+    session = Session(supervisor, dataclasses.replace(site, question=msgspec.structs.replace(site.question, batch_sizes=(2,))))
+    crashing = builders.arm("misbehaving", options={"misdeed": "crash-in-visit"})
+    bring_up(session, QUICK, crashing)
+    for arm in (QUICK, crashing):
+        list(session.build(arm.id))
+    happened: list[Happening] = []
+    while session.is_running(crashing.id):
+        happened += session.visit(crashing.id, 2, 1)
+    (outcome,) = ends(happened).values()
+    assert isinstance(outcome, Crashed)
+    assert outcome.signal == "SIGSEGV"
+    assert session.last_visit(crashing.id) is None, "a visit before it says nothing about this one"
+    list(session.visit(QUICK.id, 2, 1))
+    assert session.last_visit(QUICK.id) is not None
+    assert ends(session.stop()) == {QUICK.id: Completed()}
+
+
+def test_an_arm_that_has_ended_is_not_built(session: Session) -> None:
+    absent = builders.arm("misbehaving", options={"misdeed": "import-error"})
+    up = bring_up(session, absent)
+    assert absent.id in ends(up)
+    assert list(session.build(absent.id)) == []
+    assert list(session.stop()) == []
+
+
+def test_a_model_that_nobody_can_open_ends_the_reference_and_starts_no_more_arms(supervisor: Supervisor, site: Site) -> None:
+    one = msgspec.structs.replace(site.machine.cpu, usable_processors=1)
+    narrow = msgspec.structs.replace(site.machine, cpu=one)
+    session = Session(supervisor, dataclasses.replace(site, machine=narrow))
+    bad = builders.arm("misbehaving", options={"misdeed": "model-error"})
+    happened = [*session.make_reference(bad, 0), *session.start([(QUICK, 0)])]
+    assert isinstance(ends(happened)[REFERENCE], ModelRefused)
+    assert [happening.arm for happening in happened if isinstance(happening, Spawned)] == [REFERENCE]
+
+
+def test_the_devices_memory_is_told_as_what_was_added(supervisor: Supervisor, site: Site) -> None:
+    watch = Watch()
+    session = Session(supervisor, site, watch)
+    bring_up(session, QUICK)
+    *_, memory = session.build(QUICK.id)
+    assert isinstance(memory, DeviceMemory)
+    assert (memory.arm, memory.process, memory.before_bytes) == (QUICK.id, 0, 1 << 30)
+    # The last look is for what stays, the one before it was the highest while it built.
+    assert (memory.peak_bytes, memory.resident_bytes) == (watch.looks - 2 << 30, watch.looks - 1 << 30)
+
+
+def read_request(site: Site, arm: str, process: int) -> dict[str, Any]:
+    request: dict[str, Any] = json.loads((site.arms / arm / str(process) / "request.json").read_text())
+    return request
+
+
+def test_a_worker_is_told_what_was_asked(session: Session, site: Site) -> None:
+    bring_up(session, ALIKE)
+    request = read_request(site, "alike+slow", 0)
+    assert request["arm"] == "alike/slow"
+    assert request["workflow_file"] == str(site.probes / "workflows" / "alike.py")
+    assert request["options"] == {"milliseconds": 2}
+    assert request["subject"] == {"kind": "synthetic", **msgspec.to_builtins(site.question.model)}
+    assert (request["dtype"], request["device"], request["batch_sizes"]) == ("float32", "cpu", [2, 4])
+    assert (request["seed"], request["input_tokens"], request["threads"]) == (7, 5, 3)
+    assert (request["role"], read_request(site, REFERENCE, 0)["role"]) == ("measure", "reference")
+    assert request["shared_directory"] == read_request(site, REFERENCE, 0)["shared_directory"]
+
+
+def test_another_process_of_an_arm_has_its_own_control_directory_and_the_same_caches(session: Session, site: Site) -> None:
+    bring_up(session, QUICK)
+    list(session.stop())
+    list(session.start([(QUICK, 1)]))
+    first, second = (read_request(site, QUICK.id, process) for process in (0, 1))
+    assert (site.arms / QUICK.id / "0" / "response.json").exists()
+    assert first["scratch_directory"] == second["scratch_directory"]
+
+
+def test_what_an_interrupted_process_left_is_not_taken_for_news(session: Session, site: Site) -> None:
+    left = site.arms / QUICK.id / "0"
+    left.mkdir(parents=True)
+    (left / "response.json").write_text('{"status": "completed"}')
+    (left / "events.jsonl").write_text('{"event": "ready"}\n')
+    assert not said(bring_up(session, QUICK), Ready)
+    assert session.is_running(QUICK.id)
+
+
+def worker_processes(session: Session, arm: str) -> list[psutil.Process]:
+    """Return the arm's worker and its guard."""
+    worker: Worker = session._workers[arm]
+    process = psutil.Process(worker.popen.pid)
+    return [process, *process.children(recursive=True)]
+
+
+def cpu_seconds(processes: list[psutil.Process]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
+@pytest.mark.parametrize("built", [False, True], ids=["imported", "built"])
+def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Session, supervisor: Supervisor, *, built: bool) -> None:
+    bring_up(session, QUICK, ALIKE)
+    if built:
+        for arm in (QUICK, ALIKE):
+            list(session.build(arm.id))
+    processes = [process for arm in (QUICK, ALIKE) for process in worker_processes(session, arm.id)]
+    assert len(processes) == 4, "two workers and their guards"
+    theirs, ours = cpu_seconds(processes), time.process_time()
+    assert list(supervisor.listen(timeout=1.0)) == []
+    assert cpu_seconds(processes) - theirs < IDLE_CPU_SECONDS
+    assert time.process_time() - ours < IDLE_CPU_SECONDS

@@ -1,0 +1,114 @@
+"""`--priority`, `--preset` and `--require`."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.domain.question import PILLARS, Constraint
+from advisor.errors import PriorityError, UnknownPresetError
+from advisor.question.answers import Answers
+from advisor.question.priorities import choose_priorities, parse_constraints, parse_priorities
+
+PRESETS = builders.shipped_catalogue().presets
+
+
+def test_the_default_is_the_default_preset() -> None:
+    assert choose_priorities(Answers(), builders.catalogue()) == PRESETS.priorities[PRESETS.default_preset].priorities
+
+
+@pytest.mark.parametrize("name", PRESETS.priorities)
+def test_a_preset_is_named(name: str) -> None:
+    chosen = choose_priorities(Answers(preset=name), builders.catalogue())
+    assert chosen == PRESETS.priorities[name].priorities
+    assert sum(getattr(chosen, pillar) for pillar in PILLARS) == 100
+
+
+def test_weights_are_given_for_the_three_ps() -> None:
+    weights = choose_priorities(Answers(priority="performance=60, productivity = 25,portability=15"), builders.catalogue())
+    assert weights == builders.priorities(60, 25, 15)
+
+
+def test_weights_may_be_given_for_the_further_criteria() -> None:
+    weights = parse_priorities("performance=60.5,productivity=24.5,portability=15,input-flexibility=20,architecture_support=0")
+    assert weights == builders.priorities(60.5, 24.5, 15, input_flexibility=20, architecture_support=0)
+
+
+def test_thirds_sum_to_a_hundred() -> None:
+    third = 100 / 3
+    weights = parse_priorities(",".join(f"{pillar}={third!r}" for pillar in PILLARS))
+    assert weights == builders.priorities(third, third, third)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("performance", "'performance'"),
+        ("performance=60,speed=40", "'speed=40'"),
+        ("performance=60,performance=40", "'performance=40'"),
+        ("performance=60,,productivity=40", "''"),
+        ("performance=high,productivity=25,portability=15", "'high'"),
+        ("performance=,productivity=25,portability=15", "is no number"),
+        ("performance=nan,productivity=25,portability=15", "not between 0 and 100"),
+        ("performance=inf,productivity=25,portability=15", "not between 0 and 100"),
+        ("performance=-1,productivity=86,portability=15", "not between 0 and 100"),
+        ("performance=101,productivity=0,portability=0", "not between 0 and 100"),
+        ("performance=100", "productivity, portability"),
+        ("performance=60,productivity=25,portability=25", "110"),
+        ("performance=60,productivity=25,portability=14.99", "99.99"),
+        ("performance=60,productivity=25,portability=15,input_flexibility=60,architecture_support=41", "leave nothing"),
+    ],
+)
+def test_weights_that_are_none_are_told(text: str, words: str) -> None:
+    with pytest.raises(PriorityError) as problem:
+        parse_priorities(text)
+    assert words in problem.value.what
+    assert problem.value.next_step
+
+
+def test_weights_and_a_preset_contradict_each_other() -> None:
+    with pytest.raises(PriorityError, match="both"):
+        choose_priorities(Answers(priority="performance=60,productivity=25,portability=15", preset="serving"), builders.catalogue())
+
+
+def test_an_unknown_preset_is_told_with_those_there_are() -> None:
+    with pytest.raises(UnknownPresetError) as problem:
+        choose_priorities(Answers(preset="fastest"), builders.catalogue())
+    assert all(name in problem.value.next_step for name in PRESETS.priorities)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ()),
+        (" , ", ()),
+        ("portability>=2", (Constraint(criterion="portability", at_least=2),)),
+        (
+            "portability >= 2,input-flexibility>=3",
+            (Constraint(criterion="portability", at_least=2), Constraint(criterion="input_flexibility", at_least=3)),
+        ),
+    ],
+)
+def test_constraints_are_lowest_tiers(text: str, expected: tuple[Constraint, ...]) -> None:
+    assert parse_constraints(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["portability", "portability>2", "portability>=0", "portability>=4", "portability>=2.5", "speed>=2", ">=2"]
+)
+def test_a_constraint_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(PriorityError) as problem:
+        parse_constraints(f"performance>=1,{text}")
+    assert repr(text) in problem.value.what
+    assert problem.value.next_step
+
+
+words = st.lists(st.sampled_from(["performance", "=", ">=", ",", "60", "1e999", " ", "\n", "portability", "-"]), max_size=12).map("".join)
+
+
+@given(st.text(max_size=30) | words)
+def test_any_text_is_weights_and_constraints_or_told_errors(text: str) -> None:
+    for error in (builders.error_of(lambda: parse_priorities(text)), builders.error_of(lambda: parse_constraints(text))):
+        assert error is None or "\n" not in error.what + error.next_step

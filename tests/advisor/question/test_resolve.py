@@ -1,0 +1,256 @@
+"""The answers as a whole: held against the machine and the catalogue, each bad one told with its own error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, get_args
+
+import builders
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor import question
+from advisor.domain.machine import Gpu, Machine
+from advisor.domain.question import Constraint, Exported, Factory, Model, OnnxFile, Question, Transformers
+from advisor.errors import (
+    GpuNotAttachedError,
+    NoStackError,
+    PriorityError,
+    SizeError,
+    UnknownGpuError,
+    UnknownModelError,
+    UnknownPresetError,
+    UnknownWorkflowError,
+    UserError,
+)
+from advisor.question.answers import Answers
+
+SHIPPED = builders.shipped_catalogue()
+H100, H200 = builders.gpu(index=0, uuid="GPU-aaaa"), builders.gpu(index=1, uuid="GPU-bbbb", name="NVIDIA H200")
+
+
+def resolve(machine: Machine | None = None, **answers: Any) -> Question:
+    return question.resolve(Answers(**answers), machine or builders.machine(), SHIPPED)
+
+
+def test_no_answers_ask_about_the_demo_on_the_processor() -> None:
+    asked = resolve()
+    assert asked.model == SHIPPED.models.demo
+    assert (asked.device, asked.gpu, asked.dtype, asked.task) == ("cpu", None, "float32", "forward")
+    assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
+    assert asked.budget == SHIPPED.presets.budgets[SHIPPED.presets.default_budget]
+    assert asked.python == builders.machine().software.executable
+
+
+def test_what_is_answered_is_asked() -> None:
+    asked = resolve(
+        model="synthetic/ffn@8x16",
+        dtype="bfloat16",
+        batch_sizes="16,1,4,4",
+        input_tokens=7,
+        output_tokens=9,
+        preset="serving",
+        require="portability>=2",
+        budget="thorough",
+        max_build_seconds=12.5,
+        workflows="torch-compile-inductor, onnxruntime-cpu/io-binding",
+        seed=5,
+        offline=True,
+        trust_remote_code=True,
+        allow_pickle=True,
+    )
+    assert (asked.dtype, asked.batch_sizes, asked.input_tokens, asked.output_tokens) == ("bfloat16", (1, 4, 16), 7, 9)
+    assert asked.priorities == SHIPPED.presets.priorities["serving"].priorities
+    assert asked.constraints == (Constraint(criterion="portability", at_least=2),)
+    assert (asked.budget, asked.max_build_seconds) == (SHIPPED.presets.budgets["thorough"], 12.5)
+    assert asked.workflows == ("torch-compile-inductor", "onnxruntime-cpu/io-binding")
+    assert (asked.seed, asked.offline, asked.trust_remote_code, asked.allow_pickle) == (5, True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "words"),
+    [
+        ({"model": "no-such-model"}, UnknownModelError, "no-such-model"),
+        ({"model": "synthetic/ffn@0x1"}, SizeError, "out of range"),
+        ({"gpu": "Voodoo 2"}, UnknownGpuError, "Voodoo 2"),
+        ({"gpu": "RTX 4090"}, GpuNotAttachedError, "RTX 4090"),
+        ({"batch_sizes": "one"}, SizeError, "'one'"),
+        ({"batch_sizes": "1,,4"}, SizeError, "whole numbers"),
+        ({"batch_sizes": "1.5"}, SizeError, "whole numbers"),
+        ({"batch_sizes": "0"}, SizeError, "--batch-sizes 0"),
+        ({"batch_sizes": "4,-1"}, SizeError, "--batch-sizes -1"),
+        ({"batch_sizes": "65537"}, SizeError, "--batch-sizes 65537"),
+        ({"input_tokens": 0}, SizeError, "--input-tokens 0"),
+        ({"input_tokens": (1 << 20) + 1}, SizeError, "--input-tokens"),
+        ({"output_tokens": 0}, SizeError, "--output-tokens 0"),
+        ({"priority": "performance=1"}, PriorityError, "no weight"),
+        ({"preset": "fastest"}, UnknownPresetError, "fastest"),
+        ({"require": "speed>=2"}, PriorityError, "speed>=2"),
+        ({"budget": "endless"}, SizeError, "endless"),
+        ({"budget": "0"}, SizeError, "--budget 0"),
+        ({"budget": "-5"}, SizeError, "--budget -5"),
+        ({"budget": "nan"}, SizeError, "--budget nan"),
+        ({"budget": "inf"}, SizeError, "--budget inf"),
+        ({"max_build_seconds": 0.0}, SizeError, "--max-build-seconds 0"),
+        ({"max_build_seconds": float("nan")}, SizeError, "--max-build-seconds"),
+        ({"max_build_seconds": float("inf")}, SizeError, "--max-build-seconds"),
+        ({"workflows": "torch-compile-indoctor"}, UnknownWorkflowError, "torch-compile-indoctor"),
+        ({"workflows": "torch-compile-inductor/fastest"}, UnknownWorkflowError, "torch-compile-inductor/fastest"),
+        ({"seed": -1}, SizeError, "--seed -1"),
+        ({"seed": 1 << 64}, SizeError, "--seed"),
+    ],
+)
+def test_each_bad_answer_is_told_with_its_own_error(answers: dict[str, Any], error: type[UserError], words: str) -> None:
+    with pytest.raises(UserError) as problem:
+        resolve(**answers)
+    assert type(problem.value) is error
+    assert words in problem.value.what
+    assert problem.value.next_step
+    assert "\n" not in problem.value.what + problem.value.next_step
+
+
+numbers = st.integers(-(1 << 70), 1 << 70) | st.integers(-2, 2)
+seconds = st.floats() | st.sampled_from([0.0, 1.0])
+options: dict[str, st.SearchStrategy[Any]] = {
+    "batch_sizes": st.text(max_size=10) | st.lists(numbers).map(lambda sizes: ",".join(map(str, sizes))),
+    "input_tokens": numbers,
+    "output_tokens": numbers,
+    "gpu": st.text(max_size=5),
+    "budget": st.text(max_size=5) | seconds.map(str),
+    "max_build_seconds": seconds,
+    "workflows": st.text(max_size=20),
+    "seed": numbers,
+}
+
+
+@given(st.sampled_from(sorted(options)).flatmap(lambda name: options[name].map(lambda value: {name: value})))
+def test_an_answer_that_is_taken_can_be_stored_and_read_again(answer: dict[str, Any]) -> None:
+    try:
+        asked = resolve(**answer)
+    except UserError:
+        return
+    assert msgspec.json.decode(msgspec.json.encode(asked), type=Question) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", H100),
+        ("0", H100),
+        ("1", H200),
+        ("GPU-bbbb", H200),
+        ("H100", H100),
+        ("nvidia h200", H200),
+        ("200", None),
+        ("GPU-", None),
+        ("cpu", None),
+    ],
+)
+def test_a_gpu_is_named_by_index_uuid_or_words_of_its_name(text: str, expected: Gpu | None) -> None:
+    machine = builders.gpu_machine(H100, H200)
+    if expected is None and text != "cpu":
+        with pytest.raises(UserError):
+            question.choose_gpu(text, machine, SHIPPED)
+    else:
+        assert question.choose_gpu(text, machine, SHIPPED) == expected
+
+
+def test_an_index_is_never_taken_for_a_piece_of_a_name() -> None:
+    twins = builders.gpu_machine(H100, msgspec.structs.replace(H100, index=1, uuid="GPU-cccc"))
+    chosen = question.choose_gpu("1", twins, SHIPPED)
+    assert chosen is not None
+    assert chosen.uuid == "GPU-cccc"
+    with pytest.raises(UnknownGpuError):
+        question.choose_gpu("1", builders.gpu_machine(H100), SHIPPED)
+    with pytest.raises(UnknownGpuError):
+        question.choose_gpu("0", builders.machine(), SHIPPED)
+
+
+@pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
+def test_a_gpu_that_is_known_but_elsewhere_is_told_apart_from_one_that_is_unknown(text: str) -> None:
+    with pytest.raises(GpuNotAttachedError, match="RTX 4090") as problem:
+        question.choose_gpu(text, builders.gpu_machine(H100), SHIPPED)
+    assert H100.name in problem.value.what
+    assert problem.value.exit_code == 3
+
+
+def test_a_gpu_is_used_only_by_a_torch_that_can() -> None:
+    machine = builders.machine(gpus=(H100,))
+    assert question.choose_gpu("", machine, SHIPPED) is None
+    with pytest.raises(NoStackError) as problem:
+        question.choose_gpu("0", machine, SHIPPED)
+    assert "without CUDA" in problem.value.what
+    assert "--python" in problem.value.next_step
+
+
+def test_a_question_about_a_gpu_names_its_uuid() -> None:
+    asked = resolve(builders.gpu_machine(H100, H200), gpu="H200")
+    assert (asked.device, asked.gpu) == ("cuda", "GPU-bbbb")
+
+
+@pytest.mark.parametrize(
+    ("model", "on_gpu", "expected"),
+    [
+        ("demo", False, "float32"),
+        ("demo", True, "bfloat16"),
+        ("synthetic/ffn", True, "bfloat16"),
+        ("synthetic/ffn@llama2-7b", True, "float16"),
+        ("synthetic/ffn@llama2-7b", False, "float32"),
+        ("synthetic/ffn@8x16", True, "bfloat16"),
+        ("meta-llama/Llama-2-7b-chat-hf", True, "float16"),
+        ("someone/some-model", True, "bfloat16"),
+        ("someone/some-model", False, "float32"),
+        ("package.module:build", True, "native"),
+    ],
+)
+def test_the_precision_is_the_models_own_unless_one_is_asked_for(model: str, on_gpu: bool, expected: str) -> None:  # noqa: FBT001 - a parameter
+    machine = builders.gpu_machine() if on_gpu else builders.machine()
+    assert resolve(machine, model=model).dtype == expected
+    assert resolve(machine, model=model, dtype="float16").dtype == "float16"
+
+
+@pytest.mark.parametrize("model", [OnnxFile(name="a.onnx"), Exported(name="a.pt2"), Factory(name="a:b")])
+def test_a_model_that_brings_its_inputs_keeps_precision_and_batch_size(model: Model) -> None:
+    assert question.choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
+    assert question.default_batch_sizes(model, SHIPPED.models) == (1,)
+
+
+def test_other_models_get_the_batch_sizes_of_the_paper() -> None:
+    assert question.default_batch_sizes(Transformers(name="a/b", weights="random"), SHIPPED.models) == (1, 4, 16, 64)
+
+
+def test_a_budget_in_seconds_has_the_rounds_of_the_default() -> None:
+    budget = resolve(budget="7.5").budget
+    assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
+    assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds
+
+
+@pytest.mark.parametrize(
+    "text", ["torch-compile-inductor", "torch-compile-inductor/default", "torch-compile-inductor/max-autotune", " onnxruntime-cpu ,"]
+)
+def test_workflows_and_arms_can_be_named(text: str) -> None:
+    assert resolve(workflows=text).workflows == (text.strip(" ,"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("torch-compile-indoctor", "torch-compile-inductor"), ("onnxruntime-cpu/io-bindng", "onnxruntime-cpu/io-binding")],
+)
+def test_a_slip_in_a_workflow_is_answered_with_what_may_have_been_meant(text: str, meant: str) -> None:
+    with pytest.raises(UnknownWorkflowError) as problem:
+        resolve(workflows=text)
+    assert problem.value.next_step == f"did you mean {meant}?"
+
+
+def test_the_workers_run_in_our_interpreter_unless_another_is_named() -> None:
+    assert question.interpreter_of(Answers()) == sys.executable
+    assert question.interpreter_of(Answers(python="/opt/python")) == "/opt/python"
+
+
+@pytest.mark.parametrize("field", msgspec.structs.fields(Answers), ids=lambda field: field.name)
+def test_every_option_has_a_default_and_says_what_it_is(field: msgspec.structs.FieldInfo) -> None:
+    assert field.default is not msgspec.NODEFAULT
+    meta = get_args(field.type)[-1]
+    assert meta.description

@@ -1,0 +1,196 @@
+"""The JSON document: every arm is in it once, with a status, and where there is no figure there is a reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import builders
+import jsonschema
+import msgspec
+import pytest
+from builders import BASELINE
+
+from advisor import recommend, schemas, score
+from advisor.domain.outcome import (
+    BuildFailed,
+    Completed,
+    Crashed,
+    Failure,
+    Incorrect,
+    ModelRefused,
+    NotEngaged,
+    OutOfMemory,
+    TimedOut,
+    Unsupported,
+)
+from advisor.domain.question import CRITERIA
+from advisor.errors import NothingViableError
+from advisor.report import document
+from advisor.report.document import RunDocument, WorkflowEntry
+
+FAILURES: Mapping[str, Failure] = {
+    "unsupported": Unsupported(phase="build", reason="r"),
+    "build-failed": BuildFailed(phase="build", reason="r"),
+    "incorrect": Incorrect(phase="correctness", reason="r"),
+    "not-engaged": NotEngaged(phase="warmup", reason="r"),
+    "out-of-memory": OutOfMemory(phase="build", reason="r"),
+    "timed-out": TimedOut(phase="build", reason="r"),
+    "crashed": Crashed(phase="build", signal=None, reason="r"),
+}
+
+
+def entry_of(composed: RunDocument, arm: str) -> WorkflowEntry:
+    (entry,) = (entry for entry in composed.workflows if entry.arm == arm)
+    return entry
+
+
+def compose(**changes: Any) -> RunDocument:
+    return document.compose(**builders.decided(**changes))
+
+
+def test_arms_come_by_rank_and_then_those_that_have_none() -> None:
+    composed = builders.document()
+    assert [(entry.arm, entry.status, entry.rank) for entry in composed.workflows] == [
+        ("compiled", "completed", 1),
+        (BASELINE, "completed", 2),
+        ("broken", "crashed", None),
+        ("absent", "not-installed", None),
+    ]
+
+
+def test_a_measured_arm_has_its_figures_and_scores() -> None:
+    entry = entry_of(builders.document(), "compiled")
+    assert (entry.id, entry.options, entry.evidence, entry.engaged_share) == ("compiled", "default", "measured", 1.0)
+    assert entry.speedup is not None
+    assert entry.speedup.value == pytest.approx(4)
+    assert [cell.batch_size for cell in entry.cells] == [1]
+    assert entry.scores is not None
+    assert tuple(entry.scores) == CRITERIA
+    assert entry.scores["performance"].tier == 3
+    assert entry.correctness is not None
+    assert (entry.correctness.verdict, entry.correctness.reference) == ("equivalent", "float64 on the CPU")
+    assert entry.reason is None
+
+
+def test_what_the_next_tier_asks_for_is_listed_or_null() -> None:
+    scores = entry_of(builders.document(), BASELINE).scores
+    assert scores is not None
+    missing = scores["performance"].to_next
+    assert missing is not None
+    assert [(distance.fact, distance.tier, distance.threshold) for distance in missing] == [("speedup_low", 2, ">= 1.05")]
+    assert scores["portability"].to_next is None
+
+
+def test_a_failed_arm_has_its_reason_and_fix_and_no_figures() -> None:
+    entry = entry_of(builders.document(), "broken")
+    assert (entry.reason, entry.fix) == ("it crashed", "update it")
+    assert (entry.score, entry.rank, entry.speedup, entry.scores, entry.cells) == (None, None, None, None, ())
+
+
+def test_a_workflow_that_was_left_out_has_its_reason_and_fix() -> None:
+    entry = entry_of(builders.document(), "absent")
+    assert (entry.id, entry.options, entry.reason, entry.fix) == ("absent", None, "its environment has not been made", "make it")
+
+
+def test_the_last_failure_of_an_arm_is_told() -> None:
+    decided = builders.decided()
+    failed = [builders.process(ready=False, outcome=failure) for failure in (FAILURES["crashed"], FAILURES["timed-out"])]
+    state = msgspec.structs.replace(decided["state"], processes={**decided["state"].processes, "broken": tuple(failed)})
+    assert entry_of(compose(state=state), "broken").status == "timed-out"
+
+
+@pytest.mark.parametrize("ends", [(), (None,), (Completed(),)])
+def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(ends: tuple[Completed | None, ...]) -> None:
+    decided = builders.decided()
+    processes = {**decided["state"].processes, "broken": tuple(builders.process(ready=False, outcome=end) for end in ends)}
+    entry = entry_of(compose(state=msgspec.structs.replace(decided["state"], processes=processes)), "broken")
+    assert (entry.status, entry.fix) == ("excluded", "p3-advisor resume")
+    assert entry.reason
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_every_failure_has_a_status(status: str) -> None:
+    assert document.status_of(FAILURES[status]) == status
+
+
+def test_a_model_that_is_refused_counts_as_a_failed_build() -> None:
+    assert document.status_of(ModelRefused(phase="load", reason="r")) == "build-failed"
+
+
+def test_where_a_workflow_was_verified_is_said_of_each_arm() -> None:
+    composed = builders.document()
+    assert entry_of(composed, "compiled").verified == ("cpu 2026-11",)
+    assert entry_of(composed, BASELINE).verified == ()
+
+
+def test_the_race_is_summarised_over_the_batch_sizes() -> None:
+    decided = builders.decided()
+    races = (builders.race_result(1, rounds=4), builders.race_result(4, rounds=9))
+    composed = compose(results=msgspec.structs.replace(decided["results"], races=races, noise_floor=0.02))
+    assert composed.race is not None
+    assert (composed.race.rounds, composed.race.noise_floor, composed.race.by_batch_size) == (9, 0.02, races)
+    assert composed.race.verdict == decided["recommendation"].verdict
+
+
+def test_without_a_race_there_is_no_race() -> None:
+    decided = builders.decided()
+    assert compose(results=msgspec.structs.replace(decided["results"], races=())).race is None
+
+
+def test_without_a_recommendation_the_document_says_why() -> None:
+    composed = compose(recommendation=None, problem=NothingViableError("everything failed", "ask for less"))
+    assert composed.recommendation is None
+    assert composed.problem == document.Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
+    assert composed.race is not None
+    assert composed.race.verdict == "INCONCLUSIVE"
+
+
+def test_a_run_that_has_not_been_planned_has_a_document() -> None:
+    bare = builders.results(races=(), noise_floor=None)
+    composed = compose(
+        state=builders.run_state({}, plan=None),
+        results=bare,
+        scored=(),
+        recommendation=None,
+        problem=NothingViableError("nothing yet", "wait"),
+    )
+    assert (composed.workflows, composed.race, composed.finished) == ((), None, False)
+
+
+def test_an_arm_that_fails_a_constraint_says_so() -> None:
+    decided = builders.decided()
+    barred = score.rank([msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ()) for arm in decided["scored"]])
+    advice = recommend.recommend(decided["results"], barred, decided["header"].question, [])
+    composed = compose(scored=barred, recommendation=advice)
+    assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [(BASELINE, ()), ("compiled", ("too slow",))]
+
+
+def test_the_document_is_json_that_fits_its_schema() -> None:
+    for composed in (builders.document(), compose(recommendation=None, problem=NothingViableError("what", "next"))):
+        text = document.encode(composed)
+        assert text.endswith("}\n")
+        told = json.loads(text)
+        jsonschema.validate(told, schemas.generate("run"))
+        assert told["schema"] == "p3-advisor/run/1"
+
+
+def test_the_document_is_read_back_as_it_was_written() -> None:
+    composed = builders.document()
+    assert msgspec.json.decode(document.encode(composed), type=RunDocument) == composed
+
+
+def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
+    told = json.loads(document.encode(builders.document()))
+    assert {"schema", "run_id", "created", "question", "machine", "workflows", "race", "recommendation"} <= set(told)
+    assert {"gpu", "cpu", "software"} <= set(told["machine"])
+    keys = {"id", "options", "arm", "status", "reason", "fix", "evidence", "engaged_share", "cells", "speedup", "build_seconds"}
+    for entry in told["workflows"]:
+        assert keys | {"memory_bytes", "correctness", "diagnosis", "scores", "score", "rank"} <= set(entry)
+    assert {"batch_size", "seconds", "throughput", "speedup", "tflops"} <= set(told["workflows"][0]["cells"][0])
+    assert {"tier", "value", "rule", "evidence", "basis", "to_next", "why"} <= set(told["workflows"][0]["scores"]["performance"])
+    assert {"verdict", "noise_floor", "rounds", "discarded"} <= set(told["race"])
+    advice = {"arm", "workflow", "verdict", "trust", "trust_reasons", "runner_up", "margin", "flips", "simplex_share", "pareto"}
+    assert advice | {"break_even_requests", "reasons", "guideline", "next_steps"} <= set(told["recommendation"])
+    assert all({"criterion", "weight", "to"} <= set(flip) for flip in told["recommendation"]["flips"])

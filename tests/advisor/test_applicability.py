@@ -1,0 +1,189 @@
+"""Which arms are measured, and for each of the others the reason that is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+from builders import BASELINE
+
+from advisor import applicability
+from advisor.domain.catalogue import Environment, Sourced, Workflow
+from advisor.domain.machine import Machine
+from advisor.domain.plan import Excluded, Plan
+from advisor.domain.question import Exported, Factory, OnnxFile
+from advisor.errors import NoStackError
+
+SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))
+H100 = builders.gpu(compute_capability="9.0")
+ON_GPU = {"device": "cuda", "gpu": H100.uuid}
+
+
+def obstacle(machine: Machine | None = None, asked: dict[str, Any] | None = None, **workflow: Any) -> Excluded | None:
+    return applicability.find_obstacle(
+        builders.workflow(**workflow), builders.question(**asked or {}), machine or builders.gpu_machine(H100)
+    )
+
+
+def plan(*workflows: Workflow, **asked: Any) -> Plan:
+    return applicability.plan(builders.question(**asked), builders.machine(), builders.catalogue(*workflows))
+
+
+def test_a_workflow_without_an_obstacle_applies() -> None:
+    assert obstacle() is None
+    assert obstacle(environment=SHARED) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "workflow", "reason"),
+    [
+        ({"task": "generate"}, {}, "it does not do generate, only forward"),
+        ({"model": OnnxFile(name="a.onnx")}, {}, "it takes PyTorch modules, not ONNX files"),
+        ({}, {"refused": {"cpu": Sourced(value="no such device", source="a test")}}, "no such device"),
+        ({}, {"devices": ("cuda",)}, "it does not run on cpu"),
+        ({"dtype": "bfloat16"}, {"dtypes": ("float32", "float16")}, "it does not run bfloat16 on cpu, only float32, float16"),
+        (ON_GPU, {"min_compute_capability": "9.1"}, "it needs compute capability 9.1; the NVIDIA H100 80GB HBM3 has 9.0"),
+        (ON_GPU, {"min_compute_capability": "10.0"}, "it needs compute capability 10.0; the NVIDIA H100 80GB HBM3 has 9.0"),
+    ],
+)
+def test_a_limit_is_told_whatever_is_installed(asked: dict[str, Any], workflow: dict[str, Any], reason: str) -> None:
+    for installed in ({}, {"has_probe": False}, {"environment": Environment(kind="own")}):
+        found = obstacle(asked=asked, **workflow, **installed)
+        assert found == Excluded(workflow="compiled", status="unsupported", reason=reason, fix=None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "workflow"),
+    [
+        ({"model": OnnxFile(name="a.onnx")}, {"takes": ("torch", "onnx")}),
+        ({"model": Exported(name="a.pt2")}, {}),
+        ({"model": Factory(name="a:b")}, {}),
+        (ON_GPU, {"refused": {"cpu": Sourced(value="no such device", source="a test")}}),
+        ({"dtype": "native"}, {"dtypes": ("float16",)}),
+        (ON_GPU, {"min_compute_capability": "9.0"}),
+        (ON_GPU, {"min_compute_capability": "8.6"}),
+        ({}, {"min_compute_capability": "10.0"}),
+        ({"task": "generate"}, {"tasks": ("forward", "generate")}),
+    ],
+)
+def test_what_is_no_limit_here_is_no_obstacle(asked: dict[str, Any], workflow: dict[str, Any]) -> None:
+    assert obstacle(asked=asked, **workflow) is None
+
+
+def test_a_workflow_without_a_probe_is_left_to_the_user() -> None:
+    found = obstacle(has_probe=False)
+    assert found is not None
+    assert found.status == "excluded"
+    assert found.fix == "by hand: pip install compiled"
+
+
+@pytest.mark.parametrize("kind", ["own", "container"])
+def test_a_workflow_whose_environment_was_not_made_is_not_installed(kind: Any) -> None:
+    found = obstacle(environment=Environment(kind=kind))
+    assert found is not None
+    assert (found.status, found.fix) == ("not-installed", "pip install compiled")
+
+
+@pytest.mark.parametrize(
+    ("packages", "missing"),
+    [
+        ({"torch": "2.12.0", "onnxruntime": "1.27.0"}, []),
+        ({"torch": "2.11.0+cu130", "onnxruntime": "2.0"}, []),
+        ({"torch": "2.13.0.dev20261101", "onnxruntime": "1.27"}, []),
+        ({"torch": "2.12.0"}, ["onnxruntime>=1.27"]),
+        ({"torch": "2.10.1", "onnxruntime": "1.26.9"}, ["torch<2.14,>=2.11", "onnxruntime>=1.27"]),
+        ({"torch": "2.14.0", "onnxruntime": "1.27"}, ["torch<2.14,>=2.11"]),
+        ({}, ["torch<2.14,>=2.11", "onnxruntime>=1.27"]),
+    ],
+)
+def test_missing_packages_are_named_with_the_command_that_installs_them(packages: dict[str, str], missing: list[str]) -> None:
+    machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
+    assert applicability.missing_requirements(builders.workflow(environment=SHARED), machine) == missing
+    found = obstacle(machine, environment=SHARED)
+    if not missing:
+        assert found is None
+        return
+    assert found is not None
+    assert found.status == "not-installed"
+    assert found.reason == f"/opt/python lacks {', '.join(missing)}"
+    assert found.fix == "/opt/python -m pip install " + " ".join(f"'{requirement}'" for requirement in missing)
+
+
+def test_the_plan_begins_with_the_baseline_and_its_duplicate() -> None:
+    made = plan(builders.workflow("first", build_order=0), builders.workflow("second"))
+    assert [arm.id for arm in made.arms] == [BASELINE, f"{BASELINE}#duplicate", "first", "second"]
+    assert made.baseline.id == BASELINE
+    assert [arm.duplicate_of for arm in made.arms] == [None, BASELINE, None, None]
+    assert made.arms[1].options == made.arms[0].options
+
+
+def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
+    arms = applicability.arms_of(builders.workflow("compiled", arms={"default": {}, "tuned": {"mode": "max-autotune"}}))
+    assert [(arm.id, arm.workflow, arm.option, arm.options) for arm in arms] == [
+        ("compiled", "compiled", "default", {}),
+        ("compiled/tuned", "compiled", "tuned", {"mode": "max-autotune"}),
+    ]
+
+
+def test_every_workflow_is_in_the_plan_or_left_out_with_a_reason() -> None:
+    shipped = builders.shipped_catalogue()
+    for machine in (builders.machine(), builders.gpu_machine()):
+        made = applicability.plan(builders.question(), machine, shipped)
+        measured, left_out = {arm.workflow for arm in made.arms}, {entry.workflow for entry in made.excluded}
+        assert measured | left_out == {workflow.id for workflow in shipped.workflows}
+        assert not measured & left_out
+        assert all(entry.reason for entry in made.excluded)
+
+
+TUNED = {"default": {}, "tuned": {"mode": "max-autotune"}}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "arms"),
+    [
+        ((), ["one", "one/tuned", "two"]),
+        (("one",), ["one", "one/tuned"]),
+        (("one/tuned",), ["one/tuned"]),
+        (("one/default",), ["one"]),
+        (("one/tuned", "two"), ["one/tuned", "two"]),
+        ((BASELINE,), []),
+    ],
+)
+def test_the_baseline_is_measured_beside_what_is_chosen(chosen: tuple[str, ...], arms: list[str]) -> None:
+    made = plan(builders.workflow("one", arms=TUNED), builders.workflow("two"), workflows=chosen)
+    assert [arm.id for arm in made.arms[2:]] == arms
+    assert made.baseline.id == BASELINE
+    assert {entry.reason for entry in made.excluded} <= {"left out by --workflows"}
+
+
+def test_an_onnx_file_is_compared_with_the_first_that_takes_it() -> None:
+    takes_onnx = [builders.workflow(name, takes=("torch", "onnx")) for name in ("one", "two")]
+    made = plan(*takes_onnx, model=OnnxFile(name="a.onnx"))
+    assert [arm.id for arm in made.arms] == ["one", "one#duplicate", "two"]
+    assert BASELINE in {entry.workflow for entry in made.excluded}
+
+
+def test_without_a_workflow_for_it_an_onnx_file_cannot_be_measured() -> None:
+    with pytest.raises(NoStackError, match="ONNX"):
+        plan(model=OnnxFile(name="a.onnx"))
+
+
+def test_without_a_baseline_there_is_nothing_to_compare_with() -> None:
+    bare = builders.machine(software=builders.interpreter(packages={}))
+    with pytest.raises(NoStackError) as problem:
+        applicability.plan(builders.question(), bare, builders.catalogue(builders.workflow()))
+    assert "lacks torch" in problem.value.what
+    assert "pip install" in problem.value.next_step
+
+
+def test_a_catalogue_without_the_baseline_is_told() -> None:
+    known = builders.catalogue(workflows=(builders.workflow(),))
+    with pytest.raises(NoStackError, match=f"no {BASELINE}"):
+        applicability.plan(builders.question(), builders.machine(), known)
+
+
+def test_only_what_shared_workflows_ask_for_is_looked_for() -> None:
+    own = builders.workflow("own", environment=Environment(kind="own", requirements=("tensorrt==11.1",)))
+    names = applicability.required_packages(builders.catalogue(builders.workflow("one", environment=SHARED), own))
+    assert names == ["onnxruntime", "torch"]

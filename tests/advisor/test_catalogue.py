@@ -1,0 +1,205 @@
+"""The rubric's files: those that ship are whole, and whatever is wrong with another is told with its place."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from advisor import applicability, catalogue
+from advisor.domain.catalogue import Declared, Sourced, Workflow
+from advisor.domain.question import CRITERIA, PILLARS
+from advisor.errors import CatalogueError
+
+SHIPPED = catalogue.load()
+Edit = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def rubric(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy of the files that ship."""
+    directory = tmp_path / "rubric"
+    shutil.copytree(catalogue.rubric_directory(), directory, ignore=shutil.ignore_patterns("__pycache__", "schema"))
+    return directory
+
+
+@pytest.fixture
+def edit(rubric: pathlib.Path) -> Edit:
+    """Replaces one piece of text in one of the files."""
+
+    def replace(file: str, old: str, new: str) -> None:
+        text = (rubric / file).read_text()
+        assert old in text, "the shipped file has changed: the test has to follow"
+        (rubric / file).write_text(text.replace(old, new, 1))
+
+    return replace
+
+
+def refusal(rubric: pathlib.Path) -> CatalogueError:
+    with pytest.raises(CatalogueError) as problem:
+        catalogue.load(rubric)
+    assert "\n" not in problem.value.what
+    assert problem.value.next_step
+    return problem.value
+
+
+def test_a_copy_of_the_shipped_files_is_as_good_as_they(rubric: pathlib.Path) -> None:
+    assert catalogue.load(rubric) == SHIPPED
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
+    facts = [getattr(workflow.declared, name) for name in Declared.__struct_fields__]
+    for fact in [*facts, *workflow.refused.values()]:
+        assert isinstance(fact, Sourced)
+        assert fact.source.strip()
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_declared_facts_are_of_the_kinds_that_rules_compare(workflow: Workflow) -> None:
+    declared = workflow.declared
+    assert type(declared.lines_changed.value) is int
+    assert type(declared.vendors.value) is int
+    assert type(declared.export_step.value) is bool
+    assert declared.artefact_scope.value in {"any", "vendor", "gpu-model"}
+    assert declared.new_shapes.value in {"served", "recompiles", "refused"}
+    assert declared.architectures.value in {"any", "most", "listed"}
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_every_workflow_can_be_used_where_it_says_so(workflow: Workflow) -> None:
+    assert workflow.tasks
+    assert workflow.dtypes
+    assert workflow.takes
+    assert workflow.arms
+    assert workflow.how_to_get
+    assert set(workflow.devices) - set(workflow.refused), "no device is left"
+
+
+def test_what_is_verified_is_a_workflow() -> None:
+    verified = catalogue.read(catalogue.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]])
+    assert set(verified) <= {workflow.id for workflow in SHIPPED.workflows}
+
+
+def test_the_rubric_has_a_question_and_three_tiers_for_each_criterion() -> None:
+    assert tuple(criterion.id for criterion in SHIPPED.rubric.criteria) == CRITERIA
+    for criterion in SHIPPED.rubric.criteria:
+        assert criterion.question.endswith("?")
+        assert [rule.tier for rule in criterion.tiers] == [3, 2, 1]
+        assert all(rule.source.strip() and rule.why.strip() for rule in criterion.tiers)
+
+
+def test_every_shipped_preset_is_a_set_of_weights() -> None:
+    for preset in SHIPPED.presets.priorities.values():
+        assert sum(getattr(preset.priorities, pillar) for pillar in PILLARS) == 100
+    assert SHIPPED.presets.default_preset in SHIPPED.presets.priorities
+    assert SHIPPED.presets.default_budget in SHIPPED.presets.budgets
+
+
+def test_workflows_come_in_the_order_of_their_builds_with_the_baseline_first() -> None:
+    orders = [workflow.build_order for workflow in SHIPPED.workflows]
+    assert orders == sorted(orders)
+    assert SHIPPED.workflows[0].id == applicability.BASELINE
+
+
+def test_a_workflow_has_a_probe_when_there_is_a_module_for_it(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "torch_compile_inductor.py").touch()
+    known = catalogue.load(probes=tmp_path)
+    assert [workflow.id for workflow in known.workflows if workflow.has_probe] == ["torch-compile-inductor"]
+
+
+def test_where_a_workflow_was_verified_is_read_from_its_own_file(rubric: pathlib.Path) -> None:
+    (rubric / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
+    verified = {workflow.id: workflow.verified for workflow in catalogue.load(rubric).workflows if workflow.verified}
+    assert verified == {"onnxruntime-cpu": ("cpu 2026-11",)}
+
+
+def test_another_rubric_replaces_the_criteria_alone(rubric: pathlib.Path, edit: Edit) -> None:
+    edit("criteria.toml", 'name = "p3-advisor 1"', 'name = "mine"')
+    known = catalogue.load(rubric=rubric / "criteria.toml")
+    assert known.rubric.name == "mine"
+    assert msgspec.structs.replace(known, rubric=SHIPPED.rubric) == SHIPPED
+
+
+@pytest.mark.parametrize("file", ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml"])
+def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
+    (rubric / file).unlink()
+    error = refusal(rubric)
+    assert file in error.what
+    assert "cannot be read" in error.what
+
+
+@pytest.mark.parametrize("file", ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml"])
+@pytest.mark.parametrize("content", [b"= no toml", b"\xff\xfe", b'colour = "red"'])
+def test_a_file_that_is_something_else_is_told(rubric: pathlib.Path, file: str, content: bytes) -> None:
+    (rubric / file).write_bytes(content)
+    assert file in refusal(rubric).what
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("workflows.toml", 'title = "PyTorch eager"', 'title = "PyTorch eager"\ncolour = "red"', "colour"),
+        ("workflows.toml", 'title = "PyTorch eager"', "", "title"),
+        ("workflows.toml", "build_order = 0", 'build_order = "first"', "build_order"),
+        ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
+        ("workflows.toml", 'value = 0, source = "counted from this project\'s own recipe"', "value = 0", "source"),
+        ("workflows.toml", 'value = 0, source = "counted from this project\'s own recipe"', 'value = 0, source = ""', "source"),
+        ("models.toml", "hidden = 256", "hidden = 0", "hidden"),
+        ("models.toml", "hidden = 256", 'hidden = 256\ncolour = "red"', "colour"),
+        ("presets.toml", "measuring_seconds = 45", "measuring_seconds = 0", "measuring_seconds"),
+        ("presets.toml", "measuring_seconds = 45", "measuring_seconds = nan", "measuring_seconds"),
+        ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
+        ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
+        ("criteria.toml", 'name = "p3-advisor 1"', 'name = "p3-advisor 1"\ncolour = "red"', "colour"),
+        ("criteria.toml", "minimum_engaged_share = 0.05", "minimum_engaged_share = nan", "minimum_engaged_share"),
+        ("criteria.toml", "minimum_engaged_share = 0.05", "minimum_engaged_share = 1.5", "minimum_engaged_share"),
+        ("criteria.toml", "tier = 3", "tier = 4", "tier"),
+        ("criteria.toml", 'basis = "paper"', 'basis = "hearsay"', "hearsay"),
+        ("criteria.toml", 'why = "no gain over the baseline is shown"', 'why = ""', "why"),
+    ],
+)
+def test_what_does_not_fit_the_schema_is_told_with_its_place(
+    rubric: pathlib.Path, edit: Edit, file: str, old: str, new: str, words: str
+) -> None:
+    edit(file, old, new)
+    error = refusal(rubric)
+    assert file in error.what
+    assert words in error.what
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('id = "performance"', 'id = "elegance"', "the criteria must be"),
+        ('id = "performance"', 'id = "portability"', "the criteria must be"),
+        ("tier = 2", "tier = 1", "performance: its tiers must be 3, 2, 1"),
+        ("tier = 3", "tier = 2", "performance: its tiers must be 3, 2, 1"),
+        ("all = []", 'all = [{ fact = "vendors", at_least = 1 }]', "performance: tiers 3 and 2 need conditions"),
+        ('all = [{ fact = "speedup_low", at_least = 1.20 }]', "all = []", "performance: tiers 3 and 2 need conditions"),
+        ('fact = "speedup_low"', 'fact = "speedup_high"', "performance, tier 3: unknown fact 'speedup_high'"),
+        ("at_least = 1.20", "at_least = 1.20, at_most = 2", "performance, tier 3: speedup_low needs exactly one"),
+        (", at_least = 1.20", "", "performance, tier 3: speedup_low needs exactly one"),
+        ("at_least = 1.20", "at_least = nan", "performance, tier 3: the threshold of speedup_low is not a finite number"),
+        ("at_least = 1.20", "at_least = inf", "performance, tier 3: the threshold of speedup_low is not a finite number"),
+        ("at_most = 120 ", "at_most = -inf ", "productivity, tier 3: the threshold of cold_build_seconds is not a finite number"),
+    ],
+)
+def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
+    rubric: pathlib.Path, edit: Edit, old: str, new: str, words: str
+) -> None:
+    edit("criteria.toml", old, new)
+    assert words in refusal(rubric).what
+
+
+def test_a_fact_that_nothing_measures_or_declares_is_refused(rubric: pathlib.Path, edit: Edit) -> None:
+    """The vocabulary is closed: a rubric cannot add to it, because nobody would know the value."""
+    edit(
+        "criteria.toml", "[facts.vendors]", '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n[facts.vendors]'
+    )
+    edit("criteria.toml", 'fact = "speedup_low"', 'fact = "beauty"')
+    assert "beauty" in refusal(rubric).what

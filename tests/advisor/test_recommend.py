@@ -1,0 +1,312 @@
+"""The advice, and what is said beside it: what would change it, how far it can be trusted, what else it could have been."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from builders import BASELINE
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from advisor import recommend, score
+from advisor.domain.decision import Flip, Recommendation, ScoredArm
+from advisor.domain.measurement import Measurement, RaceResult, Results
+from advisor.domain.plan import Excluded
+from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Question
+from advisor.errors import NothingViableError
+
+#: How far from a flip it is decided again: more than rounding, less than two flips are apart.
+BESIDE = 1e-3
+
+#: Tiers and speed of each arm.
+Field = Sequence[tuple[tuple[int, ...], float]]
+
+tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
+fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)
+
+
+@st.composite
+def weights(draw: st.DrawFn) -> Priorities:
+    performance = draw(st.integers(0, 100))
+    productivity = draw(st.integers(0, 100 - performance))
+    further = {name: draw(st.sampled_from([0, 10, 25])) for name in ("input_flexibility", "architecture_support")}
+    return builders.priorities(performance, productivity, 100 - performance - productivity, **further)
+
+
+def decide(field: Field, priorities: Priorities) -> tuple[ScoredArm, ...]:
+    """Return the arms with these tiers and speeds, ranked."""
+    return score.rank(
+        [
+            builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speedup, workflow=f"arm{place}")
+            for place, (tier, speedup) in enumerate(field)
+        ]
+    )
+
+
+def advise(
+    arms: Sequence[ScoredArm], results: Results | None = None, question: Question | None = None, excluded: Sequence[Excluded] = ()
+) -> Recommendation:
+    made = results or builders.results(*(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms))
+    return recommend.recommend(made, arms, question or builders.question(), excluded)
+
+
+def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
+    return [flip for flip in recommend.find_flips(decide(field, priorities), priorities) if flip.criterion == pillar]
+
+
+def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> str:
+    """Decide again with another weight."""
+    return decide(field, priorities.with_weight(pillar, weight))[0].arm
+
+
+@given(fields, weights(), st.sampled_from(PILLARS))
+def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(field: Field, priorities: Priorities, pillar: str) -> None:
+    now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
+    for end, toward in ((0.0, -1), (100.0, 1)):
+        side = sorted((flip for flip in flips if toward * (flip.weight - now) > 0), key=lambda flip: toward * flip.weight)
+        places = [now, *(flip.weight for flip in side), end]
+        for flip, before, after in zip(side, places, places[2:], strict=False):
+            assert abs(flip.weight - before) > BESIDE, "two flips at the same weight are one"
+            assert leader(field, priorities, pillar, (before + flip.weight) / 2) != flip.to
+            assert leader(field, priorities, pillar, (flip.weight + after) / 2) == flip.to
+
+
+@given(fields, weights(), st.sampled_from(PILLARS), st.floats(BESIDE, 100 - BESIDE))
+def test_the_lead_changes_at_flips_only(field: Field, priorities: Priorities, pillar: str, weight: float) -> None:
+    now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
+    assume(all(abs(flip.weight - weight) > BESIDE and flip.weight != now for flip in flips))
+    passed = [flip for flip in flips if min(now, weight) <= flip.weight <= max(now, weight)]
+    expected = max(passed, key=lambda flip: abs(flip.weight - now)).to if passed else decide(field, priorities)[0].arm
+    assert leader(field, priorities, pillar, weight) == expected
+
+
+def test_arms_that_score_the_same_now_flip_now() -> None:
+    field = [((3, 1, 2, 2, 2), 2.0), ((1, 3, 2, 2, 2), 1.0)]
+    priorities = builders.priorities(50, 50, 0)
+    assert decide(field, priorities)[0].arm == "arm0"
+    (flip,) = flips_of(field, priorities, "performance")
+    assert (flip.weight, flip.to) == (50, "arm1")
+    assert [leader(field, priorities, "performance", weight) for weight in (50 - BESIDE, 50 + BESIDE)] == ["arm1", "arm0"]
+
+
+def test_flips_are_exact() -> None:
+    fast, easy = ((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0)
+    priorities = builders.priorities(50, 25, 25)
+    (flip,) = flips_of([fast, easy], priorities, "performance")
+    # Two tiers of Performance against one of Productivity, which has half of what Performance leaves: 2 p = (100 - p) / 2.
+    assert flip.weight == pytest.approx(20)
+    assert flip.to == "arm1"
+
+
+def test_flips_of_a_criterion_come_nearest_first() -> None:
+    field = [((1, 3, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 1.2), ((3, 1, 3, 2, 2), 2.0), ((1, 1, 3, 2, 2), 0.9)]
+    priorities = builders.priorities(40, 35, 25)
+    flips = recommend.find_flips(decide(field, priorities), priorities)
+    for pillar in PILLARS:
+        distances = [abs(flip.weight - getattr(priorities, pillar)) for flip in flips if flip.criterion == pillar]
+        assert distances == sorted(distances)
+
+
+def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
+    """Three scores that cross in one point: the middle one is never ahead, however fast it is."""
+    field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
+    for performance in range(51, 100):
+        priorities = builders.priorities(performance, 100 - performance, 0)
+        flips = recommend.find_flips(decide(field, priorities), priorities)
+        assert {flip.to for flip in flips} == {"arm2"}
+
+
+@given(fields, weights())
+def test_making_the_winner_faster_keeps_it_the_winner(field: Field, priorities: Priorities) -> None:
+    winner = decide(field, priorities)[0].arm
+    faster = [(tier, speedup * 2 if f"arm{place}" == winner else speedup) for place, (tier, speedup) in enumerate(field)]
+    assert decide(faster, priorities)[0].arm == winner
+
+
+@given(st.lists(st.sampled_from([0.9, 1.06, 1.07, 1.3, 1.31]), min_size=1, max_size=5), st.randoms(use_true_random=False), weights())
+def test_the_order_of_arms_does_not_matter(speeds: list[float], chance: random.Random, priorities: Priorities) -> None:
+    arms = [builders.measurement(f"arm{place}", speedup=speedup) for place, speedup in enumerate(speeds)]
+    known = builders.catalogue(
+        *(builders.workflow(arm.arm, declared=builders.declared(lines_changed=10 * place)) for place, arm in enumerate(arms))
+    )
+    question = builders.question(priorities=priorities)
+
+    def whole(measurements: Sequence[Measurement]) -> Recommendation:
+        results = builders.results(*measurements)
+        return advise(score.score(results, question, known), results, question)
+
+    assert whole(chance.sample(arms, len(arms))) == whole(arms)
+
+
+constraints = st.lists(st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(1, 3)), max_size=3)
+
+
+@given(fields, weights(), constraints)
+def test_constraints_only_remove(field: Field, priorities: Priorities, required: list[Constraint]) -> None:
+    free = decide(field, priorities)
+    bound = score.rank([msgspec.structs.replace(arm, fails=score.failed_constraints(arm.ratings, required)) for arm in free])
+    question = builders.question(priorities=priorities)
+    left = [arm.arm for arm in free if not score.failed_constraints(arm.ratings, required)]
+    if not left:
+        with pytest.raises(NothingViableError):
+            advise(bound, question=question)
+        return
+    advice = advise(bound, question=question)
+    assert advice.arm == left[0]
+    assert {advice.runner_up, *advice.ties, *(flip.to for flip in advice.flips)} - {None} <= set(left)
+
+
+def two(speedups: tuple[float, float] = (1.5, 1.5), tier: int = 2, **changes: Any) -> tuple[list[ScoredArm], Results]:
+    """Return two arms of which the second has `tier` in Performance, with their results."""
+    made = [builders.scored_arm("one", speedup=speedups[0]), builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1])]
+    results = builders.results(*(builders.measurement(arm.arm, speedup=arm.speedup) for arm in made))
+    return list(score.rank(made)), msgspec.structs.replace(results, **changes)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "tier", "noise", "ties"),
+    [
+        ((1.5, 1.48), 2, None, ("two",)),
+        ((1.5, 1.48), 2, 0.004, ("two",)),
+        ((1.5, 1.46), 2, 0.004, ()),
+        ((1.5, 1.46), 2, 0.05, ("two",)),
+        ((1.5, 1.48), 1, 0.004, ()),
+    ],
+)
+def test_a_tie_is_the_same_score_and_speeds_within_the_noise(
+    speedups: tuple[float, float], tier: int, noise: float | None, ties: tuple[str, ...]
+) -> None:
+    arms, results = two(speedups, tier, noise_floor=noise)
+    advice = advise(arms, results)
+    assert advice.arm == "one"
+    assert advice.ties == ties
+    assert any("tie: two" in reason for reason in advice.reasons) == bool(ties)
+
+
+def test_arms_that_never_ran_in_the_same_rounds_are_no_tie() -> None:
+    arms, results = two(log_speedups={"one": {1: (0.1, 0.1)}, "two": {1: (), 4: (0.1, 0.1)}})
+    assert advise(arms, results).ties == ()
+
+
+def test_the_runner_up_is_the_best_of_another_workflow() -> None:
+    arms = [
+        builders.scored_arm("one/default", tiers=(3, 3, 3, 3, 3)),
+        builders.scored_arm("one/tuned", tiers=(3, 3, 3, 3, 2)),
+        builders.scored_arm("two", tiers=(2, 2, 2, 2, 2)),
+    ]
+    advice = advise(score.rank(arms))
+    assert (advice.arm, advice.workflow, advice.runner_up) == ("one/default", "one", "two")
+    assert advice.margin == pytest.approx(1)
+    assert advise(score.rank(arms[:2])).runner_up == "one/tuned"
+
+
+def test_a_lone_arm_has_no_runner_up() -> None:
+    advice = advise([builders.scored_arm("one")])
+    assert (advice.runner_up, advice.margin, advice.ties, advice.flips) == (None, None, (), ())
+
+
+def raced(*verdicts: str) -> tuple[RaceResult, ...]:
+    return tuple(builders.race_result(size, verdict=verdict) for size, verdict in enumerate(verdicts, start=1))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize(
+    ("verdicts", "weakest"),
+    [
+        (("PROVEN", "PROVEN", "PROVEN"), "PROVEN"),
+        (("PROVEN", "TIE", "PROVEN"), "TIE"),
+        (("TIE", "SAFE", "PROVEN"), "SAFE"),
+        (("INCONCLUSIVE", "SAFE", "PROVEN"), "INCONCLUSIVE"),
+    ],
+)
+def test_the_weakest_verdict_of_the_batch_sizes_counts(verdicts: tuple[str, ...], weakest: str, order: tuple[int, ...]) -> None:
+    arms, results = two(races=raced(*(verdicts[place] for place in order)))
+    assert advise(arms, results).verdict == weakest
+
+
+def test_without_a_race_nothing_is_proven() -> None:
+    arms, results = two(races=())
+    assert advise(arms, results).verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "noise", "words"),
+    [("SAFE", 0.001, "the verdict is SAFE"), ("PROVEN", 0.034, "3.4%"), ("PROVEN", None, "noise floor is not known")],
+)
+def test_what_keeps_the_trust_down_is_said(verdict: str, noise: float | None, words: str) -> None:
+    arms, results = two(races=raced(verdict), noise_floor=noise)
+    assert any(words in reason for reason in advise(arms, results).trust_reasons)
+
+
+def test_an_inconclusive_race_has_the_lowest_trust_and_a_next_step() -> None:
+    arms, results = two(races=raced("INCONCLUSIVE"), noise_floor=0.001)
+    advice = advise(arms, results)
+    assert advice.trust == "D"
+    assert any("--budget" in step for step in advice.next_steps)
+
+
+def test_a_noisy_machine_is_trusted_less_than_a_quiet_one() -> None:
+    quiet, noisy = (advise(*two(races=raced("PROVEN"), noise_floor=noise)) for noise in (0.001, 0.2))
+    assert quiet.trust <= noisy.trust
+    assert set(quiet.trust_reasons) < set(noisy.trust_reasons)
+
+
+def test_what_could_be_installed_is_a_next_step() -> None:
+    others = [
+        builders.excluded("absent", fix="uv pip install absent"),
+        builders.excluded("impossible", status="unsupported", fix=None),
+        builders.excluded("left-out", status="excluded", fix="by hand"),
+    ]
+    assert [step for step in advise([builders.scored_arm("one")], excluded=others).next_steps if "--budget" not in step] == [
+        "to have absent measured too: uv pip install absent"
+    ]
+
+
+def test_reasons_give_the_figures() -> None:
+    arms, results = two((1.5, 1.2))
+    reasons = "\n".join(advise(arms, results).reasons)
+    assert "it scores 2.00 of 3" in reasons
+    assert f"1.50x as fast as {BASELINE} (95 %: 1.50 to 1.50)" in reasons
+    for criterion in CRITERIA:
+        assert f"{criterion}: tier 2" in reasons
+
+
+def test_a_speedup_without_bounds_is_given_without_them() -> None:
+    arms, results = two()
+    measured = results.measurements[0]
+    open_ended = msgspec.structs.replace(measured, speedup=msgspec.structs.replace(measured.speedup, low=None, high=None))
+    reasons = advise(arms, msgspec.structs.replace(results, measurements=(open_ended, results.measurements[1]))).reasons
+    assert f"it runs 1.50x as fast as {BASELINE}, geometric mean over the batch sizes" in reasons
+
+
+def test_the_baseline_is_not_praised_for_being_as_fast_as_itself() -> None:
+    reasons = advise([builders.scored_arm(BASELINE, speedup=1.0)]).reasons
+    assert not any("as fast as" in reason for reason in reasons)
+    assert any("outweigh" in reason for reason in reasons)
+
+
+def test_nothing_measured_is_nothing_to_recommend() -> None:
+    with pytest.raises(NothingViableError) as problem:
+        advise([])
+    assert "nothing was measured" in problem.value.what
+
+
+def test_every_constraint_that_fails_is_named_when_nothing_is_left() -> None:
+    arms = [builders.scored_arm(name, fails=(f"{name} is too slow",)) for name in ("one", "two")]
+    with pytest.raises(NothingViableError) as problem:
+        advise(arms)
+    assert "one: one is too slow; two: two is too slow" in problem.value.what
+    assert "--require" in problem.value.next_step
+
+
+def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
+    jumping = {"one": {1: (0.0, 0.4)}, "two": {1: (0.4, 0.0)}}
+    arms, results = two(log_speedups=jumping, noise_floor=math.expm1(0.01))
+    assert advise(arms, results).ties == ("two",)

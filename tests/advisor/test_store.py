@@ -1,0 +1,317 @@
+"""Runs on disk: what was written whole is read again, whatever happened in between, and what cannot be read is told."""
+
+from __future__ import annotations
+
+import pathlib
+import sqlite3
+
+import builders
+import msgspec
+import platformdirs
+import pytest
+
+from advisor import store
+from advisor.domain.events import Event, Finished, Planned, Resumed
+from advisor.domain.run import Header
+from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.store import Entry, Run, Store
+
+IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
+HISTORY = list(reversed(IDS))
+
+
+def header(run_id: str = IDS[0]) -> Header:
+    return builders.header(run_id=run_id, created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T12:00:00+00:00")
+
+
+def make_run(home: pathlib.Path, run_id: str = IDS[0], *events: Event) -> Run:
+    run = Store(home).create(header(run_id))
+    with run.writer() as writer:
+        for event in events or builders.events(Planned(plan=builders.plan("compiled"))):
+            writer.append(event)
+    return run
+
+
+@pytest.fixture
+def run(home: pathlib.Path) -> Run:
+    return make_run(home)
+
+
+@pytest.fixture
+def three_runs(home: pathlib.Path) -> Store:
+    """Two finished runs, and one between them that has not finished."""
+    finished = builders.events(Planned(plan=builders.plan()), Finished())
+    for run_id, events in zip(IDS, (finished, finished[:1], finished), strict=True):
+        make_run(home, run_id, *events)
+    return Store(home)
+
+
+def test_a_run_is_read_as_it_was_written(home: pathlib.Path) -> None:
+    events = builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished())
+    made = make_run(home, IDS[0], *events)
+    assert made.header() == header()
+    assert Run(made.directory).events() == events
+    assert made.arms.is_dir()
+    assert made.scratch.is_dir()
+
+
+def test_a_run_without_events_has_none(home: pathlib.Path) -> None:
+    assert Store(home).create(header()).events() == []
+
+
+def test_events_are_readable_while_they_are_written(run: Run) -> None:
+    (event,) = builders.events(Resumed())
+    with run.writer() as writer:
+        writer.append(event)
+        assert Run(run.directory).events()[-1] == event
+
+
+def append_raw(run: Run, text: bytes) -> None:
+    with (run.directory / "events.jsonl").open("ab") as file:
+        file.write(text)
+
+
+def test_a_last_line_that_was_not_written_whole_is_left_out(run: Run) -> None:
+    before = run.events()
+    (whole,) = builders.events(Finished())
+    for half in (b"{", msgspec.json.encode(whole)):
+        append_raw(run, half)
+        assert run.events() == before
+
+
+def test_writing_goes_on_after_a_half_written_line(run: Run) -> None:
+    before = run.events()
+    append_raw(run, b'{"seq": 2, "at"')
+    (event,) = builders.events(Resumed())
+    with run.writer() as writer:
+        writer.append(event)
+    assert run.events() == [*before, event]
+
+
+def test_a_damaged_line_is_told_and_not_skipped(run: Run) -> None:
+    append_raw(run, b"rubbish\n")
+    with pytest.raises(RunFileError, match="damaged"):
+        run.events()
+
+
+def test_a_file_of_events_that_cannot_be_opened_is_told(run: Run) -> None:
+    (run.directory / "events.jsonl").unlink()
+    (run.directory / "events.jsonl").mkdir()
+    with pytest.raises(RunFileError, match="cannot be read"):
+        run.events()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is damaged"),
+        (b"rubbish", "is damaged"),
+        (b"[]", "is damaged"),
+        (b"\xff", "is damaged"),
+        (b"{}", "has the schema null"),
+        (b'{"schema": 1}', "has the schema 1"),
+        (b'{"schema": "p3-advisor/run-header/99", "run_id": "new"}', "p3-advisor/run-header/99"),
+        (b'{"schema": "p3-advisor/run-header/1"}', "is damaged"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_told(run: Run, content: bytes, words: str) -> None:
+    (run.directory / "run.json").write_bytes(content)
+    with pytest.raises(RunFileError) as problem:
+        run.header()
+    assert words in problem.value.what
+    assert problem.value.next_step
+
+
+def test_a_header_of_a_newer_program_names_both_schemas(run: Run) -> None:
+    (run.directory / "run.json").write_bytes(b'{"schema": "p3-advisor/run-header/2"}')
+    with pytest.raises(RunFileError) as problem:
+        run.header()
+    assert "p3-advisor/run-header/2" in problem.value.what
+    assert "p3-advisor/run-header/1" in problem.value.what
+    assert "newer" in problem.value.next_step
+
+
+def test_a_missing_header_is_told(run: Run) -> None:
+    (run.directory / "run.json").unlink()
+    with pytest.raises(RunFileError, match="cannot be read"):
+        run.header()
+
+
+def test_only_one_works_on_a_run_at_a_time(run: Run) -> None:
+    with run.writer():
+        with pytest.raises(RunIsActiveError, match=IDS[0]), Run(run.directory).writer():
+            pass
+        assert run.events()
+    with Run(run.directory).writer():
+        pass
+
+
+def test_the_lock_goes_with_whoever_held_it(run: Run) -> None:
+    with pytest.raises(KeyboardInterrupt), run.writer():
+        raise KeyboardInterrupt
+    with run.writer():
+        pass
+
+
+def test_what_only_an_unfinished_run_needs_can_be_cleared_twice(run: Run) -> None:
+    (run.scratch / "weights").write_bytes(b"large")
+    run.clear_scratch()
+    run.clear_scratch()
+    assert not run.scratch.exists()
+    assert run.events()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("latest", IDS[2]), (IDS[1], IDS[1]), ("20261120", IDS[0]), ("20261121-120000-000", IDS[1]), ("20261121-120000-00f", IDS[2])],
+)
+def test_a_run_is_found_by_its_id_or_the_beginning_of_it(three_runs: Store, name: str, found: str) -> None:
+    assert three_runs.find(name).header().run_id == found
+
+
+def test_a_whole_id_is_found_though_others_begin_with_it(home: pathlib.Path) -> None:
+    for run_id in ("20261120-1", "20261120-12"):
+        make_run(home, run_id)
+    assert Store(home).find("20261120-1").directory.name == "20261120-1"
+
+
+def test_a_run_is_found_by_its_directory_wherever_it_lies(run: Run, tmp_path: pathlib.Path) -> None:
+    elsewhere = run.directory.rename(tmp_path / "moved")
+    assert Store(tmp_path / "another home").find(str(elsewhere)).header() == header()
+
+
+@pytest.mark.parametrize("name", ["gone", "2026112x", "120000", "latest-", "/nowhere"])
+def test_an_unknown_run_is_told(three_runs: Store, name: str) -> None:
+    with pytest.raises(UnknownRunError) as problem:
+        three_runs.find(name)
+    assert repr(name) in problem.value.what
+    assert "history" in problem.value.next_step
+
+
+def test_a_beginning_of_several_ids_is_told_with_them(three_runs: Store) -> None:
+    with pytest.raises(UnknownRunError) as problem:
+        three_runs.find("20261121")
+    assert "2 runs" in problem.value.what
+    assert all(run_id in problem.value.next_step for run_id in IDS[1:])
+
+
+def test_without_runs_there_is_no_latest(home: pathlib.Path) -> None:
+    with pytest.raises(UnknownRunError):
+        Store(home).find("latest")
+    assert Store(home).history() == []
+
+
+def test_the_newest_unfinished_run_is_resumed(three_runs: Store, home: pathlib.Path) -> None:
+    assert three_runs.unfinished().directory.name == IDS[1]
+    make_run(home, "20261122-000000-0000")
+    assert three_runs.unfinished().directory.name == "20261122-000000-0000"
+
+
+def test_a_finished_run_is_not_resumed(home: pathlib.Path) -> None:
+    make_run(home, IDS[0], *builders.events(Finished()))
+    with pytest.raises(UnknownRunError, match="resumed"):
+        Store(home).unfinished()
+
+
+def names(entries: list[Entry]) -> list[str]:
+    return [entry.run_id for entry in entries]
+
+
+def test_the_history_is_newest_first_and_says_what_was_asked(three_runs: Store) -> None:
+    entries = three_runs.history()
+    assert names(entries) == HISTORY
+    assert [entry.finished for entry in entries] == [True, False, True]
+    assert {(entry.model, entry.device) for entry in entries} == {("synthetic/ffn@8x16", "CPU")}
+    assert entries == three_runs.history()
+
+
+def test_the_history_names_the_gpu_that_was_measured(home: pathlib.Path) -> None:
+    two = (builders.gpu(uuid="GPU-a", name="NVIDIA A100"), builders.gpu(uuid="GPU-b", name="NVIDIA H200"))
+    Store(home).create(builders.header(question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)))
+    assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
+
+
+def test_the_history_sees_that_a_run_has_finished_since(home: pathlib.Path) -> None:
+    made = make_run(home)
+    assert [entry.finished for entry in Store(home).history()] == [False]
+    with made.writer() as writer:
+        writer.append(builders.events(Finished())[0])
+    assert [entry.finished for entry in Store(home).history()] == [True]
+
+
+def test_the_history_forgets_runs_that_are_gone(three_runs: Store, home: pathlib.Path) -> None:
+    three_runs.history()
+    (home / "runs" / IDS[2] / "run.json").unlink()
+    assert names(three_runs.history()) == HISTORY[1:]
+
+
+def test_the_history_leaves_out_a_run_that_cannot_be_read(three_runs: Store, home: pathlib.Path) -> None:
+    (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
+    assert names(three_runs.history()) == [IDS[2], IDS[0]]
+
+
+def test_an_index_that_was_deleted_comes_back(three_runs: Store, home: pathlib.Path) -> None:
+    before = three_runs.history()
+    (home / "index.sqlite").unlink()
+    assert three_runs.history() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish" * 1000, b"SQLite format 3\x00" + b"\xff" * 4096])
+def test_an_index_that_was_damaged_comes_back(three_runs: Store, home: pathlib.Path, content: bytes) -> None:
+    before = three_runs.history()
+    (home / "index.sqlite").write_bytes(content)
+    assert three_runs.history() == before
+
+
+def test_an_index_of_another_layout_comes_back(three_runs: Store, home: pathlib.Path) -> None:
+    before = three_runs.history()
+    (home / "index.sqlite").unlink()
+    index = sqlite3.connect(home / "index.sqlite")
+    index.execute("CREATE TABLE runs (name TEXT)")
+    index.close()
+    assert three_runs.history() == before
+
+
+def test_an_index_that_cannot_be_made_is_told(three_runs: Store, home: pathlib.Path) -> None:
+    (home / "index.sqlite").mkdir()
+    with pytest.raises(NotWritableError) as problem:
+        three_runs.history()
+    assert str(home) in problem.value.what
+    assert store.HOME_VARIABLE in problem.value.next_step
+
+
+@pytest.fixture
+def blocked_home(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A home that nobody, whatever the rights, can make: a file is in the way."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "home"
+
+
+def test_a_run_that_cannot_be_stored_is_told(blocked_home: pathlib.Path) -> None:
+    with pytest.raises(NotWritableError) as problem:
+        Store(blocked_home).create(header())
+    assert str(blocked_home) in problem.value.what
+    assert store.HOME_VARIABLE in problem.value.next_step
+    assert problem.value.exit_code == 3
+
+
+def test_a_history_that_cannot_be_kept_is_told(blocked_home: pathlib.Path) -> None:
+    with pytest.raises(NotWritableError):
+        Store(blocked_home).history()
+
+
+def test_a_run_that_cannot_be_written_is_told(run: Run) -> None:
+    (run.directory / "lock").unlink()
+    (run.directory / "lock").mkdir()
+    with pytest.raises(NotWritableError, match=IDS[0]), run.writer():
+        pass
+
+
+def test_a_full_disk_is_told() -> None:
+    with pathlib.Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(NotWritableError, match="No space left"):
+        store.Writer(full).append(builders.events(Finished())[0])
+
+
+def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(tmp_path: pathlib.Path) -> None:
+    assert store.default_home({store.HOME_VARIABLE: str(tmp_path)}) == tmp_path
+    assert store.default_home({store.HOME_VARIABLE: ""}) == store.default_home({}) == platformdirs.user_state_path("p3-advisor")

@@ -1,0 +1,327 @@
+"""Values for tests, whole and plausible; what a test is about is given by keyword."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from advisor import catalogue as catalogue_files
+from advisor import measure, recommend, score
+from advisor.domain.catalogue import Catalogue, Declared, Environment, Sourced, Workflow
+from advisor.domain.decision import Rating, ScoredArm
+from advisor.domain.events import Event, Happening
+from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
+from advisor.domain.measurement import BuildSeconds, Interval, Measurement, MemoryBytes, RaceResult, Results
+from advisor.domain.outcome import Built, Checked, Completed, Crashed, Engaged, Imported, Loaded, MemoryRead, Visited, Warm
+from advisor.domain.plan import Arm, Excluded, Plan
+from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synthetic
+from advisor.domain.run import SCHEMA, Header
+from advisor.domain.state import ProcessState, RunState
+from advisor.errors import UserError
+from advisor.report.document import RunDocument, compose
+
+BASELINE = "pytorch-eager"
+DUPLICATE = "pytorch-eager#duplicate"
+
+
+def question(**changes: Any) -> Question:
+    asked = Question(
+        model=Synthetic(name="synthetic/ffn@8x16", block="ffn", hidden=8, intermediate=16),
+        task="forward",
+        device="cpu",
+        gpu=None,
+        dtype="float32",
+        batch_sizes=(1,),
+        input_tokens=32,
+        output_tokens=32,
+        priorities=priorities(),
+        constraints=(),
+        budget=Budget(name="quick", measuring_seconds=45, most_rounds=13),
+        max_build_seconds=600,
+        workflows=(),
+        seed=0,
+        python="/usr/bin/python3",
+    )
+    return msgspec.structs.replace(asked, **changes)
+
+
+def priorities(performance: float = 40, productivity: float = 35, portability: float = 25, **further: float) -> Priorities:
+    return Priorities(performance=performance, productivity=productivity, portability=portability, **further)
+
+
+def gpu(**changes: Any) -> Gpu:
+    device = Gpu(
+        index=0,
+        uuid="GPU-0000",
+        name="NVIDIA H100 80GB HBM3",
+        compute_capability="9.0",
+        memory_bytes=80 << 30,
+        free_memory_bytes=79 << 30,
+        driver="580.65",
+        cuda_driver="13.0",
+    )
+    return msgspec.structs.replace(device, **changes)
+
+
+def interpreter(**changes: Any) -> Interpreter:
+    packages = {"torch": "2.12.0", "onnxruntime": "1.27.0", "onnx": "1.20.0", "onnxscript": "0.7.0", "transformers": "5.1.0"}
+    software = Interpreter(executable="/usr/bin/python3", version="3.11.7", packages=packages, torch_cuda=None)
+    return msgspec.structs.replace(software, **changes)
+
+
+def machine(**changes: Any) -> Machine:
+    here = Machine(
+        cpu=Cpu(model="Fancy CPU", physical_cores=4, usable_processors=8, memory_bytes=16 << 30),
+        gpus=(),
+        gpu_problem="NVML Shared Library Not Found",
+        kernel="Linux 6.8.0",
+        software=interpreter(),
+    )
+    return msgspec.structs.replace(here, **changes)
+
+
+def gpu_machine(*gpus: Gpu, **changes: Any) -> Machine:
+    """Return a machine with these GPUs and a torch that can use them."""
+    return machine(gpus=gpus or (gpu(),), gpu_problem=None, software=interpreter(torch_cuda="13.0"), **changes)
+
+
+def declared(**facts: str | int) -> Declared:
+    values = {
+        "lines_changed": 1,
+        "export_step": False,
+        "vendors": 4,
+        "artefact_scope": "any",
+        "new_shapes": "served",
+        "architectures": "any",
+        **facts,
+    }
+    return Declared(**{name: Sourced(value=value, source="a test") for name, value in values.items()})
+
+
+def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
+    entry = Workflow(
+        id=id_,
+        title=id_.title(),
+        tasks=("forward",),
+        devices=("cpu", "cuda"),
+        dtypes=("float32", "float16", "bfloat16"),
+        takes=("torch",),
+        environment=Environment(kind="shared", requirements=("torch>=2.11,<2.14",)),
+        arms={"default": {}},
+        build_order=1,
+        declared=declared(),
+        how_to_get=f"pip install {id_}",
+        has_probe=True,
+    )
+    return msgspec.structs.replace(entry, **changes)
+
+
+@functools.cache
+def shipped_catalogue() -> Catalogue:
+    return catalogue_files.load()
+
+
+def catalogue(*workflows: Workflow, **changes: Any) -> Catalogue:
+    """Return the shipped catalogue with eager PyTorch and these workflows only."""
+    entries = (workflow(BASELINE, build_order=0), *workflows)
+    return msgspec.structs.replace(shipped_catalogue(), **{"workflows": entries, **changes})
+
+
+def header(**changes: Any) -> Header:
+    made = Header(
+        schema=SCHEMA,
+        run_id="20261121-120000-0000",
+        created="2026-11-21T12:00:00+00:00",
+        advisor_version="0.1",
+        question=question(),
+        machine=machine(),
+        catalogue=catalogue(workflow("compiled")),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def arm(id_: str, **changes: Any) -> Arm:
+    return msgspec.structs.replace(Arm(id=id_, workflow=id_.partition("/")[0], option="default", options={}), **changes)
+
+
+def plan(*ids: str, excluded: Sequence[Excluded] = ()) -> Plan:
+    """Return a plan of the baseline, its duplicate and these arms."""
+    duplicate = arm(DUPLICATE, workflow=BASELINE, duplicate_of=BASELINE)
+    return Plan(arms=(arm(BASELINE), duplicate, *(arm(id_) for id_ in ids)), excluded=tuple(excluded))
+
+
+def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
+    left_out = Excluded(workflow=workflow_id, status="not-installed", reason="its environment has not been made", fix="make it")
+    return msgspec.structs.replace(left_out, **changes)
+
+
+def visits(seconds: Sequence[float], batch_size: int = 1, first_round: int = 1) -> tuple[Visited, ...]:
+    """Return one visit for each round, all of whose calls took the same time."""
+    return tuple(
+        Visited(batch_size=batch_size, round=number, seconds=(each, each, each), lead_calls=1, cpu_seconds=0.1)
+        for number, each in enumerate(seconds, start=first_round)
+    )
+
+
+def process(*made: Visited, **changes: Any) -> ProcessState:
+    """Return a worker process that has come to be measured and has made these visits."""
+    sizes = sorted({visit.batch_size for visit in made})
+    state = ProcessState(
+        phase="measure",
+        imported=Imported(versions={"torch": "2.12.0"}, settings={"threads": "4"}, seconds=2.0),
+        loaded=Loaded(seconds=0.5, parameters=256, parameter_bytes=1024, weights="seeded random", unit="samples", units_per_sample=1),
+        built={size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=1.0) for size in sizes},
+        checked={size: checked(size) for size in sizes},
+        engaged=Engaged(share=1.0, proof="a test says so", facts={"graphs": 1}),
+        warm={size: Warm(batch_size=size, typical_seconds=0.01, warmup_calls=10, calls_per_visit=3) for size in sizes},
+        memory=MemoryRead(peak_rss_bytes=300 << 20, device_allocated_bytes=None, device_reserved_bytes=None),
+        ready=True,
+        visits=made,
+    )
+    return msgspec.structs.replace(state, **changes)
+
+
+def checked(batch_size: int = 1, **changes: Any) -> Checked:
+    found = Checked(
+        batch_size=batch_size,
+        verdict="equivalent",
+        reference="float64 on the CPU",
+        rmse=1e-7,
+        rmse_eager=1e-7,
+        allowed=1e-6,
+        max_abs=1e-6,
+        compared_elements=1024,
+    )
+    return msgspec.structs.replace(found, **changes)
+
+
+def run_state(processes: Mapping[str, ProcessState | Sequence[ProcessState]], **changes: Any) -> RunState:
+    """Return a run whose plan has the baseline, its duplicate and every arm with a process."""
+    others = [id_ for id_ in processes if id_ not in {BASELINE, DUPLICATE}]
+    by_arm = {id_: (made,) if isinstance(made, ProcessState) else tuple(made) for id_, made in processes.items()}
+    return msgspec.structs.replace(RunState(plan=plan(*others), processes=by_arm), **changes)
+
+
+def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
+    result = RaceResult(
+        batch_size=batch_size,
+        verdict="PROVEN",
+        best=BASELINE,
+        tied=(BASELINE,),
+        unresolved=(),
+        rounds=4,
+        eliminated={},
+        noise_floor=None,
+        closed="the verdict stands: PROVEN",
+    )
+    return msgspec.structs.replace(result, **changes)
+
+
+def measurement(arm_id: str = "compiled", *, speedup: float = 1.5, low: float | None = None, **changes: Any) -> Measurement:
+    """Return an arm's measurement; the speed-up's lower bound is its value unless given."""
+    made = Measurement(
+        arm=arm_id,
+        workflow=arm_id.partition("/")[0],
+        option="default",
+        cells=(),
+        speedup=Interval(value=speedup, low=speedup if low is None else low, high=speedup),
+        build_seconds=BuildSeconds(cold=3.0, warm=None),
+        memory_bytes=MemoryBytes(peak=300 << 20, source="a test"),
+        correctness=(checked(),),
+        engaged_share=1.0,
+        engagement="a test says so",
+        versions={"torch": "2.12.0"},
+        settings={},
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def results(*measurements: Measurement, **changes: Any) -> Results:
+    """Return results in which the log speed-ups of every arm are those of its measurement, in four rounds without noise."""
+    made = Results(
+        baseline=BASELINE,
+        measurements=measurements,
+        races=(race_result(noise_floor=0.004),),
+        noise_floor=0.004,
+        log_speedups={entry.arm: {1: (math.log(entry.speedup.value),) * 4} for entry in measurements},
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def rating(tier: int = 2, **changes: Any) -> Rating:
+    made = Rating(
+        tier=tier,
+        fact="vendors",
+        value=4,
+        rule="vendors >= 2",
+        evidence="declared",
+        basis="ours",
+        source="a test",
+        to_next=(),
+        why="it reaches some",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def scored_arm(arm_id: str, weights: Priorities | None = None, *, tiers: Sequence[int] = (2, 2, 2, 2, 2), **changes: Any) -> ScoredArm:
+    """Return an arm with these tiers, in the order of `CRITERIA`, and the score that they give with these weights."""
+    by_criterion = dict(zip(CRITERIA, tiers, strict=True))
+    made = ScoredArm(
+        arm=arm_id,
+        workflow=arm_id.partition("/")[0],
+        ratings={name: rating(tier) for name, tier in by_criterion.items()},
+        score=(weights or priorities()).weigh(by_criterion),
+        rank=0,
+        fails=(),
+        speedup=1.5,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def error_of(action: Callable[[], object]) -> UserError | None:
+    """Do it and return the error that the user would be told, if any."""
+    try:
+        action()
+    except UserError as problem:
+        return problem
+    return None
+
+
+def events(*happenings: Happening) -> list[Event]:
+    """Return the happenings as the events of a run, a second apart."""
+    return [Event(seq=number, at=float(number), happening=happening) for number, happening in enumerate(happenings, start=1)]
+
+
+def decided(**changes: Any) -> dict[str, Any]:
+    """Return the arguments of `document.compose` for a run of three arms: `compiled` wins, `broken` crashed, and `absent` was left out."""
+    state = run_state(
+        {
+            BASELINE: process(*visits([0.4] * 4), outcome=Completed()),
+            DUPLICATE: process(*visits([0.4] * 4), outcome=Completed()),
+            "compiled": process(*visits([0.1] * 4), outcome=Completed()),
+            "broken": process(ready=False, outcome=Crashed(phase="build", signal="SIGSEGV", reason="it crashed", fix="update it")),
+        },
+        plan=plan("compiled", "broken", excluded=[excluded()]),
+        finished=True,
+    )
+    known = catalogue(workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"))
+    asked = question()
+    measured = measure.summarise(state, {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})})
+    ranked = score.score(measured, asked, known)
+    return {
+        "header": header(question=asked, catalogue=known),
+        "state": state,
+        "results": measured,
+        "scored": ranked,
+        "recommendation": recommend.recommend(measured, ranked, asked, [excluded()]),
+        "problem": None,
+        **changes,
+    }
+
+
+def document(**changes: Any) -> RunDocument:
+    return msgspec.structs.replace(compose(**decided()), **changes)

@@ -1,0 +1,156 @@
+"""Both sides of the protocol say the same: what a worker writes is what the advisor reads, with nothing lost."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+import pytest
+import workers
+from msgspec import inspect
+
+from advisor import catalogue
+from advisor.domain import outcome
+from probes import protocol
+from probes.channel import Channel
+
+#: Ends that only the advisor can see, because the worker is not there to tell.
+SEEN_FROM_OUTSIDE = {"timed-out", "crashed"}
+
+
+SIMPLE = {
+    inspect.StrType: "some words",
+    inspect.BoolType: True,
+    inspect.IntType: 3,
+    inspect.FloatType: 0.25,
+    inspect.AnyType: {"nested": [1, "two", None]},
+}
+
+
+def tag_of(kind: Any) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+READ_EVENTS = {tag_of(kind): kind for kind in get_args(outcome.Said)}
+READ_OUTCOMES = {tag_of(kind): kind for kind in get_args(outcome.Outcome)}
+
+
+def written_kinds(tag_field: str) -> list[Any]:
+    """Return the dataclasses of the protocol that have this field."""
+    kinds = [kind for kind in vars(protocol).values() if dataclasses.is_dataclass(kind)]
+    return [kind for kind in kinds if tag_field in field_names(kind)]
+
+
+def field_names(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def statuses_in_use() -> set[str]:
+    """Return the first argument of each `protocol.Failed(...)` in the harness."""
+    tree = ast.parse((catalogue.probes_directory() / "harness.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "protocol.Failed"]
+    return {ast.literal_eval(call.args[0]) for call in calls}
+
+
+@pytest.fixture
+def channel(tmp_path: pathlib.Path) -> Iterator[Channel]:
+    """The worker's way of writing, to a bell that nobody needs to hear."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb"), os.fdopen(write, "wb"), workers.open_channel(tmp_path, write) as channel:
+        yield channel
+
+
+def example(kind: inspect.Type, *, bare: bool) -> Any:
+    """Return a value that the advisor takes for this type, as JSON has it; a `bare` one has None wherever that is allowed."""
+    match kind:
+        case inspect.UnionType(types):
+            has_none = any(isinstance(each, inspect.NoneType) for each in types)
+            return None if bare and has_none else example(next(each for each in types if not isinstance(each, inspect.NoneType)), bare=bare)
+        case inspect.LiteralType(values):
+            return values[0]
+        case inspect.DictType(key_type=key, value_type=value):
+            return {} if bare else {example(key, bare=bare): example(value, bare=bare)}
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+            return [example(item, bare=bare)] * (1 if bare else 2)
+        case inspect.StructType(fields=fields):
+            return {field.encode_name: example(field.type, bare=bare) for field in fields}
+        case _:
+            return SIMPLE[type(kind)]
+
+
+def assert_nothing_is_lost(written: Any, read: Any) -> None:
+    fields = dataclasses.asdict(written)
+    assert fields.pop(read.__struct_config__.tag_field) == tag_of(read)
+    assert msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(read))) == fields
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
+@pytest.mark.parametrize("kind", written_kinds("event"), ids=lambda kind: kind.event)
+def test_an_event_is_read_as_it_was_written(kind: Any, channel: Channel, tmp_path: pathlib.Path, *, bare: bool) -> None:
+    event = kind(**example(inspect.type_info(READ_EVENTS[kind.event]), bare=bare))
+    channel.tell(event)
+    assert_nothing_is_lost(event, msgspec.json.decode((tmp_path / protocol.EVENTS).read_bytes(), type=outcome.Said))
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
+@pytest.mark.parametrize("status", sorted(statuses_in_use()))
+def test_a_failure_is_read_as_it_was_written(status: str, channel: Channel, tmp_path: pathlib.Path, *, bare: bool) -> None:
+    failed = protocol.Failed(status=status, **example(inspect.type_info(READ_OUTCOMES[status]), bare=bare))
+    channel.respond(failed)
+    assert_nothing_is_lost(failed, msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome))
+
+
+def test_completion_is_read_as_it_was_written(channel: Channel, tmp_path: pathlib.Path) -> None:
+    channel.respond(protocol.Completed())
+    assert msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome) == outcome.Completed()
+
+
+@pytest.mark.parametrize("text", ['\N{SNOWMAN} \x00 \x1b[2J \u2028 \\ "', "not UTF-8: \udcff"], ids=["odd", "undecodable"])
+def test_any_text_that_a_stack_comes_up_with_can_be_read(text: str, channel: Channel, tmp_path: pathlib.Path) -> None:
+    channel.tell(protocol.Engagement(1.0, text, {}))
+    channel.respond(protocol.Failed("build-failed", "build", text))
+    (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
+    expected = text.replace("\udcff", "?")
+    assert msgspec.json.decode(line, type=outcome.Engaged).proof == expected
+    assert msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.BuildFailed).reason == expected
+
+
+def test_each_event_has_its_counterpart_with_the_same_fields() -> None:
+    written = {kind.event: field_names(kind) - {"event"} for kind in written_kinds("event")}
+    assert written == {tag: set(kind.__struct_fields__) for tag, kind in READ_EVENTS.items()}
+
+
+def test_each_end_has_its_counterpart_with_the_same_fields() -> None:
+    failed = field_names(protocol.Failed) - {"status"}
+    written = {"completed": set[str](), **dict.fromkeys(statuses_in_use(), failed)}
+    read = {tag: set(kind.__struct_fields__) for tag, kind in READ_OUTCOMES.items() if tag not in SEEN_FROM_OUTSIDE}
+    assert written == read
+
+
+def test_both_sides_know_the_same_phases() -> None:
+    assert get_args(outcome.Phase) == ("queued", *protocol.PHASES)
+
+
+def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> None:
+    request = workers.make_request(tmp_path / "workflow.py", tmp_path, options={"mode": None, "depth": [1, {"x": 2.5}]})
+    (tmp_path / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
+    assert protocol.read_request(tmp_path) == request
+
+
+@pytest.mark.parametrize("version", [protocol.VERSION - 1, protocol.VERSION + 98, "2.0"])
+def test_another_version_is_refused_by_an_error_that_names_both(version: object, tmp_path: pathlib.Path) -> None:
+    (tmp_path / protocol.REQUEST).write_text(json.dumps({"version": version, "of": "fields nobody knows"}))
+    with pytest.raises(protocol.VersionMismatchError, match=rf"version {protocol.VERSION}\b.* version {version}$"):
+        protocol.read_request(tmp_path)
+
+
+def test_a_request_without_a_version_is_of_another_one(tmp_path: pathlib.Path) -> None:
+    (tmp_path / protocol.REQUEST).write_text("{}")
+    with pytest.raises(protocol.VersionMismatchError, match="version None"):
+        protocol.read_request(tmp_path)

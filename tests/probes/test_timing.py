@@ -1,0 +1,155 @@
+"""How long a visit is, what it calls with, and what it counts."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from probes import timing
+from probes.timing import Block
+
+NANOSECONDS_PER_SECOND = 1_000_000_000
+
+
+class Clock:
+    """Stands for the module `time`: it goes on only when told."""
+
+    def __init__(self) -> None:
+        self.nanoseconds = 0
+        self.cpu_nanoseconds = 0
+
+    def pass_by(self, seconds: float, *, cpu_seconds: float = 0.0) -> None:
+        self.nanoseconds += round(seconds * NANOSECONDS_PER_SECOND)
+        self.cpu_nanoseconds += round(cpu_seconds * NANOSECONDS_PER_SECOND)
+
+    def perf_counter_ns(self) -> int:
+        return self.nanoseconds
+
+    def perf_counter(self) -> float:
+        return self.nanoseconds / NANOSECONDS_PER_SECOND
+
+    def process_time(self) -> float:
+        return self.cpu_nanoseconds / NANOSECONDS_PER_SECOND
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(timing, "time", clock)
+    return clock
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """Whatever a test does to the collector ends with it."""
+    yield
+    gc.enable()
+
+
+def no_wait() -> None:
+    """Stand for a device that has always finished."""
+
+
+def do_nothing(fed: object) -> None:
+    """Stand for a program."""
+
+
+@pytest.mark.parametrize(
+    ("typical_seconds", "expected"),
+    [
+        (1e-6, Block(calls=200, lead_calls=2)),
+        (0.00099, Block(calls=51, lead_calls=2)),
+        (0.001, Block(calls=50, lead_calls=1)),
+        (0.003, Block(calls=17, lead_calls=1)),
+        (0.01, Block(calls=5, lead_calls=1)),
+        (0.1, Block(calls=5, lead_calls=1)),
+        (0.1001, Block(calls=3, lead_calls=1)),
+        (0.5, Block(calls=3, lead_calls=1)),
+        (0.5001, Block(calls=1, lead_calls=1)),
+        (60.0, Block(calls=1, lead_calls=1)),
+    ],
+)
+def test_a_visit_fills_its_time_with_neither_too_few_calls_nor_too_many(typical_seconds: float, expected: Block) -> None:
+    assert timing.size_block(typical_seconds, block_seconds=0.05) == expected
+
+
+def test_a_time_is_that_of_the_call_and_of_the_wait_for_its_end(clock: Clock) -> None:
+    waits = iter([9.0, 0.25, 0.5, 0.125])
+    timed = timing.time_block(lambda _: clock.pass_by(1.0), ["input"], lambda: clock.pass_by(next(waits)), Block(calls=3, lead_calls=1))
+    assert timed.seconds == [1.25, 1.5, 1.125]
+
+
+def test_processor_seconds_are_those_of_the_kept_calls(clock: Clock) -> None:
+    spent = iter([100.0, 100.0, 1.0, 2.0, 4.0])
+    timed = timing.time_block(lambda _: clock.pass_by(1.0, cpu_seconds=next(spent)), ["input"], no_wait, Block(calls=3, lead_calls=2))
+    assert timed.cpu_seconds == 7.0
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [(0, "abcabc"), (1, "bcabca"), (2, "cabcab"), (3, "abcabc"), (7, "bcabca")],
+)
+def test_inputs_rotate_and_each_visit_begins_with_the_next(offset: int, expected: str) -> None:
+    called: list[str] = []
+    timing.time_block(called.append, "abc", no_wait, Block(calls=4, lead_calls=2), offset=offset)
+    assert "".join(called) == expected
+
+
+def test_every_call_is_waited_for_before_the_next() -> None:
+    happened: list[str] = []
+    timing.time_block(happened.append, ["call"], lambda: happened.append("wait"), Block(calls=2, lead_calls=1))
+    assert happened == ["call", "wait"] * 3
+
+
+def test_the_collector_rests_while_calls_are_made_and_works_afterwards() -> None:
+    resting: list[bool] = []
+    timing.time_block(lambda _: resting.append(not gc.isenabled()), ["input"], no_wait, Block(calls=2, lead_calls=1))
+    assert resting == [True] * 3
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("block", [Block(calls=1, lead_calls=0), Block(calls=0, lead_calls=1)], ids=["kept", "lead"])
+def test_the_collector_works_again_after_a_call_that_raises(block: Block) -> None:
+    def call(_: object) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        timing.time_block(call, ["input"], no_wait, block)
+    assert gc.isenabled()
+
+
+def test_garbage_of_earlier_calls_is_collected_before_the_first() -> None:
+    class Loop:
+        def __init__(self, gone: Callable[[], None]) -> None:
+            self.itself = self
+            self.gone = gone
+
+        def __del__(self) -> None:
+            self.gone()
+
+    happened: list[str] = []
+    Loop(lambda: happened.append("collected"))
+    timing.time_block(happened.append, ["call"], no_wait, Block(calls=1, lead_calls=0))
+    assert happened == ["collected", "call"]
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.0, 5), (0.4, 5), (1.0, 10), (2.0, 20)])
+def test_warming_up_takes_its_time_and_at_least_five_calls(clock: Clock, seconds: float, calls: int) -> None:
+    times = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.1), seconds)
+    assert times == [pytest.approx(0.1)] * calls
+
+
+def test_warming_up_goes_through_all_inputs() -> None:
+    called: list[str] = []
+    timing.warm_up(called.append, "abc", no_wait, 0.0)
+    assert "".join(called) == "abcab"
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [([3.0], 3.0), ([9.0, 1.0], 1.0), ([9.0, 9.0, 1.0, 3.0], 2.0), ([9.0, 9.0, 1.0, 3.0, 2.0], 2.0)],
+)
+def test_the_typical_time_is_the_median_of_the_later_half(times: list[float], expected: float) -> None:
+    assert timing.typical(times) == expected

@@ -1,0 +1,199 @@
+"""The workflows of the shared environment, for real, on the processor."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from advisor import schemas
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
+#: Runs in the interpreter of the tests, which has the stacks; the tests themselves import none.
+MAKE_MODELS = """
+import pathlib, sys, torch, transformers
+place = pathlib.Path(sys.argv[1])
+llama = transformers.LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+transformers.LlamaForCausalLM(llama).save_pretrained(place / "llama")
+llama.architectures = ["LlamaForCausalLM"]
+llama.save_pretrained(place / "llama-configuration")
+bert = transformers.BertConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+transformers.BertModel(bert).save_pretrained(place / "bert")
+t5 = transformers.T5Config(vocab_size=256, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+transformers.T5ForConditionalGeneration(t5).save_pretrained(place / "t5")
+batch = torch.export.Dim("batch")
+network = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
+example = (torch.randn(2, 32),)
+torch.onnx.export(network, example, dynamo=True, dynamic_shapes=({0: batch},)).save(place / "network.onnx")
+torch.export.save(torch.export.export(network, example, dynamic_shapes=({0: batch},)), place / "network.pt2")
+"""
+CNN = """
+import torch
+
+def build():
+    layers = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    return torch.nn.Sequential(*layers), torch.randn(2, 3, 16, 16)
+
+class NeverCompiled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 16)
+
+    @torch._dynamo.disable
+    def forward(self, x):
+        return self.layer(x)
+
+def never_compiled():
+    return NeverCompiled(), torch.randn(2, 16)
+
+def raises():
+    raise ValueError("no weights today")
+
+def returns_no_module():
+    return "a string", torch.randn(2)
+
+def returns_no_pair():
+    return torch.nn.Linear(2, 2)
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    place = tmp_path_factory.mktemp("models")
+    (place / "cnn.py").write_text(CNN)
+    (place / "broken.py").write_text("import a_module_that_nobody_has\n")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", MAKE_MODELS, place], check=True, capture_output=True)
+    return place
+
+
+Advise = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def advise(home: pathlib.Path) -> Advise:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
+        return subprocess.run([COMMAND, "--json", "--gpu", "cpu", *arguments], capture_output=True, text=True, env=environment, check=False)
+
+    return run
+
+
+def completed(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["arm"]: entry for entry in document["workflows"] if entry["status"] == "completed"}
+
+
+def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> None:
+    answer = advise()
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
+    arms = completed(document)
+    assert set(arms) == {
+        "pytorch-eager",
+        "torch-compile-inductor",
+        "torch-compile-inductor/max-autotune",
+        "aotinductor",
+        "onnxruntime-cpu/host",
+        "onnxruntime-cpu/io-binding",
+    }
+    for entry in arms.values():
+        assert entry["engaged_share"] == 1.0
+        assert entry["correctness"]["verdict"] == "equivalent"
+        assert entry["correctness"]["reference"] == "float64"
+        assert [cell["batch_size"] for cell in entry["cells"]] == document["question"]["batch_sizes"]
+        assert all(cell["tflops"] > 0 for cell in entry["cells"])
+        assert len(entry["scores"]) == 5
+    assert arms["aotinductor"]["build_seconds"]["cold"] > arms["pytorch-eager"]["build_seconds"]["cold"]
+    assert document["recommendation"]["flips"]
+    assert document["race"]["noise_floor"] is not None
+
+
+@pytest.mark.parametrize("model", ["llama", "llama-configuration", "bert", "t5", "network.onnx", "network.pt2", "cnn.py:build"])
+def test_every_way_of_naming_a_model_is_probed(model: str, models: pathlib.Path, advise: Advise) -> None:
+    answer = advise("--model", str(models / model), "--batch-sizes", "2", "--budget", "3", "--workflows", "onnxruntime-cpu")
+    assert answer.returncode == 0, answer.stderr
+    arms = completed(json.loads(answer.stdout))
+    assert {"onnxruntime-cpu/host", "onnxruntime-cpu/io-binding"} <= set(arms)
+    assert all(entry["correctness"]["verdict"] == "equivalent" for entry in arms.values())
+
+
+def test_the_paper_s_block_in_free_sizes_keeps_its_weights_and_priorities(advise: Advise) -> None:
+    priority = "performance=70,productivity=20,portability=10"
+    model = "synthetic/ffn@512x2048"
+    answer = advise(
+        "--model",
+        model,
+        "--dtype",
+        "float32",
+        "--batch-sizes",
+        "1,16",
+        "--priority",
+        priority,
+        "--workflows",
+        "onnxruntime-cpu",
+        "--budget",
+        "4",
+    )
+    assert answer.returncode == 0, answer.stderr
+    question = json.loads(answer.stdout)["question"]
+    assert question["model"] == {
+        "kind": "synthetic",
+        "name": model,
+        "block": "ffn",
+        "hidden": 512,
+        "intermediate": 2048,
+        "layers": 1,
+        "heads": 1,
+    }
+    assert question["priorities"]["performance"] == 70
+
+
+def test_a_model_that_dynamo_skips_is_not_engaged(models: pathlib.Path, advise: Advise) -> None:
+    answer = advise(
+        "--model",
+        f"{models / 'cnn.py'}:never_compiled",
+        "--batch-sizes",
+        "2",
+        "--budget",
+        "2",
+        "--workflows",
+        "torch-compile-inductor/default",
+    )
+    entry = next(entry for entry in json.loads(answer.stdout)["workflows"] if entry["arm"] == "torch-compile-inductor")
+    assert entry["status"] == "not-engaged", entry
+    assert entry["scores"] is None
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("cnn.py:raises", "no weights today"),
+        ("cnn.py:returns_no_module", "is no torch.nn.Module"),
+        ("cnn.py:returns_no_pair", "not a pair"),
+        ("cnn.py:not_there", "has no function"),
+        ("broken.py:build", "a_module_that_nobody_has"),
+    ],
+)
+def test_a_factory_that_does_not_deliver_is_told_in_a_sentence(target: str, words: str, models: pathlib.Path, advise: Advise) -> None:
+    answer = advise("--model", str(models / target), "--workflows", "pytorch-eager")
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert words in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_precision_that_a_stack_lacks_is_a_reason_and_no_failure(advise: Advise) -> None:
+    answer = advise("--dtype", "bfloat16", "--workflows", "pytorch-eager,onnxruntime-cpu", "--batch-sizes", "1", "--budget", "2")
+    assert answer.returncode == 0, answer.stderr
+    entry = next(entry for entry in json.loads(answer.stdout)["workflows"] if entry["id"] == "onnxruntime-cpu")
+    assert entry["status"] == "unsupported"
+    assert "bfloat16" in entry["reason"]
