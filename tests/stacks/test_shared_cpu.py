@@ -117,12 +117,20 @@ def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> No
     assert document["race"]["noise_floor"] is not None
 
 
-@pytest.mark.parametrize("model", ["llama", "llama-configuration", "bert", "t5", "network.onnx", "network.pt2", "cnn.py:build"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "llama",
+        "network.onnx",
+        "cnn.py:build",
+        *(pytest.param(model, marks=pytest.mark.long) for model in ("bert", "t5", "llama-configuration", "network.pt2")),
+    ],
+)
 def test_every_way_of_naming_a_model_is_probed(model: str, models: pathlib.Path, advise: Advise) -> None:
-    answer = advise("--model", str(models / model), "--batch-sizes", "2", "--budget", "3", "--workflows", "onnxruntime-cpu")
+    answer = advise("--model", str(models / model), "--batch-sizes", "2", "--budget", "3", "--workflows", "onnxruntime-cpu/host")
     assert answer.returncode == 0, answer.stderr
     arms = completed(json.loads(answer.stdout))
-    assert {"onnxruntime-cpu/host", "onnxruntime-cpu/io-binding"} <= set(arms)
+    assert "onnxruntime-cpu/host" in arms
     assert all(entry["correctness"]["verdict"] == "equivalent" for entry in arms.values())
 
 
@@ -139,9 +147,9 @@ def test_the_paper_s_block_in_free_sizes_keeps_its_weights_and_priorities(advise
         "--priority",
         priority,
         "--workflows",
-        "onnxruntime-cpu",
+        "pytorch-eager",
         "--budget",
-        "4",
+        "2",
     )
     assert answer.returncode == 0, answer.stderr
     question = json.loads(answer.stdout)["question"]
@@ -192,7 +200,7 @@ def test_a_factory_that_does_not_deliver_is_told_in_a_sentence(target: str, word
 
 
 def test_a_precision_that_a_stack_lacks_is_a_reason_and_no_failure(advise: Advise) -> None:
-    answer = advise("--dtype", "bfloat16", "--workflows", "pytorch-eager,onnxruntime-cpu", "--batch-sizes", "1", "--budget", "2")
+    answer = advise("--dtype", "bfloat16", "--workflows", "pytorch-eager,onnxruntime-cpu/host", "--batch-sizes", "1", "--budget", "2")
     assert answer.returncode == 0, answer.stderr
     entry = next(entry for entry in json.loads(answer.stdout)["workflows"] if entry["id"] == "onnxruntime-cpu")
     assert entry["status"] == "unsupported"
