@@ -12,6 +12,7 @@ from advisor.domain.plan import Excluded
 from advisor.domain.question import PILLARS, Priorities, Question
 from advisor.errors import NothingViableError
 from advisor.intervals import geometric_mean_interval
+from advisor.trust import grade
 
 #: Scores closer than this differ by rounding alone.
 SAME_SCORE = 1e-9
@@ -19,8 +20,6 @@ SAME_SCORE = 1e-9
 EPSILON = 0.02
 #: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
 STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
-#: Limits of the trust grades: a noise floor for the best grade, and one that allows at most the third.
-LOW_NOISE, HIGH_NOISE = 0.01, 0.05
 
 
 def recommend(results: Results, scored: Sequence[ScoredArm], question: Question, excluded: Sequence[Excluded]) -> Recommendation:
@@ -65,23 +64,6 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
     ours, theirs = results.log_speedups[winner.arm], results.log_speedups[other.arm]
     pairs = [[one - two for one, two in zip(ours[size], theirs[size], strict=False)] for size in ours if ours[size] and theirs.get(size)]
     return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95)[1]) <= margin
-
-
-def grade(results: Results, verdict: VerdictKind) -> tuple[Trust, tuple[str, ...]]:
-    """Return how far the measurement can be trusted and what it lacks for the best grade."""
-    noise = results.noise_floor
-    lacks = ["no arm was repeated in a fresh process, so differences between processes are not known", "no sustained check was made"]
-    if verdict not in {"PROVEN", "TIE"}:
-        lacks.append(f"the verdict is {verdict}")
-    if noise is None:
-        lacks.append("the noise floor is not known")
-    elif noise > LOW_NOISE:
-        lacks.append(f"two equal arms may differ by {noise:.1%} here")
-    if verdict == "INCONCLUSIVE":
-        return "D", tuple(lacks)
-    if len(lacks) > 1 or (noise or 0.0) > HIGH_NOISE:
-        return "C", tuple(lacks)
-    return ("B" if lacks else "A"), tuple(lacks)
 
 
 def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Flip, ...]:

@@ -6,7 +6,6 @@ Here is the project's one broad `except`: what a foreign stack raises is data fo
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 import importlib.util
 import os
@@ -21,43 +20,37 @@ from typing import Any
 from probes import correctness, memory, protocol, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
+from probes.service import Cell, OutcomeError, Service, produce
 
 #: Names of exceptions by which stacks say that memory is short, in any module.
 OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One built and correct batch size, with its inputs as the program takes them."""
-
-    program: Program
-    fed: list[Any]
-    reference: correctness.Reference
-
-
-class OutcomeError(Exception):
-    """Ends the worker with this outcome."""
-
-    def __init__(self, outcome: protocol.Failed) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
+#: Share of a call that the device may still work after the workflow has said that it is done: what a clock can see.
+MOST_LATE_WORK = 0.05
 
 
 def run(directory: pathlib.Path, doorbell: int) -> None:
     """Answer the request in `directory` and end the process; never return and never raise for what the stack does."""
     channel = Channel(directory, doorbell)
-    try:
-        request = protocol.read_request(directory)
-        serve(request, channel)
-        outcome: protocol.Completed | protocol.Failed = protocol.Completed()
-    except BaseException as problem:  # noqa: BLE001 - the one place; see the module's docstring
-        traceback.print_exc()
-        outcome = explain(problem, channel.phase)
+
+    def work() -> protocol.Completed:
+        serve(protocol.read_request(directory), channel)
+        return protocol.Completed()
+
+    outcome: protocol.Completed | protocol.Failed = attempt(work, lambda problem: explain(problem, channel.phase))
     channel.respond(outcome)
     sys.stdout.flush()
     sys.stderr.flush()
     # Not through the interpreter's shutdown: stacks crash and hang there.
     os._exit(0)
+
+
+def attempt(work: Callable[[], Any], explain: Callable[[BaseException], Any]) -> Any:
+    """Return what `work` returns or, when the stack raises instead, what `explain` makes of that."""
+    try:
+        return work()
+    except BaseException as problem:  # noqa: BLE001 - the one place; see the module's docstring
+        traceback.print_exc()
+        return explain(problem)
 
 
 def explain(problem: BaseException, phase: str) -> protocol.Failed:
@@ -106,6 +99,10 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     if request.role == "reference":
         for size in request.batch_sizes:
             make_reference(workflow, subject, size, request, channel)
+        channel.tell(protocol.Ready())
+        if channel.token()[0] == "peaks":
+            channel.enter("measure")
+            measure_peaks(request, channel)
         return
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
@@ -116,9 +113,7 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     gc.freeze()
     channel.enter("measure")
     channel.tell(protocol.Ready())
-    answer_visits(workflow, cells, blocks, channel)
-    channel.enter("done")
-    check_again(workflow, subject, cells)
+    Service(workflow, subject, cells, blocks, request, channel, lambda work: attempt(work, first_line)).answer()
     channel.tell(memory.read())
 
 
@@ -179,14 +174,6 @@ def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protoc
     return Cell(program, fed, reference)
 
 
-def produce(workflow: Any, program: Program, fed: list[Any]) -> Iterator[list[Any]]:
-    """Yield the program's outputs for each input set, on the host."""
-    for value in fed:
-        output = program(value)
-        workflow.synchronise()
-        yield program.collect(output)
-
-
 def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, channel: Channel) -> None:
     """Ask the workflow for its proof; raise `OutcomeError` when too little of the work is on the compiled path."""
     engagement = workflow.engagement(cell.program, cell.fed[0])
@@ -204,28 +191,29 @@ def warm_cell(
 ) -> timing.Block:
     """Warm one batch size up and return the size of its visits."""
     channel.enter("warmup", batch_size)
-    times = timing.warm_up(cell.program, cell.fed, workflow.synchronise, request.warmup_seconds)
-    typical = timing.typical(times)
-    block = timing.size_block(typical, request.block_seconds)
-    channel.tell(protocol.Warm(batch_size, typical, len(times), block.calls))
+    late = timing.late_share(cell.program, cell.fed[0], workflow.synchronise, device_synchronise())
+    if late > MOST_LATE_WORK:
+        reason = f"its calls return before their work is done: the device works on for {late:.0%} of a call"
+        raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
+    warmth = timing.warm_up(cell.program, cell.fed, workflow.synchronise, request.warmup_seconds)
+    block = timing.size_block(warmth.typical_seconds, request.block_seconds)
+    channel.tell(
+        protocol.Warm(batch_size, warmth.typical_seconds, warmth.calls, warmth.calls_until_steady, warmth.steady, block.calls),
+    )
     return block
 
 
-def answer_visits(workflow: Any, cells: dict[int, Cell], blocks: dict[int, timing.Block], channel: Channel) -> None:
-    """Time a block for each `visit` until another word comes."""
-    while True:
-        word, *arguments = channel.token()
-        if word != "visit":
-            return
-        size, number = int(arguments[0]), int(arguments[1])
-        cell, block = cells[size], blocks[size]
-        timed = timing.time_block(cell.program, cell.fed, workflow.synchronise, block, offset=number)
-        channel.tell(protocol.Visit(size, number, timed.seconds, block.lead_calls, timed.cpu_seconds))
+def device_synchronise() -> Callable[[], None]:
+    """Return a wait for everything on the device, by PyTorch where it is loaded and on a GPU; else one that has nothing to wait for."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return torch.cuda.synchronize  # type: ignore[no-any-return]
+    return lambda: None
 
 
-def check_again(workflow: Any, subject: Subject, cells: dict[int, Cell]) -> None:
-    """Raise `OutcomeError` when an output has become wrong since the check before the timing."""
-    for size, cell in cells.items():
-        _, reason = correctness.judge(cell.reference, produce(workflow, cell.program, cell.fed), subject.dtype, size)
-        if reason is not None:
-            raise OutcomeError(protocol.Failed("incorrect", "done", f"batch size {size}, after the measurement: {reason}"))
+def measure_peaks(request: protocol.Request, channel: Channel) -> None:
+    """Measure how fast the device can be, where PyTorch is there to do it."""
+    if "torch" in sys.modules:
+        from probes import peaks  # noqa: PLC0415 - imports torch, which not every worker has
+
+        channel.tell(peaks.measure(request.device))

@@ -7,7 +7,12 @@ renamed). Whatever the stack prints goes to `log`.
 Standard input is the lifeline and carries one-line tokens:
     build                       take the device and build (sent when it is this worker's turn)
     visit BATCH_SIZE ROUND      time one block of calls
+    sustain BATCH_SIZE SECONDS  call without a pause for that long
+    diagnose                    profile a few calls of each batch size
+    flex                        check the outputs, then try shapes that were not built: the last thing, as it may break the program
+    peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs once more, answer, end
+After each but `visit` and `stop` the worker says `ready` again.
 End of file on it means that the advisor is gone: the worker's whole process group is killed.
 Standard output is the doorbell: one byte after each event, so that the advisor sleeps until there is news.
 """
@@ -29,7 +34,7 @@ LOG = "log"
 #: Environment variable that holds the control directory: whatever a worker starts inherits it and is found by it when it has to end.
 MARK = "P3_ADVISOR_WORKER"
 
-PHASES = ("start", "import", "load", "build", "correctness", "warmup", "measure", "done")
+PHASES = ("start", "import", "load", "build", "correctness", "warmup", "measure", "sustain", "diagnose", "flex", "done")
 
 
 class VersionMismatchError(Exception):
@@ -141,11 +146,13 @@ class Engagement:
 
 @dataclasses.dataclass(frozen=True)
 class Warm:
-    """One batch size is warmed up: typical seconds of a call and the size of a visit."""
+    """One batch size is warmed up: typical seconds of a call, where the calls became steady (if they did), and the size of a visit."""
 
     batch_size: int
     typical_seconds: float
     warmup_calls: int
+    calls_until_steady: int
+    steady: bool
     calls_per_visit: int
     event: str = "warm"
 
@@ -162,18 +169,22 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """Everything is built, checked and warm: the worker waits for visits."""
+    """Everything asked so far is done; the worker waits for a token."""
 
     event: str = "ready"
 
 
 @dataclasses.dataclass(frozen=True)
 class Visit:
-    """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept."""
+    """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept.
+
+    `enqueue_seconds` is the median time until a call returned, before waiting for its end.
+    """
 
     batch_size: int
     round: int
     seconds: list[float]
+    enqueue_seconds: float
     lead_calls: int
     cpu_seconds: float
     event: str = "visited"
@@ -186,6 +197,51 @@ class Workload:
     batch_size: int
     flops: int | None
     event: str = "workload"
+
+
+@dataclasses.dataclass(frozen=True)
+class Peaks:
+    """How fast the device can be: bytes moved and, by precision, operations of a matrix product in a second."""
+
+    bytes_per_second: float
+    operations_per_second: dict[str, float]
+    event: str = "peaks"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sustained:
+    """Calls made back to back without a pause."""
+
+    batch_size: int
+    calls: int
+    seconds: float
+    event: str = "sustained"
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What a call consists of, by PyTorch's profiler; None for what only a GPU has."""
+
+    batch_size: int
+    operators_per_call: float
+    kernels_per_call: float | None
+    launches_per_call: float | None
+    graph_launches_per_call: float | None
+    host_copies_per_call: float | None
+    device_busy_share: float | None
+    event: str = "diagnosed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Flexed:
+    """What came of a batch size that was not built: `served`, `stalled`, `eager` (no longer compiled), `wrong` or `refused`."""
+
+    batch_size: int
+    outcome: str
+    first_call_seconds: float | None
+    steady_seconds: float | None
+    reason: str | None
+    event: str = "flexed"
 
 
 @dataclasses.dataclass(frozen=True)

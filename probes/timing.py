@@ -14,12 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from probes import steadiness
+
 NANOSECONDS = 1e-9
 #: Bounds of the calls in one visit; above the two limits a call is so long that fewer say enough.
 FEWEST_CALLS, MOST_CALLS = 5, 200
 LONG_CALL_SECONDS, LONG_CALL_COUNT = 0.1, 3
 VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
+#: A warm-up goes on for at most this many times its floor, and looks again each time it has grown by this share.
+MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +36,21 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Timed:
-    """Seconds of each kept call, in order, and the processor seconds of the whole block."""
+    """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block."""
 
     seconds: list[float]
+    enqueue_seconds: float
     cpu_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Warmth:
+    """How a warm-up went: all its calls, where they became steady, whether they did, and the median of the steady ones."""
+
+    calls: int
+    calls_until_steady: int
+    steady: bool
+    typical_seconds: float
 
 
 def size_block(typical_seconds: float, block_seconds: float) -> Block:
@@ -58,6 +73,7 @@ def time_block(
     inputs = itertools.islice(itertools.cycle(fed), offset % len(fed), None)
     clock = time.perf_counter_ns
     nanoseconds: list[int] = []
+    enqueued: list[int] = []
     gc.collect()
     collects = gc.isenabled()
     gc.disable()
@@ -70,28 +86,65 @@ def time_block(
             value = next(inputs)
             start = clock()
             call(value)
+            returned = clock()
             synchronise()
             nanoseconds.append(clock() - start)
+            enqueued.append(returned - start)
         cpu_seconds = time.process_time() - cpu_start
     finally:
         if collects:
             gc.enable()
-    return Timed(seconds=[count * NANOSECONDS for count in nanoseconds], cpu_seconds=cpu_seconds)
+    return Timed([count * NANOSECONDS for count in nanoseconds], statistics.median(enqueued) * NANOSECONDS, cpu_seconds)
 
 
-def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], seconds: float) -> list[float]:
-    """Call until `seconds` have passed and at least five calls are made; return the time of each call."""
+def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:
+    """Call until the times are steady, for at least `floor_seconds` and at most ten times that."""
     times: list[float] = []
     inputs = itertools.cycle(fed)
-    end = time.perf_counter() + seconds
-    while len(times) < FEWEST_CALLS or time.perf_counter() < end:
+    begin = time.perf_counter()
+    look = begin + floor_seconds
+    while True:
         start = time.perf_counter_ns()
         call(next(inputs))
         synchronise()
         times.append((time.perf_counter_ns() - start) * NANOSECONDS)
-    return times
+        now = time.perf_counter()
+        if now < look or len(times) < FEWEST_CALLS:
+            continue
+        cut = steadiness.find_cut(times)
+        if cut.steady or now >= begin + MOST_WARMUP * floor_seconds:
+            return Warmth(len(times), cut.calls, cut.steady, statistics.median(times[cut.calls :]))
+        look = now + LOOK_AGAIN * (now - begin)
 
 
-def typical(times: Sequence[float]) -> float:
-    """Return the median of the later half: the earlier may still be warming up."""
-    return statistics.median(times[len(times) // 2 :])
+def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], device_synchronise: Callable[[], None]) -> float:
+    """Return the share of a call's time that the device works on after the workflow has said that it is done.
+
+    What a wait for an idle device costs is taken off; the least of a few tries counts, since noise only adds.
+    """
+    shares = []
+    for _ in range(FEWEST_CALLS):
+        synchronise()
+        device_synchronise()
+        idle = time.perf_counter()
+        device_synchronise()
+        start = time.perf_counter()
+        call(fed)
+        synchronise()
+        said = time.perf_counter()
+        device_synchronise()
+        end = time.perf_counter()
+        shares.append(max(end - said - (start - idle), 0.0) / (end - start))
+    return min(shares)
+
+
+def sustain(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], seconds: float) -> tuple[int, float]:
+    """Call without a pause for `seconds`; return the calls made and the seconds they took."""
+    inputs = itertools.cycle(fed)
+    calls = 0
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        call(next(inputs))
+        synchronise()
+        calls += 1
+    return calls, time.perf_counter() - start

@@ -310,7 +310,9 @@ def decided(**changes: Any) -> dict[str, Any]:
     )
     known = catalogue(workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"))
     asked = question()
-    measured = measure.summarise(state, {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})})
+    measured = measure.summarise(
+        state, {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})}, dtype="float32", margin=0.02
+    )
     ranked = score.score(measured, asked, known)
     return {
         "header": header(question=asked, catalogue=known),

@@ -13,10 +13,22 @@ from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Outcome
 from advisor.probing.launch import Message, Supervisor, Worker
 
-DEADLINES = Deadlines(start=10, import_=20, load=30, correctness=50, warmup=60, visit=70, done=80)
+DEADLINES = Deadlines(start=10, import_=20, load=30, correctness=50, warmup=60, visit=70, sustain=75, diagnose=76, done=80)
 BUILD_SECONDS = 40
 #: The same by phase.
-SECONDS = {"start": 10, "import": 20, "load": 30, "build": 40, "correctness": 50, "warmup": 60, "measure": 70, "done": 80}
+SECONDS = {
+    "start": 10,
+    "import": 20,
+    "load": 30,
+    "build": 40,
+    "correctness": 50,
+    "warmup": 60,
+    "measure": 70,
+    "sustain": 75,
+    "diagnose": 76,
+    "flex": 40,
+    "done": 80,
+}
 #: How a script that stands for a worker speaks to the advisor.
 PRELUDE = """
 import json, os, pathlib, signal, subprocess, sys, time

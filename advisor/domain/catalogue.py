@@ -170,7 +170,23 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     correctness: float
     warmup: float
     visit: float
+    sustain: float
+    diagnose: float
     done: float
+
+
+class GuardRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a visit does not count because the machine was not fit; fixed before anything is measured."""
+
+    most_stolen_share: float
+    most_queued_share: float
+    most_throttled_seconds: float
+    #: Of the GPU's default clock.
+    least_clock_share: float
+    #: How often a visit is made again, and the share of an arm's visits that may be discarded at all.
+    retries: int
+    most_discarded_share: float
+    source: str
 
 
 class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,6 +197,7 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     priorities: dict[str, Preset]
     budgets: dict[str, Budget]
     deadlines: Deadlines
+    guard: GuardRules
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

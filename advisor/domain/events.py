@@ -15,10 +15,14 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
 
 
 class Spawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
-    """A worker process of the arm was started; `process` counts the arm's processes from 0."""
+    """A worker process of the arm was started; `process` counts the arm's processes from 0.
+
+    `repeat` is 0 for the race itself and counts its repetitions in fresh processes from 1.
+    """
 
     arm: str
     process: int
+    repeat: int = 0
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
@@ -38,6 +42,53 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory
     #: Highest so far, builds included; and once everything was built and warm.
     peak_bytes: int
     resident_bytes: int
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """How fit the machine was while a visit ran; shares are of the visit's time, null is what cannot be seen here."""
+
+    seconds: float
+    #: Taken by the hypervisor for others, of all processors' time.
+    stolen_share: float
+    #: Spent by the worker's threads waiting for a processor.
+    queued_share: float | None
+    throttled_seconds: float | None
+    sm_clock_mhz: int | None = None
+    #: Of the clock that the GPU runs at by default.
+    sm_clock_share: float | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    #: Shares of the samples in which clocks were held down by heat or a fault, and by the power limit.
+    held_down_share: float | None = None
+    power_capped_share: float | None = None
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True, tag="watched"):
+    """The conditions of the arm's last visit; `unfit` says why it should not count, `discarded` that it is made again."""
+
+    arm: str
+    process: int
+    batch_size: int
+    round: int
+    conditions: Conditions
+    unfit: str | None
+    discarded: bool
+
+
+class Repeated(msgspec.Struct, frozen=True, kw_only=True, tag="repeated"):
+    """A repetition in fresh processes begins between these arms."""
+
+    repeat: int
+    arms: tuple[str, ...]
+
+
+class Energy(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
+    """Joules that the GPU used while the arm was called without a pause, by the device's own counter; null where it does not count."""
+
+    arm: str
+    process: int
+    batch_size: int
+    joules: float | None
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
@@ -70,7 +121,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """Everything that was planned is done."""
 
 
-Happening = Planned | Spawned | Heard | DeviceMemory | Ended | RaceOpened | RaceClosed | Resumed | Finished
+Happening = Planned | Spawned | Heard | DeviceMemory | Watched | Repeated | Energy | Ended | RaceOpened | RaceClosed | Resumed | Finished
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

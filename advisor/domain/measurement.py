@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from advisor.domain.outcome import Checked
+from advisor.domain.outcome import Checked, Flexed, Peaks
 
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
 
@@ -45,6 +45,54 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds of the baseline over the arm's, paired within rounds.
     speedup: Interval
     tflops: float | None
+    #: Processes that the speed-up rests on; from three on its interval includes how much they differ.
+    processes: int = 1
+    #: By how much, as a share, a fresh process typically differs from another; null with too few to tell.
+    process_variation: float | None = None
+
+
+Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
+
+
+class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call consists of and what holds it back; null for what could not be seen here."""
+
+    batch_size: int
+    operators_per_call: float | None
+    kernels_per_call: float | None
+    launches_per_call: float | None
+    graph_launches_per_call: float | None
+    host_copies_per_call: float | None
+    device_busy_share: float | None
+    #: Of a call's time, until it returned.
+    enqueue_share: float | None
+    #: Of the measured peaks: the weights read once a call, and the arithmetic in the tested precision.
+    memory_share: float | None
+    compute_share: float | None
+    #: Share of the time that even the fastest program on this device could save.
+    headroom: float | None
+    bound: Bound
+    words: str
+
+
+class Visits(msgspec.Struct, frozen=True, kw_only=True):
+    """How often an arm was visited, how many visits were discarded, and how many count although the machine was not fit."""
+
+    made: int
+    discarded: int
+    unfit: int
+
+
+class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The best two called without a pause: the seconds of the second over those of the first, in turns and sustained."""
+
+    batch_size: int
+    arms: tuple[str, str]
+    burst_ratio: float
+    sustained_ratio: float
+    agrees: bool
+    #: By arm; null where no counter is.
+    joules_per_call: dict[str, float | None]
 
 
 class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +126,14 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     settings: dict[str, str]
     facts: dict[str, Any] = {}
+    visits: Visits = Visits(made=0, discarded=0, unfit=0)
+    #: False when the calls had not settled at some batch size before timing began.
+    steady: bool = True
+    diagnosis: tuple[CallDiagnosis, ...] = ()
+    #: What came of batch sizes that were not built; empty when none was tried.
+    flexed: tuple[Flexed, ...] = ()
+    #: The same in the rubric's words: `served`, `recompiles`, `refused`.
+    new_shapes: str | None = None
 
 
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,3 +161,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     noise_floor: float | None
     #: Paired log differences, baseline minus arm, by arm and batch size, for whoever compares two arms.
     log_speedups: dict[str, dict[int, tuple[float, ...]]]
+    visits: Visits = Visits(made=0, discarded=0, unfit=0)
+    sustained: SustainedCheck | None = None
+    peaks: Peaks | None = None
+    #: Repetitions in fresh processes that were completed.
+    repeats: int = 0

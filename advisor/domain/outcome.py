@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-Phase = Literal["queued", "start", "import", "load", "build", "correctness", "warmup", "measure", "done"]
+Phase = Literal["queued", "start", "import", "load", "build", "correctness", "warmup", "measure", "sustain", "diagnose", "flex", "done"]
 
 
 class Entered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase"):
@@ -70,6 +70,9 @@ class Warm(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="wa
     batch_size: int
     typical_seconds: float
     warmup_calls: int
+    calls_until_steady: int = 0
+    #: False when the times had not settled when the warm-up had to end.
+    steady: bool = True
     calls_per_visit: int
 
 
@@ -82,7 +85,7 @@ class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ready"):
-    """The worker waits for visits."""
+    """Everything asked so far is done; the worker waits for a token."""
 
 
 class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
@@ -91,6 +94,8 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     batch_size: int
     round: int
     seconds: Annotated[tuple[Annotated[float, msgspec.Meta(gt=0)], ...], msgspec.Meta(min_length=1)]
+    #: Median until a call returned, before the wait for its end.
+    enqueue_seconds: float | None = None
     lead_calls: int
     cpu_seconds: float
 
@@ -102,7 +107,60 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     flops: int | None
 
 
-Said = Entered | Imported | Loaded | Built | Checked | Engaged | Warm | MemoryRead | Ready | Visited | Workload
+class Peaks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="peaks"):
+    """How fast the device can be: bytes moved and, by precision, operations of a matrix product in a second."""
+
+    bytes_per_second: float
+    operations_per_second: dict[str, float]
+
+
+class Sustained(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="sustained"):
+    """Calls made back to back without a pause."""
+
+    batch_size: int
+    calls: Annotated[int, msgspec.Meta(gt=0)]
+    seconds: Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="diagnosed"):
+    """What a call consists of, by PyTorch's profiler; null for what only a GPU has."""
+
+    batch_size: int
+    operators_per_call: float
+    kernels_per_call: float | None
+    launches_per_call: float | None
+    graph_launches_per_call: float | None
+    host_copies_per_call: float | None
+    device_busy_share: float | None
+
+
+class Flexed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="flexed"):
+    """What came of a batch size that was not built."""
+
+    batch_size: int
+    outcome: Literal["served", "stalled", "eager", "wrong", "refused"]
+    first_call_seconds: float | None
+    steady_seconds: float | None
+    reason: str | None
+
+
+Said = (
+    Entered
+    | Imported
+    | Loaded
+    | Built
+    | Checked
+    | Engaged
+    | Warm
+    | MemoryRead
+    | Ready
+    | Visited
+    | Workload
+    | Peaks
+    | Sustained
+    | Diagnosed
+    | Flexed
+)
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="completed"):

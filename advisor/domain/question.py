@@ -100,6 +100,12 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
+    #: How often the arms that lead are repeated in fresh processes.
+    repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: Seconds of calling the best two without a pause, in all; 0 for none.
+    sustained_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: Whether batch sizes that were not built are tried.
+    new_shapes: bool = False
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,18 +7,37 @@ from typing import Any
 
 import msgspec
 
-from advisor.domain.events import DeviceMemory, Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Resumed, Spawned
+from advisor.domain.events import (
+    DeviceMemory,
+    Ended,
+    Energy,
+    Event,
+    Finished,
+    Heard,
+    Planned,
+    RaceClosed,
+    RaceOpened,
+    Repeated,
+    Resumed,
+    Spawned,
+    Watched,
+)
 from advisor.domain.outcome import (
     Built,
     Checked,
+    Diagnosed,
     Engaged,
     Entered,
+    Flexed,
     Imported,
     Loaded,
     MemoryRead,
     Outcome,
+    Peaks,
     Phase,
     Ready,
+    Said,
+    Sustained,
     Visited,
     Warm,
     Workload,
@@ -29,6 +48,8 @@ from advisor.domain.plan import Plan
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process, as far as it has come."""
 
+    #: 0 in the race itself, else the number of its repetition.
+    repeat: int = 0
     phase: Phase = "start"
     imported: Imported | None = None
     loaded: Loaded | None = None
@@ -40,7 +61,13 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     device_memory: DeviceMemory | None = None
     ready: bool = False
     visits: tuple[Visited, ...] = ()
+    watched: tuple[Watched, ...] = ()
     workload: dict[int, int | None] = {}
+    peaks: Peaks | None = None
+    sustained: tuple[Sustained, ...] = ()
+    energy: tuple[Energy, ...] = ()
+    diagnosed: dict[int, Diagnosed] = {}
+    flexed: dict[int, Flexed] = {}
     outcome: Outcome | None = None
 
 
@@ -53,6 +80,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: By batch size, the arms that entered its race, and why the race was closed.
     opened: dict[int, tuple[str, ...]] = {}
     closed: dict[int, str] = {}
+    #: By number, the arms of each repetition in fresh processes.
+    repeats: dict[int, tuple[str, ...]] = {}
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -72,52 +101,60 @@ def _apply(state: RunState, event: Event) -> RunState:
     match happening:
         case Planned():
             return msgspec.structs.replace(state, plan=happening.plan)
-        case Spawned():
-            known = state.processes.get(happening.arm, ())
-            return _with_processes(state, happening.arm, (*known, ProcessState()))
-        case Heard():
-            return _change(state, happening.arm, happening.process, **_heard(state, happening))
-        case Ended():
-            return _change(state, happening.arm, happening.process, outcome=happening.outcome)
-        case DeviceMemory():
-            return _change(state, happening.arm, happening.process, device_memory=happening)
         case RaceOpened():
             return msgspec.structs.replace(state, opened={**state.opened, happening.batch_size: happening.arms})
         case RaceClosed():
             return msgspec.structs.replace(state, closed={**state.closed, happening.batch_size: happening.reason})
-        case Finished():
-            return msgspec.structs.replace(state, finished=True)
+        case Repeated():
+            return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
         case Resumed():
             return state
+        case Finished():
+            return msgspec.structs.replace(state, finished=True)
+        case Spawned(arm=arm):
+            return _with_processes(state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=happening.repeat)))
+        case happening:
+            known = list(state.processes[happening.arm])
+            known[happening.process] = _follow(known[happening.process], happening)
+            return _with_processes(state, happening.arm, tuple(known))
+
+
+def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | Energy | Ended) -> ProcessState:
+    match happening:
+        case Heard():
+            return msgspec.structs.replace(process, **_heard(process, happening.said))
+        case DeviceMemory():
+            return msgspec.structs.replace(process, device_memory=happening)
+        case Watched():
+            return msgspec.structs.replace(process, watched=(*process.watched, happening))
+        case Energy():
+            return msgspec.structs.replace(process, energy=(*process.energy, happening))
+        case Ended():
+            return msgspec.structs.replace(process, outcome=happening.outcome)
 
 
 #: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.
-KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Engaged: "engaged", MemoryRead: "memory"}
-KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm"}
+KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
+KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm", Diagnosed: "diagnosed", Flexed: "flexed"}
 
 
-def _heard(state: RunState, heard: Heard) -> dict[str, Any]:
-    process = state.processes[heard.arm][heard.process]
-    match heard.said:
+def _heard(process: ProcessState, said: Said) -> dict[str, Any]:
+    match said:
         case Entered(phase=phase):
             return {"phase": phase}
         case Ready():
             return {"ready": True}
         case Visited() as visit:
             return {"visits": (*process.visits, visit)}
+        case Sustained() as sustained:
+            return {"sustained": (*process.sustained, sustained)}
         case Workload(batch_size=size, flops=flops):
             return {"workload": {**process.workload, size: flops}}
-        case Built() | Checked() | Warm() as said:
+        case Built() | Checked() | Warm() | Diagnosed() | Flexed():
             field = KEPT_BY_BATCH_SIZE[type(said)]
             return {field: {**getattr(process, field), said.batch_size: said}}
-        case said:
+        case _:
             return {KEPT[type(said)]: said}
-
-
-def _change(state: RunState, arm: str, process: int, **changes: Any) -> RunState:  # noqa: ANN401 - fields of ProcessState
-    known = list(state.processes[arm])
-    known[process] = msgspec.structs.replace(known[process], **changes)
-    return _with_processes(state, arm, tuple(known))
 
 
 def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ...]) -> RunState:

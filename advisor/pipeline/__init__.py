@@ -22,8 +22,9 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import racing
+from advisor.pipeline import finals, racing
 from advisor.probing.device import MemoryWatch
+from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
 from advisor.probing.visits import Session, Site
 from advisor.question.answers import Answers
@@ -115,12 +116,15 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
         environment=world.environment,
     )
-    watch = MemoryWatch(asked.gpu) if asked.gpu else None
-    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
-        session = Session(supervisor, site, watch)
+    presets = header.catalogue.presets
+    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
+    with guard.running(), Supervisor(presets.deadlines, clock=world.clock) as supervisor:
+        session = Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
         yield from _build(session, asked, progress)
-        yield from racing.drive(session, lambda: progress.state, asked, world.clock)
+        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+        yield from finals.look_closer(session, lambda: progress.state, asked)
         yield from session.stop()
+        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
     yield Finished()
 
 
@@ -133,6 +137,9 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     if not _has_completed(progress.state, REFERENCE):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
     yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms])
+    if session.is_running(REFERENCE):
+        # Now, because nobody imports and nobody has touched the device yet.
+        yield from session.ask(REFERENCE, "peaks")
     if not _has_completed(progress.state, REFERENCE):
         raise _cannot_begin(progress.state, REFERENCE)
     for arm in arms:
@@ -171,7 +178,7 @@ def decide(
     asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
     known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
     header = msgspec.structs.replace(header, question=asked, catalogue=known)
-    results = measure.summarise(state, racing.results_by_batch_size(state, asked))
+    results = measure.summarise(state, racing.results_by_batch_size(state, asked), dtype=asked.dtype, margin=recommend.EPSILON)
     scored = score.score(results, asked, known)
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import itertools
 from collections.abc import Callable, Generator, Iterator
 
-from advisor import measure, recommend
-from advisor.domain.events import Happening, RaceClosed, RaceOpened
+from advisor import fitness, measure, recommend
+from advisor.domain.catalogue import GuardRules
+from advisor.domain.events import Happening, RaceClosed, RaceOpened, Watched
 from advisor.domain.measurement import RaceResult
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
@@ -93,9 +97,44 @@ def results_by_batch_size(state: RunState, question: Question) -> dict[int, Race
     return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 
 
-def drive(session: Session, state: Callable[[], RunState], question: Question, clock: Callable[[], float]) -> Iterator[Happening]:
+@dataclasses.dataclass
+class Discards:
+    """The visits made so far, and those that did not count, by arm: however unfit the machine, a discard is the exception."""
+
+    rules: GuardRules
+    visits: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    discarded: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+
+def make_visit(session: Session, arm: str, batch_size: int, number: int, discards: Discards) -> Iterator[Happening]:
+    """Have one block timed, and again when the machine was not fit meanwhile and the rules allow it."""
+    for attempt in itertools.count():
+        yield from session.visit(arm, batch_size, number)
+        if not session.is_running(arm):
+            return
+        conditions = session.last_conditions(arm)
+        fault = fitness.find_fault(conditions, discards.rules)
+        discarded = fault is not None and fitness.may_discard(discards.discarded[arm], discards.visits[arm], attempt, discards.rules)
+        discards.visits[arm] += 1
+        discards.discarded[arm] += discarded
+        yield Watched(
+            arm=arm,
+            process=session.process_number(arm),
+            batch_size=batch_size,
+            round=number,
+            conditions=conditions,
+            unfit=fault,
+            discarded=discarded,
+        )
+        if not discarded:
+            return
+
+
+def drive(
+    session: Session, state: Callable[[], RunState], question: Question, rules: GuardRules, clock: Callable[[], float]
+) -> Iterator[Happening]:
     """Race every batch size that is not closed, each with its share of what is left of the measuring time."""
-    plan = plan_of(state())
+    plan, discards = plan_of(state()), Discards(rules)
     end = clock() + question.budget.measuring_seconds
     open_sizes = [size for size in question.batch_sizes if size not in state().closed]
     for place, size in enumerate(open_sizes):
@@ -103,11 +142,13 @@ def drive(session: Session, state: Callable[[], RunState], question: Question, c
             yield RaceOpened(batch_size=size, arms=tuple(arm.id for arm in plan.arms if session.is_running(arm.id)))
         now = clock()
         deadline = now + (end - now) / (len(open_sizes) - place)
-        reason = yield from _race(session, replay(state(), size, question), size, clock, deadline)
+        reason = yield from _race(session, replay(state(), size, question), size, discards, clock, deadline)
         yield RaceClosed(batch_size=size, reason=reason)
 
 
-def _race(session: Session, contest: Race, batch_size: int, clock: Callable[[], float], deadline: float) -> Generator[Happening, None, str]:
+def _race(
+    session: Session, contest: Race, batch_size: int, discards: Discards, clock: Callable[[], float], deadline: float
+) -> Generator[Happening, None, str]:
     """Visit round after round until the verdict stands or `deadline` has come; return why it ended."""
     while not contest.finished:
         if clock() >= deadline:
@@ -115,7 +156,7 @@ def _race(session: Session, contest: Race, batch_size: int, clock: Callable[[], 
         number = contest.rounds + 1
         for arm in contest.next_round():
             if session.is_running(arm):
-                yield from session.visit(arm, batch_size, number)
+                yield from make_visit(session, arm, batch_size, number, discards)
             visit = session.last_visit(arm)
             if session.is_running(arm) and visit is not None:
                 contest.record(arm, measure.block_value(visit))

@@ -29,6 +29,17 @@ CRASHED_THREAD = "Current thread 0x"
 #: A worker that has said its last word gets this long to leave by itself.
 LEAVING_SECONDS = 5.0
 
+#: The phase that a token begins.
+PHASE_OF_TOKEN: dict[str, Phase] = {
+    "build": "load",
+    "peaks": "measure",
+    "visit": "measure",
+    "sustain": "sustain",
+    "diagnose": "diagnose",
+    "flex": "done",
+    "stop": "done",
+}
+
 Message = Said | Outcome
 
 
@@ -107,8 +118,7 @@ class Supervisor:
 
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; a worker that is gone is found out by `listen`."""
-        expected: Phase = {"build": "load", "visit": "measure", "stop": "done"}[token.partition(" ")[0]]  # type: ignore[assignment]
-        self._expect(worker, expected)
+        self._expect(worker, PHASE_OF_TOKEN[token.partition(" ")[0]])
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
             worker.popen.stdin.write(f"{token}\n".encode("ascii"))
@@ -188,6 +198,9 @@ class Supervisor:
             "correctness": self._deadlines.correctness,
             "warmup": self._deadlines.warmup,
             "measure": self._deadlines.visit,
+            "sustain": self._deadlines.sustain,
+            "diagnose": self._deadlines.diagnose,
+            "flex": worker.build_seconds,
             "done": self._deadlines.done,
         }[phase]
         worker.phase = phase
@@ -196,7 +209,7 @@ class Supervisor:
     def _time_out(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
         self._bury(worker)
         reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {last_words(worker.log)}"
-        fix = "allow more with --max-build-seconds" if worker.phase == "build" else None
+        fix = "allow more with --max-build-seconds" if worker.phase in {"build", "flex"} else None
         worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
         yield worker, worker.outcome
 

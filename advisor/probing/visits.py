@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, Spawned
+from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, Spawned
 from advisor.domain.machine import Machine
 from advisor.domain.outcome import Failure, Imported, Outcome, Ready, Visited
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch
 from advisor.probing.environments import thread_count, worker_environment
+from advisor.probing.guard import Guard
 from advisor.probing.launch import Message, Supervisor, Worker
 from probes import protocol
 
@@ -44,14 +45,16 @@ class Site:
 class Session:
     """The workers of a run; its methods are generators of what happens meanwhile."""
 
-    def __init__(self, supervisor: Supervisor, site: Site, memory_watch: MemoryWatch | None = None) -> None:
+    def __init__(self, supervisor: Supervisor, site: Site, guard: Guard, memory_watch: MemoryWatch | None = None) -> None:
         self._supervisor = supervisor
         self._site = site
+        self._guard = guard
         self._memory_watch = memory_watch
         self._workers: dict[str, Worker] = {}
         self._imported: set[str] = set()
         self._ready: set[str] = set()
         self._visits: dict[str, Visited] = {}
+        self._conditions: dict[str, Conditions] = {}
 
     def make_reference(self, arm: Arm, process: int) -> Iterator[Happening]:
         """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed."""
@@ -59,7 +62,7 @@ class Session:
         yield from self._spawn(reference, process)
         self._supervisor.send(self._workers[REFERENCE], "build")
 
-    def start(self, arms: Iterable[tuple[Arm, int]]) -> Iterator[Happening]:
+    def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0) -> Iterator[Happening]:
         """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
 
         Stop early when the reference worker has failed: without it there is nothing to compare with.
@@ -69,7 +72,7 @@ class Session:
             yield from self._listen_until(lambda: len(self._busy()) < most)
             if self._has_failed(REFERENCE):
                 return
-            yield from self._spawn(arm, process)
+            yield from self._spawn(arm, process, repeat)
         yield from self._listen_until(lambda: not self._busy())
 
     def build(self, arm: str) -> Iterator[Happening]:
@@ -95,15 +98,40 @@ class Session:
         self._supervisor.send(worker, "build")
         yield from self._listen_until(lambda: worker.arm in self._ready or not self.is_running(worker.arm))
 
+    def ask(self, arm: str, token: str) -> Iterator[Happening]:
+        """Have the arm's worker do what `token` says, until it is ready for another or has ended."""
+        self._ready.discard(arm)
+        self._supervisor.send(self._workers[arm], token)
+        yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm))
+
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
-        """Have one block of calls timed; afterwards `last_visit` has it, unless the worker ended."""
+        """Have one block of calls timed; afterwards `last_visit` and `last_conditions` have it, unless the worker ended."""
+        worker = self._workers[arm]
         self._visits.pop(arm, None)
-        self._supervisor.send(self._workers[arm], f"visit {batch_size} {number}")
+        before = self._guard.read(worker.popen.pid)
+        self._supervisor.send(worker, f"visit {batch_size} {number}")
         yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
+        self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
+
+    def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[Happening]:
+        """Have the arm called without a pause, and say what energy that took."""
+        before = self._guard.energy_joules()
+        yield from self.ask(arm, f"sustain {batch_size} {seconds}")
+        after = self._guard.energy_joules()
+        joules = after - before if before is not None and after is not None else None
+        yield Energy(arm=arm, process=self.process_number(arm), batch_size=batch_size, joules=joules)
 
     def last_visit(self, arm: str) -> Visited | None:
         """Return what the last `visit` measured; None if the worker ended instead."""
         return self._visits.get(arm)
+
+    def last_conditions(self, arm: str) -> Conditions:
+        """Return what the machine went through during the last `visit`."""
+        return self._conditions[arm]
+
+    def process_number(self, arm: str) -> int:
+        """Return the number of the arm's process that was started last."""
+        return self._workers[arm].process
 
     def stop(self) -> Iterator[Happening]:
         """Have all workers check their outputs once more and end."""
@@ -120,10 +148,11 @@ class Session:
         return arm in self._workers and isinstance(self._workers[arm].outcome, Failure)
 
     def _busy(self) -> list[str]:
-        """Return the workers that import, and the reference worker."""
-        return [arm for arm in self._workers if self.is_running(arm) and (arm not in self._imported or arm == REFERENCE)]
+        """Return the workers that import, and the reference worker until it has made everything."""
+        running = [arm for arm in self._workers if self.is_running(arm)]
+        return [arm for arm in running if arm not in (self._ready if arm == REFERENCE else self._imported)]
 
-    def _spawn(self, arm: Arm, process: int) -> Iterator[Happening]:
+    def _spawn(self, arm: Arm, process: int, repeat: int = 0) -> Iterator[Happening]:
         site, question = self._site, self._site.question
         place = pathlib.Path(slug(arm.id)) / str(process)
         directory = site.arms / place
@@ -164,7 +193,9 @@ class Session:
             environment=worker_environment(site.environment, question, threads, scratch),
             build_seconds=question.max_build_seconds,
         )
-        yield Spawned(arm=arm.id, process=process)
+        for known in (self._imported, self._ready):
+            known.discard(arm.id)
+        yield Spawned(arm=arm.id, process=process, repeat=repeat)
 
     def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
         while not condition():

@@ -9,8 +9,20 @@ import msgspec
 from advisor.domain.catalogue import Basis
 from advisor.domain.decision import Distance, Evidence, Flip, Recommendation, ScoredArm, Trust
 from advisor.domain.machine import Cpu, Gpu, Interpreter
-from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, RaceResult, Results, VerdictKind
-from advisor.domain.outcome import Checked, Completed, Failure
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallDiagnosis,
+    Cell,
+    Interval,
+    Measurement,
+    MemoryBytes,
+    RaceResult,
+    Results,
+    SustainedCheck,
+    VerdictKind,
+    Visits,
+)
+from advisor.domain.outcome import Checked, Completed, Failure, Flexed, Peaks
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -65,6 +77,13 @@ class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     by_batch_size: tuple[Checked, ...]
 
 
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds the arm back at its largest batch size, in words, and the counts behind it for all."""
+
+    words: str
+    by_batch_size: tuple[CallDiagnosis, ...]
+
+
 class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One arm, or a workflow that was not measured."""
 
@@ -83,7 +102,12 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     build_seconds: BuildSeconds | None = None
     memory_bytes: MemoryBytes | None = None
     correctness: Correctness | None = None
-    diagnosis: dict[str, Any] | None = None
+    diagnosis: Diagnosis | None = None
+    #: What came of batch sizes that were not built; null when none was tried.
+    flexibility: tuple[Flexed, ...] | None = None
+    visits: Visits | None = None
+    #: Whether the calls had settled before timing began.
+    steady: bool | None = None
     versions: dict[str, str] = {}
     settings: dict[str, str] = {}
     scores: dict[str, ScoreEntry] | None = None
@@ -99,6 +123,12 @@ class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
     noise_floor: float | None
     rounds: int
     discarded: int
+    #: Visits in all, and those that count although the machine was not fit.
+    visits: Visits | None = None
+    #: Repetitions of the leaders in fresh processes.
+    repeats: int = 0
+    sustained: SustainedCheck | None = None
+    peaks: Peaks | None = None
     by_batch_size: tuple[RaceResult, ...]
 
 
@@ -207,6 +237,10 @@ def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
             reference=measurement.correctness[0].reference if measurement.correctness else "none",
             by_batch_size=measurement.correctness,
         ),
+        diagnosis=Diagnosis(words=measurement.diagnosis[-1].words, by_batch_size=measurement.diagnosis) if measurement.diagnosis else None,
+        flexibility=measurement.flexed or None,
+        visits=measurement.visits,
+        steady=measurement.steady,
         versions=measurement.versions,
         settings=measurement.settings,
         scores={
@@ -246,6 +280,10 @@ def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry 
         verdict=recommendation.verdict if recommendation else "INCONCLUSIVE",
         noise_floor=results.noise_floor,
         rounds=max(race.rounds for race in results.races),
-        discarded=0,
+        discarded=results.visits.discarded,
+        visits=results.visits,
+        repeats=results.repeats,
+        sustained=results.sustained,
+        peaks=results.peaks,
         by_batch_size=results.races,
     )

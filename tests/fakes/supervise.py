@@ -17,7 +17,7 @@ from probes import protocol
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
-deadlines = Deadlines(**dict.fromkeys(("start", "import_", "load", "correctness", "warmup", "visit", "done"), 600.0))
+deadlines = Deadlines(**dict.fromkeys(("start", "import_", "load", "correctness", "warmup", "visit", "sustain", "diagnose", "done"), 600.0))
 with Supervisor(deadlines) as supervisor:
     for number, request in enumerate(msgspec.json.decode(sys.stdin.buffer.readline(), type=list[protocol.Request])):
         worker = supervisor.start(
@@ -34,4 +34,4 @@ with Supervisor(deadlines) as supervisor:
                 if isinstance(message, Imported):
                     supervisor.send(worker, "build")
                 elif isinstance(message, Ready):
-                    supervisor.send(worker, "visit 1 1")
+                    supervisor.send(worker, "peaks" if request.role == "reference" else "visit 1 1")

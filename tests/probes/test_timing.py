@@ -135,21 +135,48 @@ def test_garbage_of_earlier_calls_is_collected_before_the_first() -> None:
     assert happened == ["collected", "call"]
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [(0.0, 5), (0.4, 5), (1.0, 10), (2.0, 20)])
-def test_warming_up_takes_its_time_and_at_least_five_calls(clock: Clock, seconds: float, calls: int) -> None:
-    times = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.1), seconds)
-    assert times == [pytest.approx(0.1)] * calls
+def test_a_steady_workflow_warms_up_for_the_floor_and_no_longer(clock: Clock) -> None:
+    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.1), 5.0)
+    assert (warmth.calls, warmth.calls_until_steady, warmth.steady) == (50, 0, True)
+    assert warmth.typical_seconds == pytest.approx(0.1)
 
 
-def test_warming_up_goes_through_all_inputs() -> None:
+def test_warming_up_goes_on_until_a_late_step_is_behind(clock: Clock) -> None:
+    calls = iter(range(1, 10_000))
+    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.010 if next(calls) < 100 else 0.0075), 1.2)
+    assert warmth.steady
+    assert warmth.typical_seconds == pytest.approx(0.0075)
+    assert 95 <= warmth.calls_until_steady <= 105
+
+
+def test_what_never_settles_is_said_to_be_unsteady_when_time_is_up(clock: Clock) -> None:
+    calls = iter(range(1, 100_000))
+    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.0001 * next(calls)), 0.5)
+    assert not warmth.steady
+
+
+def test_warming_up_goes_through_all_inputs(clock: Clock) -> None:
     called: list[str] = []
-    timing.warm_up(called.append, "abc", no_wait, 0.0)
-    assert "".join(called) == "abcab"
+    timing.warm_up(called.append, "abc", lambda: clock.pass_by(0.1), 0.4)
+    assert "".join(called).startswith("abcab")
 
 
-@pytest.mark.parametrize(
-    ("times", "expected"),
-    [([3.0], 3.0), ([9.0, 1.0], 1.0), ([9.0, 9.0, 1.0, 3.0], 2.0), ([9.0, 9.0, 1.0, 3.0, 2.0], 2.0)],
-)
-def test_the_typical_time_is_the_median_of_the_later_half(times: list[float], expected: float) -> None:
-    assert timing.typical(times) == expected
+def test_work_that_goes_on_after_the_workflow_says_it_is_done_is_seen(clock: Clock) -> None:
+    working: list[float] = []
+
+    def start(_: str) -> None:
+        working.append(0.5)
+        clock.pass_by(0.5)
+
+    def wait_for_device() -> None:
+        clock.pass_by(sum(working))
+        working.clear()
+
+    assert timing.late_share(start, "input", no_wait, wait_for_device) == pytest.approx(0.5)
+    assert timing.late_share(start, "input", wait_for_device, wait_for_device) == 0.0
+
+
+def test_sustained_calls_fill_their_time_and_are_counted(clock: Clock) -> None:
+    calls, seconds = timing.sustain(do_nothing, "ab", lambda: clock.pass_by(0.3), 1.0)
+    assert calls == 4
+    assert seconds == pytest.approx(1.2)

@@ -185,7 +185,7 @@ def test_each_phase_has_its_own_deadline(phase: str, supervisor: Supervisor, clo
     assert isinstance(outcome, TimedOut)
     assert outcome.phase == phase
     assert outcome.reason.endswith("its log ends: words")
-    assert (outcome.fix is not None) == (phase == "build")
+    assert (outcome.fix is not None) == (phase in {"build", "flex"})
     assert worker.popen.returncode == -signal.SIGKILL
 
 

@@ -22,6 +22,7 @@ from advisor.domain.machine import Cpu
 from advisor.domain.outcome import Completed, Crashed, Entered, Imported, Loaded, ModelRefused, Ready, Visited, Warm, Workload
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.probing.device import MemoryWatch
+from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
 from advisor.probing.visits import Session, Site
 
@@ -65,12 +66,12 @@ def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> Site:
 
 @pytest.fixture
 def session(supervisor: Supervisor, site: Site) -> Session:
-    return Session(supervisor, site)
+    return Session(supervisor, site, Guard())
 
 
 def bring_up(session: Session, *arms: Arm) -> list[Happening]:
     """Make the reference and import, as the pipeline does before the first build."""
-    return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms)]
+    return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms), *session.ask(REFERENCE, "peaks")]
 
 
 def said(happenings: Iterable[Happening], kind: type[Any], arm: str | None = None) -> list[Any]:
@@ -127,7 +128,7 @@ def test_only_the_arm_whose_turn_it_is_builds(session: Session) -> None:
 
 def test_an_arm_that_crashes_in_a_visit_ends_alone(supervisor: Supervisor, site: Site) -> None:
     # It crashes at its hundredth call, which with one batch size does not come before the visits.
-    session = Session(supervisor, dataclasses.replace(site, question=msgspec.structs.replace(site.question, batch_sizes=(2,))))
+    session = Session(supervisor, dataclasses.replace(site, question=msgspec.structs.replace(site.question, batch_sizes=(2,))), Guard())
     crashing = builders.arm("misbehaving", options={"misdeed": "crash-in-visit"})
     bring_up(session, QUICK, crashing)
     for arm in (QUICK, crashing):
@@ -155,7 +156,7 @@ def test_an_arm_that_has_ended_is_not_built(session: Session) -> None:
 def test_a_model_that_nobody_can_open_ends_the_reference_and_starts_no_more_arms(supervisor: Supervisor, site: Site) -> None:
     one = msgspec.structs.replace(site.machine.cpu, usable_processors=1)
     narrow = msgspec.structs.replace(site.machine, cpu=one)
-    session = Session(supervisor, dataclasses.replace(site, machine=narrow))
+    session = Session(supervisor, dataclasses.replace(site, machine=narrow), Guard())
     bad = builders.arm("misbehaving", options={"misdeed": "model-error"})
     happened = [*session.make_reference(bad, 0), *session.start([(QUICK, 0)])]
     assert isinstance(ends(happened)[REFERENCE], ModelRefused)
@@ -164,7 +165,7 @@ def test_a_model_that_nobody_can_open_ends_the_reference_and_starts_no_more_arms
 
 def test_the_devices_memory_is_told_as_what_was_added(supervisor: Supervisor, site: Site) -> None:
     watch = Watch()
-    session = Session(supervisor, site, watch)
+    session = Session(supervisor, site, Guard(), watch)
     bring_up(session, QUICK)
     *_, memory = session.build(QUICK.id)
     assert isinstance(memory, DeviceMemory)
@@ -205,7 +206,7 @@ def test_what_an_interrupted_process_left_is_not_taken_for_news(session: Session
     left.mkdir(parents=True)
     (left / "response.json").write_text('{"status": "completed"}')
     (left / "events.jsonl").write_text('{"event": "ready"}\n')
-    assert not said(bring_up(session, QUICK), Ready)
+    assert not said(bring_up(session, QUICK), Ready, QUICK.id)
     assert session.is_running(QUICK.id)
 
 

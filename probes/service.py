@@ -1,0 +1,129 @@
+"""What a worker does once everything is built: one answer for each token."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from probes import correctness, diagnosis, flexibility, protocol, timing
+from probes.adapter import Program, Subject
+from probes.channel import Channel
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One built and correct batch size, with its inputs as the program takes them."""
+
+    program: Program
+    fed: list[Any]
+    reference: correctness.Reference
+
+
+class OutcomeError(Exception):
+    """Ends the worker with this outcome."""
+
+    def __init__(self, outcome: protocol.Failed) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+def produce(workflow: Any, program: Program, fed: list[Any]) -> Iterator[list[Any]]:
+    """Yield the program's outputs for each input set, on the host."""
+    for value in fed:
+        output = program(value)
+        workflow.synchronise()
+        yield program.collect(output)
+
+
+@dataclasses.dataclass
+class Service:
+    """A worker that has built everything, and what it does for each token."""
+
+    workflow: Any
+    subject: Subject
+    cells: dict[int, Cell]
+    blocks: dict[int, timing.Block]
+    request: protocol.Request
+    channel: Channel
+    #: Calls a function; returns its result or, when the stack raises, a line that says so.
+    attempt: Callable[[Callable[[], Any]], Any]
+
+    def answer(self) -> None:
+        """Do what each token says until the word is `stop`, or until shapes were tried, after which nothing can be trusted."""
+        while True:
+            word, *arguments = self.channel.token()
+            match word:
+                case "visit":
+                    self.visit(int(arguments[0]), int(arguments[1]))
+                case "sustain":
+                    self.sustain(int(arguments[0]), float(arguments[1]))
+                case "diagnose":
+                    self.diagnose()
+                case "flex":
+                    self.channel.enter("done")
+                    self.check_again()
+                    self.flex()
+                    return
+                case _:
+                    self.channel.enter("done")
+                    self.check_again()
+                    return
+
+    def visit(self, batch_size: int, number: int) -> None:
+        """Time one block."""
+        cell, block = self.cells[batch_size], self.blocks[batch_size]
+        timed = timing.time_block(cell.program, cell.fed, self.workflow.synchronise, block, offset=number)
+        self.channel.tell(
+            protocol.Visit(batch_size, number, timed.seconds, timed.enqueue_seconds, block.lead_calls, timed.cpu_seconds),
+        )
+
+    def sustain(self, batch_size: int, seconds: float) -> None:
+        """Call without a pause."""
+        self.channel.enter("sustain", batch_size)
+        cell = self.cells[batch_size]
+        calls, taken = timing.sustain(cell.program, cell.fed, self.workflow.synchronise, seconds)
+        self.channel.tell(protocol.Sustained(batch_size, calls, taken))
+        self.channel.tell(protocol.Ready())
+
+    def diagnose(self) -> None:
+        """Profile a few calls of each batch size."""
+        for size, cell in self.cells.items():
+            self.channel.enter("diagnose", size)
+            found = diagnosis.diagnose(cell.program, cell.fed, self.workflow.synchronise, size)
+            if found is not None:
+                self.channel.tell(found)
+        self.channel.tell(protocol.Ready())
+
+    def flex(self) -> None:
+        """Try batch sizes that were not built, with the program of the largest one."""
+        largest = max(self.cells)
+        cell = self.cells[largest]
+        if not flexibility.is_batched(cell.reference.inputs[0], largest):
+            return
+        for size in flexibility.new_batch_sizes(list(self.cells)):
+            self.channel.enter("flex", size)
+            self.channel.tell(self.try_batch_size(cell, size))
+
+    def try_batch_size(self, cell: Cell, size: int) -> protocol.Flexed:
+        """Return what came of one new batch size; what the stack raises is its way to refuse."""
+        flexed: protocol.Flexed | str = self.attempt(
+            lambda: flexibility.try_batch_size(self.workflow, cell.program, cell.reference, self.subject.dtype, size),
+        )
+        if isinstance(flexed, str):
+            return protocol.Flexed(size, "refused", None, None, flexed)
+        if flexed.outcome == "wrong":
+            return flexed
+        fed = cell.program.feed(flexibility.take_rows(cell.reference.inputs[0], size))
+        engagement = self.workflow.engagement(cell.program, fed)
+        if engagement.share < self.request.minimum_engaged_share:
+            return dataclasses.replace(flexed, outcome="eager", reason=engagement.proof)
+        return flexed
+
+    def check_again(self) -> None:
+        """Raise `OutcomeError` when an output has become wrong since the check before the timing."""
+        for size, cell in self.cells.items():
+            produced = produce(self.workflow, cell.program, cell.fed)
+            _, reason = correctness.judge(cell.reference, produced, self.subject.dtype, size)
+            if reason is not None:
+                raise OutcomeError(protocol.Failed("incorrect", "done", f"batch size {size}, after the measurement: {reason}"))
