@@ -114,7 +114,7 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
         if isinstance(happening, Spawned):
             working += 1
             most = max(most, working)
-        elif isinstance(happening, Ended) or (said([happening], Imported) and not said([happening], Imported, REFERENCE)):
+        elif said([happening], Ready, REFERENCE) or (said([happening], Imported) and not said([happening], Imported, REFERENCE)):
             working -= 1
     assert working == 0
     assert most == 2
@@ -127,7 +127,6 @@ def test_only_the_arm_whose_turn_it_is_builds(session: Session) -> None:
 
 
 def test_an_arm_that_crashes_in_a_visit_ends_alone(supervisor: Supervisor, site: Site) -> None:
-    # It crashes at its hundredth call, which with one batch size does not come before the visits.
     session = Session(supervisor, dataclasses.replace(site, question=msgspec.structs.replace(site.question, batch_sizes=(2,))), Guard())
     crashing = builders.arm("misbehaving", options={"misdeed": "crash-in-visit"})
     bring_up(session, QUICK, crashing)
