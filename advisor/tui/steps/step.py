@@ -1,0 +1,37 @@
+"""What the four questions share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from textual.containers import VerticalScroll
+
+from advisor.question.answers import Answers
+
+if TYPE_CHECKING:
+    from advisor.tui.app import AdvisorApp
+
+
+class Step(VerticalScroll, can_focus=False):
+    """One question."""
+
+    @property
+    def advisor(self) -> AdvisorApp:
+        """The app."""
+        return cast("AdvisorApp", self.app)
+
+    @property
+    def answers(self) -> Answers:
+        """The answers so far."""
+        return self.advisor.answers
+
+    def answer(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers
+        """Change some answers."""
+        self.advisor.answers = msgspec.structs.replace(self.advisor.answers, **changes)
+
+    def begin(self) -> None:
+        """Show the answers as they are now, and take the focus."""
+
+    def check(self) -> None:
+        """Take in what was typed; raise the `UserError` that says what does not fit."""
