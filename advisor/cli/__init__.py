@@ -114,7 +114,7 @@ def root(
 
 @app.command()
 @takes_answers
-def ask(
+def ask(  # noqa: PLR0913 - one for each option
     answers: Answers,
     *,
     replay: Annotated[str, typer.Option(metavar="DIR", help="show a recorded run in the real screens; nothing is measured")] = "",
@@ -131,9 +131,7 @@ def ask(
     """Ask the questions on the terminal, show the probes while they run, and the results."""
     from advisor.tui.wishes import Wishes
 
-    wishes = Wishes(
-        answers=answers, replay=replay, speed=speed, ascii_only=ascii_only, theme=theme, no_color=no_color, no_mouse=no_mouse
-    )
+    wishes = Wishes(answers=answers, replay=replay, speed=speed, ascii_only=ascii_only, theme=theme, no_color=no_color, no_mouse=no_mouse)
     if plain:
         from advisor.cli import asking
 

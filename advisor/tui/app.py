@@ -25,13 +25,8 @@ from advisor.tui.wishes import Wishes
 if TYPE_CHECKING:
     from advisor.pipeline import Decision, World
     from advisor.store import Run
-    from advisor.tui.following import Follower
     from advisor.tui.host import Host
-
-#: Seconds between two looks at the run: while it compiles, while it is timed, and when nothing goes on.
-TICK_SECONDS, QUIET_SECONDS, IDLE_SECONDS = 0.2, 0.5, 1.0
-#: Seconds between two provisional rankings.
-RANKING_SECONDS = 3.0
+    from advisor.tui.session import Session
 
 
 class AdvisorApp(App[int]):
@@ -56,13 +51,8 @@ class AdvisorApp(App[int]):
         self.answers: Answers = wishes.answers
         self.catalogue = catalogue_files.load(world.rubric, probes=world.probes)
         self.machine: Machine | None = None
-        self.follower: Follower | None = None
-        self.host: Host | None = None
-        self.provisional: Decision | None = None
-        self.is_replay = bool(wishes.replay)
-        self.is_pausing = False
+        self.session: Session | None = None
         self._start_host = start_host
-        self._ranked = (0, -RANKING_SECONDS)
         for theme in OURS:
             self.register_theme(theme)
         if not no_color:
@@ -89,29 +79,17 @@ class AdvisorApp(App[int]):
         else:
             self.run_worker(self._look_at_machine, thread=True, group="machine", exit_on_error=False)
 
-    # What screens read
-
-    @property
-    def is_run_alive(self) -> bool:
-        """Whether somebody works on the run that is shown."""
-        if self.follower is None:
-            return False
-        return self.is_replay or (self.host.is_running if self.host is not None else self.follower.run.is_active())
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the run waits."""
-        return self.host is not None and self.host.is_paused
-
-    def last_words(self) -> str:
-        """Return why the run stopped, if its process said so."""
-        return self.host.last_words() if self.host is not None else ""
-
     def run_words(self) -> str:
         """Return what goes on, for the line at the top."""
-        if self.follower is None or self.follower.state.finished or not self.is_run_alive:
+        if self.session is None or self.session.is_over or not self.session.is_alive:
             return ""
-        return f"run {self.follower.run.directory.name[-4:]} goes on "
+        return f"run {self.session.follower.run.directory.name[-4:]} goes on "
+
+    @property
+    def owned(self) -> Host | None:
+        """The process of ours that works on a run, if there is one."""
+        host = self.session.host if self.session is not None else None
+        return host if host is not None and host.is_running else None
 
     # Questions
 
@@ -170,7 +148,7 @@ class AdvisorApp(App[int]):
 
     def start_run(self) -> None:
         """Make a run of the answers, and have it worked on."""
-        if self.host is not None and self.host.is_running:
+        if self.owned is not None:
             self.notify("a run goes on already; cancel it first, or wait for it", severity="warning", markup=False)
             return
         self.notify("making the plan ...", timeout=2, markup=False)
@@ -189,157 +167,120 @@ class AdvisorApp(App[int]):
     def work_on(self, run: Run) -> None:
         """Have a run worked on by a process of its own, and show it."""
         from advisor.tui.host import Host  # noqa: PLC0415 - after the first sight
+        from advisor.tui.session import Session  # noqa: PLC0415 - as above
 
-        self.host = (self._start_host or Host)(run)
-        self.watch_run(run)
-
-    def watch_run(self, run: Run) -> None:
-        """Show a run while it goes on."""
-        from advisor.tui.following import Follower, Tail  # noqa: PLC0415 - after the first sight
-
-        self._show_live(Follower(run, Tail(run)))
+        self.show_session(Session.of(run, (self._start_host or Host)(run)))
 
     def _begin_replay(self) -> None:
-        from advisor.store import Run  # noqa: PLC0415 - only when asked for
-        from advisor.tui.following import Follower, Recording  # noqa: PLC0415 - as above
+        from advisor.tui.session import Session  # noqa: PLC0415 - only when asked for
 
-        run = Run(pathlib.Path(self.wishes.replay))
-        self._show_live(Follower(run, Recording(run, self.wishes.speed)))
+        self.show_session(Session.replay(self.wishes.replay, self.wishes.speed))
 
-    def _show_live(self, follower: Follower) -> None:
+    def show_session(self, session: Session) -> None:
+        """Show a run while it goes on."""
         from advisor.tui.screens.live import Live  # noqa: PLC0415 - only when needed
 
-        self.follower, self.provisional, self.is_pausing = follower, None, False
-        self._ranked = (0, -RANKING_SECONDS)
-        follower.advance()
-        while not isinstance(self.screen, Setup):
-            self.pop_screen()
+        self.session = session
+        self.action_ask_anew()
         self.push_screen(Live())
-        self.tick()
+        self.tick(session)
 
-    def tick(self) -> None:
+    def tick(self, session: Session) -> None:
         """Look at the run, draw what is new, and look again later."""
         from advisor.tui.screens.live import Live  # noqa: PLC0415 - only when needed
 
-        follower = self.follower
-        if follower is None:
+        if session is not self.session:
             return
         try:
-            follower.advance()
+            session.look()
         except UserError as problem:
             self._tell_problem(problem)
             return
-        if self.host is not None:
-            self.host.look()
-            self.is_pausing = self.is_pausing and not self.host.is_paused and self.host.is_running
         if isinstance(self.screen, Live):
             self.screen.draw()
-        if follower.state.finished:
+        if session.is_over:
             self.call_later(self._show_results)
             return
-        self._rank_now_and_then()
-        racing = len(follower.state.opened) > len(follower.state.closed)
-        alive = self.is_run_alive
-        self.set_timer((QUIET_SECONDS if racing else TICK_SECONDS) if alive else IDLE_SECONDS, self.tick)
-
-    def _rank_now_and_then(self) -> None:
-        """Rank provisionally, in a thread, when there are new visits and the last ranking is a while ago."""
-        follower = self.follower
-        assert follower is not None  # noqa: S101 - called with one
-        loop = asyncio.get_running_loop()
-        seq, when = self._ranked
-        if not follower.state.opened or seq == follower.state.seq or loop.time() - when < RANKING_SECONDS:
-            return
-        self._ranked = (follower.state.seq, loop.time())
-        header, state = follower.header, follower.state
-
-        def rank() -> None:
-            from advisor import pipeline  # noqa: PLC0415 - after the first sight
-
-            self.provisional = pipeline.judge(header, state)
-
-        self.run_worker(rank, thread=True, group="rank", exclusive=True, exit_on_error=False)
+        rank = session.ranking(asyncio.get_running_loop().time())
+        if rank is not None:
+            self.run_worker(rank, thread=True, group="rank", exclusive=True, exit_on_error=False)
+        self.set_timer(session.seconds_to_next_look, lambda: self.tick(session))
 
     def _show_results(self) -> None:
-        follower = self.follower
-        if follower is None:
-            return
-        self.run_worker(lambda: self._judge(follower), thread=True, group="results", exclusive=True, exit_on_error=False)
+        session = self.session
 
-    def _judge(self, follower: Follower) -> None:
-        from advisor import pipeline  # noqa: PLC0415 - after the first sight
+        def judge() -> None:
+            if session is not None:
+                self.call_from_thread(self.show_decision, session.judge())
 
-        decision = pipeline.judge(follower.header, follower.state)
-        self.call_from_thread(self.show_decision, decision)
+        self.run_worker(judge, thread=True, group="results", exclusive=True, exit_on_error=False)
 
     def show_decision(self, decision: Decision) -> None:
         """Show results in place of the run."""
         from advisor.tui.screens.results import Results  # noqa: PLC0415 - only when needed
 
-        while not isinstance(self.screen, Setup):
-            self.pop_screen()
+        self.action_ask_anew()
         self.push_screen(Results(decision))
 
     def open_run(self, run_id: str) -> None:
         """Show a stored run: its results, or its probes if it goes on."""
-        from advisor.tui.following import Follower, Tail  # noqa: PLC0415 - after the first sight
+        from advisor.tui.session import Session  # noqa: PLC0415 - only when needed
 
         try:
             run = self.world.store.find(run_id)
-            if run.is_active():
-                if self.host is None or self.follower is None or self.follower.run.directory != run.directory:
-                    self.host = None
-                self.watch_run(run)
-                return
-            follower = Follower(run, Tail(run))
-            follower.advance()
+            if self._is_shown(run) and self.owned is not None:
+                self.show_session(Session.of(run, self.owned))
+            elif self.owned is not None:
+                self.notify("a run goes on; cancel it first, or wait for it", severity="warning", markup=False)
+            elif run.is_active():
+                self.show_session(Session.of(run))
+            else:
+                self.session = Session.of(run)
+                self.session.look()
+                self._show_results()
         except UserError as problem:
             self._tell_problem(problem)
-            return
-        self.follower, self.is_replay = follower, False
-        self._show_results()
+
+    def _is_shown(self, run: Run) -> bool:
+        return self.session is not None and self.session.follower.run.directory == run.directory
 
     def resume(self, run_id: str) -> None:
         """Go on with a run that stopped."""
         try:
             run = self.world.store.find(run_id)
-            header_is_fine = run.header()
+            run.header()
         except UserError as problem:
             self._tell_problem(problem)
             return
         if run.is_active():
-            self.watch_run(run)
-        elif header_is_fine:
+            self.open_run(run_id)
+        elif self.owned is not None:
+            self.notify("a run goes on; cancel it first, or wait for it", severity="warning", markup=False)
+        else:
             self.work_on(run)
 
     def action_resume_run(self) -> None:
         """Go on with the run that is shown."""
-        if self.follower is not None:
-            self.resume(str(self.follower.run.directory))
+        if self.session is not None:
+            self.resume(str(self.session.follower.run.directory))
 
     def toggle_pause(self) -> None:
         """Pause after the current section, or go on."""
-        if self.host is None:
+        if self.session is None or not self.session.toggle_pause():
             self.notify("this run belongs to another process, or is a recording", markup=False)
-        elif self.host.is_paused or self.is_pausing:
-            self.host.order("go")
-            self.is_pausing = False
-        else:
-            self.host.order("pause")
-            self.is_pausing = True
 
     def ask_to_cancel(self) -> None:
         """End the run, after asking; then show what there is."""
         from advisor.tui.screens.dialogs import Cancelling  # noqa: PLC0415 - only when needed
 
-        def decided(yes: bool | None) -> None:
-            if yes and self.host is not None:
-                self.host.cancel()
+        def decided(yes: bool | None) -> None:  # noqa: FBT001 - Textual's callback
+            if yes and self.owned is not None:
+                self.owned.cancel()
             if yes:
                 self._show_results()
 
-        if self.is_run_alive and not self.is_replay and self.host is None:
-            self.notify("this run belongs to another process", markup=False)
+        if self.owned is None:
+            self.notify("this run belongs to another process, or is a recording", markup=False)
         else:
             self.push_screen(Cancelling(), decided)
 
@@ -414,20 +355,20 @@ class AdvisorApp(App[int]):
         def decided(choice: str | None) -> None:
             if not choice:
                 return
-            if choice == "keep" and self.host is not None:
-                self.host.leave_alone()
-                self.host = None
+            if choice == "keep" and self.owned is not None:
+                self.owned.leave_alone()
+                self.session = None
             self.end(0 if choice == "keep" else 130)
 
-        if self.host is not None and self.host.is_running:
+        if self.owned is not None:
             if not isinstance(self.screen, Leaving):
-                self.push_screen(Leaving(self.follower.run.directory.name if self.follower else ""), decided)
+                self.push_screen(Leaving(self.run_words()), decided)
         else:
             self.end(0)
 
     def action_interrupt(self) -> None:
         """Ctrl+c: offer to cancel while a run goes on, else say how to quit."""
-        if self.host is not None and self.host.is_running:
+        if self.owned is not None:
             self.ask_to_cancel()
         else:
             self.notify("ctrl+q quits", markup=False)
@@ -438,8 +379,8 @@ class AdvisorApp(App[int]):
 
     def end(self, code: int) -> None:
         """End the run's process, then the screens."""
-        if self.host is not None and self.host.is_running:
-            self.host.end()
+        if self.owned is not None:
+            self.owned.end()
         self.exit(code)
 
 

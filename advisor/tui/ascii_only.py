@@ -36,4 +36,7 @@ class AsciiFilter(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's interface
         """Return the segments of a line in ASCII."""
-        return [Segment(to_ascii(text), style, control) if not text.isascii() else Segment(text, style, control) for text, style, control in segments]
+        return [
+            Segment(to_ascii(text), style, control) if not text.isascii() else Segment(text, style, control)
+            for text, style, control in segments
+        ]

@@ -54,7 +54,7 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> R
 def _phase(process: ProcessState, state: RunState, question: Question, arm: str) -> tuple[str, str]:
     if process.ready:
         racing = [size for size in state.opened if size not in state.closed]
-        if racing and arm in state.opened[racing[-1]] or process.visits:
+        if (racing and arm in state.opened[racing[-1]]) or process.visits:
             return "measure", _rounds(process)
         return "ready", ""
     if process.imported is not None and process.loaded is None and process.phase == "import":

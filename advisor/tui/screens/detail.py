@@ -101,16 +101,18 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
     def _score(self) -> Text:
         scored = next(arm for arm in self._decision.scored if arm.arm == self._arm)
         shares = self._decision.header.question.priorities.shares()
-        words = Text(f"{'':22}Tier  {'Value':<22}{'Rule':<34}Weight\n", "bold")
+        words = Text(f"{'Criterion':<22}Tier    Weight  Value\n", "bold")
         for criterion in self._decision.header.catalogue.rubric.criteria:
             rating = scored.ratings[criterion.id]
-            words += Text(f"{criterion.title:<22}", "bold") + Text(f"{LETTERS[rating.tier]} {rating.tier}/3 ")
-            words += Text(f"{text.cut(_value(rating), 21):<22}{text.cut(rating.rule, 33):<34}{shares[criterion.id]:>5.0%}\n")
-            words += Text(f"{'':22}{rating.evidence}, rule: {rating.basis}; {text.plain(rating.why, 200)}\n", "dim")
+            words += Text(f"{criterion.title:<22}", "bold") + Text(
+                f"{LETTERS[rating.tier]} {rating.tier}/3 {shares[criterion.id]:>7.0%}   "
+            )
+            words += Text(f"{_value(rating)}\n")
+            words += Text(f"  {text.plain(rating.why, 200)}\n")
+            words += Text(f"  {rating.evidence}; rule ({rating.basis}): {text.plain(rating.rule, 200)}\n", "dim")
             for ahead in rating.to_next:
                 missing = f", {ahead.missing:.3g} away" if ahead.missing is not None else ""
-                letter = LETTERS[ahead.tier]
-                words += Text(f"{'':22}{letter} asks for {ahead.fact} {text.plain(ahead.threshold, 100)}{missing}\n")
+                words += Text(f"  {LETTERS[ahead.tier]} asks for {ahead.fact} {text.plain(ahead.threshold, 100)}{missing}\n")
         for failed in scored.fails:
             words += Text(f"\nbarred: {text.plain(failed, 200)}", "bold")
         return words
@@ -140,8 +142,14 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         words += Text(f"Build cold {build.cold:.1f} s, warm {warm}.  Memory {peak}: {text.plain(memory.source, 100)}.\n")
         words += Text(f"Compiled path took {measured.engaged_share:.0%} of the work: {text.plain(measured.engagement, 300)}\n")
         for checked in measured.correctness:
-            error = f"rmse {checked.rmse:.2g}, allowed {checked.allowed:.2g}" if checked.rmse is not None and checked.allowed is not None else ""
-            words += Text(f"Outputs at batch {checked.batch_size}: {checked.verdict}, {error} against {text.plain(checked.reference, 80)}\n")
+            error = (
+                f"rmse {checked.rmse:.2g}, allowed {checked.allowed:.2g}"
+                if checked.rmse is not None and checked.allowed is not None
+                else ""
+            )
+            words += Text(
+                f"Outputs at batch {checked.batch_size}: {checked.verdict}, {error} against {text.plain(checked.reference, 80)}\n"
+            )
         return words
 
     def _code(self) -> Text:
@@ -159,9 +167,15 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
     def _environment(self) -> Text:
         measured = next(entry for entry in self._decision.results.measurements if entry.arm == self._arm)
         machine = self._decision.header.machine
-        words = Text("Versions\n", "bold") + Text("".join(f"  {text.plain(name)} {text.plain(value, 200)}\n" for name, value in measured.versions.items()))
-        words += Text("Settings\n", "bold") + Text("".join(f"  {text.plain(name)} = {text.plain(value, 200)}\n" for name, value in measured.settings.items()))
-        words += Text("Machine\n", "bold") + Text(f"  {text.plain(machine.cpu.model)}, {machine.cpu.usable_processors} processors, {machine.kernel}\n")
+        words = Text("Versions\n", "bold") + Text(
+            "".join(f"  {text.plain(name)} {text.plain(value, 200)}\n" for name, value in measured.versions.items())
+        )
+        words += Text("Settings\n", "bold") + Text(
+            "".join(f"  {text.plain(name)} = {text.plain(value, 200)}\n" for name, value in measured.settings.items())
+        )
+        words += Text("Machine\n", "bold") + Text(
+            f"  {text.plain(machine.cpu.model)}, {machine.cpu.usable_processors} processors, {machine.kernel}\n"
+        )
         for gpu in machine.gpus:
             words += Text(f"  {text.plain(gpu.name)}, driver {gpu.driver}\n")
         return words

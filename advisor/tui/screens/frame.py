@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from rich.text import Text
 from textual import events
@@ -11,9 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from advisor.tui import text
-
-if TYPE_CHECKING:
-    from advisor.tui.app import AdvisorApp
+from advisor.tui.advisor import Advisor
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 16
 
@@ -45,16 +43,16 @@ class TopLine(Static):
 class Frame(Screen[None]):
     """A screen with breakpoints, help and a guard against terminals that are too small."""
 
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-flat"), (16, "-short"), (30, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "help", "Help", key_display="?", priority=False, id="help")]
     #: What the help says about this screen.
     HELP_TEXT: ClassVar[str] = ""
 
     @property
-    def advisor(self) -> AdvisorApp:
+    def advisor(self) -> Advisor:
         """The app."""
-        return cast("AdvisorApp", self.app)
+        return cast("Advisor", self.app)
 
     def compose_too_small(self) -> Static:
         """Return what stands in for the screen when it has no room."""

@@ -31,7 +31,7 @@ class Help(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,f1,q,enter", "dismiss", "Close")]
 
-    def __init__(self, below: Screen[object]) -> None:
+    def __init__(self, below: Screen[None]) -> None:
         super().__init__()
         self._below = below
 
@@ -50,6 +50,7 @@ class Help(ModalScreen[None]):
         lines = []
         for active in self._below.active_bindings.values():
             binding = active.binding
-            if binding.description and active.node is not self.app and binding.action != "help":
+            ours = type(active.node).__module__.startswith("advisor.") and active.node is not self.app
+            if ours and binding.action != "help" and (binding.show or active.tooltip):
                 lines.append(f"{self.app.get_key_display(binding):<12} {active.tooltip or binding.description}")
         return Text("\n".join(dict.fromkeys(lines)))

@@ -49,14 +49,21 @@ class History(Frame):
     def _list(self, wanted: str) -> None:
         table = self.query_one(Table)
         name = max(self.size.width - 62, 12)
-        table.lay_out([Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", 18), Column("state", "State", 10)])
+        table.lay_out(
+            [Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", 18), Column("state", "State", 10)]
+        )
         shown = [entry for entry in self._entries if wanted.lower() in f"{entry.run_id} {entry.model} {entry.device}".lower()]
         table.fill({entry.run_id: self._row(entry, name) for entry in shown[:500]})
         self.query_one("#empty", Static).update("" if shown else EMPTY if not self._entries else "nothing fits the filter")
 
     def _row(self, entry: Entry, width: int) -> dict[str, str]:
         model = text.squeeze(text.plain(entry.model), width)
-        return {"id": entry.run_id, "model": model, "device": text.plain(entry.device, 18), "state": "finished" if entry.finished else "stopped"}
+        return {
+            "id": entry.run_id,
+            "model": model,
+            "device": text.plain(entry.device, 18),
+            "state": "finished" if entry.finished else "stopped",
+        }
 
     def action_filter(self) -> None:
         """Show the line for the filter."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -12,14 +13,17 @@ from textual.widgets import Footer, RichLog, Static
 
 from advisor.domain.plan import REFERENCE
 from advisor.pipeline import Decision
-from advisor.tui import progress, text
+from advisor.tui import device, progress, text
 from advisor.tui.logs import LogTail
 from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.session import Session
 from advisor.tui.widgets.table import Column, Table
 
 STYLES = {progress.DONE: "", progress.WORKING: "bold", progress.WAITING: "dim", progress.FAILED: "red"}
 #: Seconds without news after which it is said.
 SILENCE_SECONDS = 10.0
+#: Seconds between two looks at the device.
+DEVICE_SECONDS = 3.0
 
 
 class Live(Frame):
@@ -55,23 +59,38 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         self._log = LogTail()
         self._shown_reasons: set[str] = set()
         self.query_one(Table).focus()
+        self.set_interval(DEVICE_SECONDS, self._look_at_device)
+        self._look_at_device()
         self.draw()
 
-    def on_resize(self, event: object) -> None:  # type: ignore[override]
+    def _look_at_device(self) -> None:
+        session = self.advisor.session
+        if session is None or session.is_replay or not session.is_alive:
+            return
+        uuid = session.follower.header.question.gpu
+
+        def look() -> None:
+            words = device.describe_gpu(uuid) if uuid else device.describe_processor()
+            self.app.call_from_thread(self.tell_device, words)
+
+        self.run_worker(look, thread=True, group="device", exclusive=True, exit_on_error=False)
+
+    def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
-        super().on_resize(event)  # type: ignore[arg-type]
+        super().on_resize(event)
         self.call_after_refresh(self.draw)
 
     def draw(self) -> None:
         """Show the run as it is now."""
-        follower = self.advisor.follower
-        if follower is None or not self.is_mounted:
+        session = self.advisor.session
+        if session is None or not self.is_mounted:
             return
+        follower = session.follower
         state, asked = follower.state, follower.header.question
         rows = progress.rows_of(state, asked, follower.active)
-        stage = progress.stage_of(state, asked, rows, running=self.advisor.is_run_alive)
-        decision = self.advisor.provisional
-        self._draw_top(stage)
+        stage = progress.stage_of(state, asked, rows, running=session.is_alive)
+        decision = session.provisional
+        self._draw_top(session, stage)
         ratios = {entry.arm: entry.speedup for entry in decision.results.measurements} if decision else {}
         table = self.query_one(Table)
         table.lay_out(self._columns())
@@ -90,38 +109,39 @@ when the current timed section or build has ended. Cancelling keeps what was mea
             }
         table.fill(shown, {row.arm: STYLES[row.glyph] for row in rows})
         self._draw_leading(decision)
-        self._draw_log()
+        self._draw_log(session)
 
     def _arm_width(self) -> int:
-        return max(min(self.size.width - 47, 44), 18)
+        return max(min(self.size.width - 53, 44), 16)
 
     def _columns(self) -> list[Column]:
         width, arm = self.size.width, self._arm_width()
         columns = [Column("state", "", 1), Column("arm", "Process", arm), Column("phase", "Phase", 11)]
-        columns += [Column("progress", "Progress", 9 if width < 100 else max(width - arm - 47, 9))]  # noqa: PLR2004 - a breakpoint
+        columns += [Column("progress", "Progress", 9 if width < 100 else max(width - arm - 48, 9))]  # noqa: PLR2004 - a breakpoint
         columns += [Column("ms", "ms", 6, figures=True)]
         if width >= 70:  # noqa: PLR2004 - a breakpoint
             columns.append(Column("ratio", "so far", 6, figures=True))
         return [*columns, Column("time", "Time", 5, figures=True)] if width >= 80 else columns  # noqa: PLR2004 - a breakpoint
 
-    def _draw_top(self, stage: progress.Stage) -> None:
-        follower = self.advisor.follower
-        assert follower is not None  # noqa: S101 - drawn only with one
+    def _draw_top(self, session: Session, stage: progress.Stage) -> None:
+        follower = session.follower
         asked = follower.header.question
         sizes = ",".join(map(str, asked.batch_sizes))
         line = Text(f"{text.plain(asked.model.name, 30)}  {asked.device}  {asked.dtype}  batch {sizes}")
-        right = "replay" if self.advisor.is_replay else "paused" if self.advisor.is_paused else ""
+        right = "replay" if session.is_replay else "paused" if session.is_paused else ""
         self.query_one(TopLine).tell(line, f"{right} {follower.run.directory.name[-11:]} ")
         words = Text(f"{stage.title}", "bold") + Text(f"   {stage.marks}   {text.duration(follower.now())} elapsed")
-        if self.advisor.is_pausing:
+        if session.is_pausing:
             words += Text("\nPausing after this section ...", "bold")
         elif stage.is_timing:
             words += Text("\nquiet: the display is drawn twice a second while timing", "dim")
-        elif not self.advisor.is_run_alive and not follower.state.finished:
-            words += Text(f"\n{text.plain(self.advisor.last_words() or 'the run has stopped', 300)}", "bold")
+        elif not session.is_alive and not follower.state.finished:
+            words += Text(f"\n{text.plain(session.last_words() or 'the run has stopped', 300)}", "bold")
         else:
             quiet = follower.now() - follower.state.at
-            words += Text(f"\nno news for {text.duration(quiet)}" if quiet > SILENCE_SECONDS and not follower.state.finished else "\n", "dim")
+            words += Text(
+                f"\nno news for {text.duration(quiet)}" if quiet > SILENCE_SECONDS and not follower.state.finished else "\n", "dim"
+            )
         self.query_one("#stage", Static).update(words)
 
     def _draw_leading(self, decision: Decision | None) -> None:
@@ -140,9 +160,8 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         """Show how busy the device is."""
         self.query_one("#device", Static).update(Text(words, "dim"))
 
-    def _draw_log(self) -> None:
-        follower = self.advisor.follower
-        assert follower is not None  # noqa: S101 - drawn only with one
+    def _draw_log(self, session: Session) -> None:
+        follower = session.follower
         arm = follower.active or REFERENCE
         process = len(follower.state.processes.get(arm, ())) - 1
         lines = self._log.read(follower.run.log_of(arm, max(process, 0)), arm)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -87,9 +88,9 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         self.query_one(Table).focus()
         self.draw()
 
-    def on_resize(self, event: object) -> None:  # type: ignore[override]
+    def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
-        super().on_resize(event)  # type: ignore[arg-type]
+        super().on_resize(event)
         self.call_after_refresh(self.draw)
 
     @property
@@ -157,7 +158,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         heads = {name: heading + (arrow if self._sort == name else "") for name, heading in self._headings().items()}
         columns = [Column("speed", heads["speed"], 6, figures=True)]
         shown = [Column(f"ms-{size}", f"ms@{size}", max(len(f"ms@{size}"), 5), figures=True) for size in sizes]
-        columns += shown[: 2 if room < 92 else 4]  # noqa: PLR2004 - a breakpoint
+        columns += shown[: 1 if room < 92 else 4]  # noqa: PLR2004 - a breakpoint
         if room >= 72:  # noqa: PLR2004 - a breakpoint
             columns.append(Column("build", heads["build"], 7, figures=True))
         if room >= 92:  # noqa: PLR2004 - a breakpoint
@@ -245,7 +246,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
-            self.app.push_screen(Detail(self.decision, key, self.advisor.follower.run if self.advisor.follower else None))
+            self.app.push_screen(Detail(self.decision, key, self.advisor.session.follower.run if self.advisor.session else None))
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""

@@ -32,8 +32,13 @@ class ModelStep(Step):
 
     def compose(self) -> ComposeResult:
         """Make the line, the list and the explanation."""
-        yield Static("Which model?  Type to filter, or name your own: a file, a directory, file.py:factory", classes="lead", markup=False)
-        yield Input(self.answers.model if self.answers.model != "demo" else "", placeholder="demo", id="model", compact=True)
+        yield Static("Which model?  Choose, or type your own: a file, a directory, file.py:factory", classes="lead", markup=False)
+        yield Input(
+            self.answers.model if self.answers.model != "demo" else "",
+            placeholder="demo   (enter takes it, ctrl+r runs everything as it is)",
+            id="model",
+            compact=True,
+        )
         with Horizontal():
             yield OptionList(id="models", markup=False, compact=True)
             yield Static(OWN, id="own", markup=False, classes="side")
@@ -47,7 +52,7 @@ class ModelStep(Step):
         """Return the models that can be named without bringing one, and what they are."""
         known = self.advisor.catalogue.models
         demo = known.demo
-        models = [(demo.name, f"{demo.layers} transformer encoder blocks, hidden {demo.hidden}: about two minutes on any machine")]
+        models = [(demo.name, f"{demo.layers} encoder blocks, hidden {demo.hidden}")]
         models += [(name, f"{entry.config.get('model_type', '')}, {entry.dtype}") for name, entry in known.configurations.items()]
         models += [
             (f"synthetic/{block}@{name}", f"the paper's block, hidden {family.hidden}")

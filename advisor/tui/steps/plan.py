@@ -21,7 +21,7 @@ BASELINE = "the baseline"
 class PlanStep(Step):
     """The arms, each to be left out or not, and the workflows that cannot be measured here, each with its reason."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle", "Leave out", id="toggle")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "leave_out", "Leave out", id="leave-out")]
 
     def compose(self) -> ComposeResult:
         """Make summary, table and the words about the row under the cursor."""
@@ -62,8 +62,8 @@ class PlanStep(Step):
         table.fill(rows, {entry.workflow: "dim" for entry in plan.excluded})
         measured = len(arms) - len(self._left_out)
         sizes = ", ".join(map(str, asked.batch_sizes))
-        words = f"{measured} ways to run {text.plain(asked.model.name, 40)} at batch {sizes}, {asked.dtype}; "
-        words += f"measuring takes {asked.budget.measuring_seconds:g} s at most, builds come on top."
+        words = f"{measured} ways to run {text.plain(asked.model.name, 30)}, batch {sizes}, {asked.dtype}.  "
+        words += f"At most {asked.budget.measuring_seconds:g} s + builds."
         self.query_one("#summary", Static).update(words)
 
     def _mark(self, arm: str) -> str:
@@ -97,7 +97,7 @@ class PlanStep(Step):
             words += Text(f"\n{self._how(key)}\noptions: {text.plain(given, 300)}", "")
         self.query_one("#why", Static).update(words)
 
-    def action_toggle(self) -> None:
+    def action_leave_out(self) -> None:
         """Leave the arm under the cursor out, or take it in again."""
         key = self.query_one(Table).key_at_cursor()
         if self._proposal is None or key is None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 from textual.containers import VerticalScroll
 
 from advisor.question.answers import Answers
-
-if TYPE_CHECKING:
-    from advisor.tui.app import AdvisorApp
+from advisor.tui.advisor import Advisor
 
 
 class Step(VerticalScroll, can_focus=False):
     """One question."""
 
     @property
-    def advisor(self) -> AdvisorApp:
+    def advisor(self) -> Advisor:
         """The app."""
-        return cast("AdvisorApp", self.app)
+        return cast("Advisor", self.app)
 
     @property
     def answers(self) -> Answers:

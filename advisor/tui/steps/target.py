@@ -64,7 +64,9 @@ class TargetStep(Step):
         self._note(machine)
         packages = machine.software.packages
         torch = f"torch {packages['torch']}" if "torch" in packages else "no torch: nothing can be probed with it"
-        words = f"Python {machine.software.version}, {torch}, {machine.cpu.usable_processors} processors: {text.plain(machine.cpu.model, 60)}"
+        words = (
+            f"Python {machine.software.version}, {torch}, {machine.cpu.usable_processors} processors: {text.plain(machine.cpu.model, 60)}"
+        )
         self.query_one("#machine", Static).update(words)
 
     def _note(self, machine: Machine) -> None:
