@@ -259,11 +259,6 @@ class AdvisorApp(App[int]):
         else:
             self.work_on(run)
 
-    def action_resume_run(self) -> None:
-        """Go on with the run that is shown."""
-        if self.session is not None:
-            self.resume(str(self.session.follower.run.directory))
-
     def toggle_pause(self) -> None:
         """Pause after the current section, or go on."""
         if self.session is None or not self.session.toggle_pause():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -27,14 +28,10 @@ def describe_gpu(uuid: str, nvml: Any | None = None) -> str:  # noqa: ANN401 - p
     except nvml.NVMLError as problem:
         return f"GPU  {problem}"
     words = [f"GPU  mem {memory.used / GIBIBYTE:.1f}/{memory.total / GIBIBYTE:.0f} GiB"]
-    readings = (
-        ("util {} %", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-        ("{} \N{DEGREE SIGN}C", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-        ("{} MHz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-    )
-    for form, read in readings:
-        try:
-            words.append(form.format(read()))
-        except nvml.NVMLError:
-            continue
+    with contextlib.suppress(nvml.NVMLError):
+        words.append(f"util {nvml.nvmlDeviceGetUtilizationRates(handle).gpu} %")
+    with contextlib.suppress(nvml.NVMLError):
+        words.append(f"{nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)} \N{DEGREE SIGN}C")
+    with contextlib.suppress(nvml.NVMLError):
+        words.append(f"{nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)} MHz")
     return "  ".join(words)

@@ -54,7 +54,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         Binding("x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"),
         Binding("e", "export", "Export", id="export"),
         Binding("u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False),
-        Binding("r", "app.resume_run", "Resume", id="resume", tooltip="go on with a run that stopped"),
+        Binding("r", "resume", "Resume", id="resume", tooltip="go on with a run that stopped"),
         Binding("n", "app.ask_anew", "New", id="new", tooltip="new questions", show=False),
         Binding("H", "app.history", "History", id="history", show=False),
         Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this run", show=False),
@@ -71,11 +71,12 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         """Make the answer, the table, the bars and the panes for wide terminals."""
         yield TopLine()
         yield Static("", id="answer", markup=False)
-        with Horizontal(id="middle"):
+        with Vertical(id="middle"):
             yield Table(id="ranking")
-            with VerticalScroll(id="side", can_focus=False):
-                yield Static("", id="reasons", markup=False)
-            yield Plane()
+            with Horizontal(id="panes"):
+                with VerticalScroll(id="side", can_focus=False):
+                    yield Static("", id="reasons", markup=False)
+                yield Plane()
         with VerticalScroll(id="excluded"):
             yield Static("", id="why-not", markup=False)
         with Vertical(id="sliders"):
@@ -100,9 +101,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Show only the keys that do something here."""
-        if action == "app.resume_run":
-            return not self.original.state.finished
-        return True
+        return action != "resume" or not self.original.state.finished
 
     def draw(self) -> None:
         """Show the decision."""
@@ -139,19 +138,15 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
     def _draw_table(self) -> None:
         table = self.query_one(Table)
         sizes = [cell.batch_size for cell in self.decision.results.measurements[0].cells] if self.decision.results.measurements else []
-        room = self._table_width()
+        room = self.size.width
         figures = self._columns(sizes, room)
         name = max(room - 2 - sum(column.width + 2 for column in figures) - 6, 14)
-        name = min(name, 46)
+        name = min(name, 60)
         table.lay_out([Column("rank", "#", 2, figures=True), Column("arm", "Workflow", name), *figures])
         ordered = sorted(self.decision.scored, key=lambda arm: (SORTS[self._sort](arm, self._measured(arm)), arm.rank))
         rows = {arm.arm: self._row(arm, name) for arm in ordered}
         best = self.decision.recommendation.arm if self.decision.recommendation else None
         table.fill(rows, {arm.arm: "bold" if arm.arm == best else "dim" if arm.fails else "" for arm in ordered})
-
-    def _table_width(self) -> int:
-        width = self.size.width
-        return width - 38 - (44 if width >= 140 else 0) if width >= 100 else width  # noqa: PLR2004 - breakpoints
 
     def _columns(self, sizes: list[int], room: int) -> list[Column]:
         arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
@@ -247,6 +242,11 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
             self.app.push_screen(Detail(self.decision, key, self.advisor.session.follower.run if self.advisor.session else None))
+
+    def action_resume(self) -> None:
+        """Go on with a run that stopped."""
+        if self.advisor.session is not None:
+            self.advisor.resume(str(self.advisor.session.follower.run.directory))
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""

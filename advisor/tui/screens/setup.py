@@ -32,7 +32,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
         Binding("escape", "back", "Back", id="back"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
         Binding("p", "preset", "Preset", id="preset"),
-        Binding("H", "app.history", "History", id="history"),
+        Binding("H", "history", "History", id="history"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
@@ -62,7 +62,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
             return self.place == NAMES.index("Priorities")
         if action == "back":
             return self.place > 0
-        return not (action == "app.history" and self.place > 0)
+        return not (action == "history" and self.place > 0)
 
     def _crumbs(self) -> None:
         line = Text()
@@ -93,6 +93,12 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
         if self.place > 0:
             self.tell_problem(None)
             self.run_worker(self._go(self.place - 1), group="steps", exclusive=True)
+
+    def action_history(self) -> None:
+        """Show the stored runs."""
+        from advisor.tui.screens.history import History  # noqa: PLC0415 - not needed for the first sight
+
+        self.app.push_screen(History())
 
     def action_start(self) -> None:
         """Probe with the answers so far."""
