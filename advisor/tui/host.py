@@ -34,11 +34,16 @@ class Host:
     @property
     def is_running(self) -> bool:
         """Whether it still works."""
-        return self._process.poll() is None
+        if self._process.poll() is None:
+            return True
+        self._hang_up()
+        return False
 
     def look(self) -> None:
         """Take in whether it has paused."""
         assert self._process.stdout is not None  # noqa: S101 - as above
+        if self._process.stdout.closed:
+            return
         with contextlib.suppress(BlockingIOError):
             for word in os.read(self._process.stdout.fileno(), 4096).split():
                 self.is_paused = word == b"paused"
@@ -53,8 +58,12 @@ class Host:
     def leave_alone(self) -> None:
         """Let it work on without us."""
         self.order("stay")
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()  # type: ignore[union-attr]
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()  # type: ignore[union-attr]
 
     def cancel(self) -> None:
         """Ask it to end the run; what was measured is kept."""
@@ -69,6 +78,7 @@ class Host:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._hang_up()
 
     def last_words(self) -> str:
         """Return why it ended, if it said so."""
