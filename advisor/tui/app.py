@@ -274,7 +274,9 @@ class AdvisorApp(App[int]):
             if yes:
                 self._show_results()
 
-        if self.owned is None:
+        if self.session is not None and not self.session.is_alive:
+            self._show_results()
+        elif self.owned is None:
             self.notify("this run belongs to another process, or is a recording", markup=False)
         else:
             self.push_screen(Cancelling(), decided)

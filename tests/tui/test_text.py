@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import msgspec
 import pytest
 from onscreen import asynchronous, lines_of, replay, shown, wait_for_screen
@@ -44,10 +46,8 @@ async def test_a_model_with_a_hostile_name_is_shown(words: str, tui_world: World
         await pilot.pause(0.2)
 
 
-def test_a_log_is_read_to_its_end_without_its_colours(tmp_path: object) -> None:
-    import pathlib
-
-    file = pathlib.Path(str(tmp_path)) / "log"
+def test_a_log_is_read_to_its_end_without_its_colours(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "log"
     tail = LogTail()
     assert tail.read(file, "arm") == []
     file.write_bytes(b"\x1b[31mred\x1b[0m\n10%\r20%\r100%\n\xff\xfe [/\n" + b"x" * 10_000_000)

@@ -87,7 +87,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
             return
         follower = session.follower
         state, asked = follower.state, follower.header.question
-        rows = progress.rows_of(state, asked, follower.active)
+        rows = progress.rows_of(state, asked, follower.active if session.is_alive else None)
         stage = progress.stage_of(state, asked, rows, running=session.is_alive)
         decision = session.provisional
         self._draw_top(session, stage)
@@ -136,7 +136,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         elif stage.is_timing:
             words += Text("\nquiet: the display is drawn twice a second while timing", "dim")
         elif not session.is_alive and not follower.state.finished:
-            words += Text(f"\n{text.plain(session.last_words() or 'the run has stopped', 300)}", "bold")
+            words += Text(f"\n{text.plain(session.last_words() or 'the run has stopped', 300)}  (x shows what there is)", "bold")
         else:
             quiet = follower.now() - follower.state.at
             words += Text(

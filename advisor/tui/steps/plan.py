@@ -51,7 +51,7 @@ class PlanStep(Step):
             return
         plan, asked = self._proposal.plan, self._proposal.question
         arms = [arm for arm in plan.arms if arm.duplicate_of is None]
-        width = max(self.size.width, 60)
+        width = max(self.screen.size.width, 60)
         table = self.query_one(Table)
         table.lay_out([Column("on", "", 3), Column("arm", "Workflow", 36), Column("how", "Here", max(width - 48, 10))])
         rows = {arm.id: {"on": self._mark(arm.id), "arm": arm.id, "how": self._how(arm.id)} for arm in arms}
