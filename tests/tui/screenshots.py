@@ -1,4 +1,4 @@
-"""Draw the real screens as SVG: `python tests/tui/screenshots.py [RUN]`. Without a recorded run it takes one made by hand, as the goldens do."""
+"""Draw the real screens as SVG: `python tests/tui/screenshots.py [RUN]`; without a recorded run, from one made by hand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parent)]
 
+from handmade import make_run  # noqa: E402 - tests are no package
 from onscreen import shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
-from test_goldens import make_run  # noqa: E402 - as above
 
 from advisor.pipeline import World  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
