@@ -123,7 +123,7 @@ def ask(  # noqa: PLR0913 - one for each option
         bool, typer.Option("--plain", "--accessible", help="questions and answers line by line: for screen readers and simple terminals")
     ] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")] = False,
-    theme: Annotated[str, typer.Option(help="colours, by name; kept for the next time")] = "",
+    theme: Annotated[str, typer.Option(help="colours, by name, such as p3-high-contrast or textual-light")] = "",
     no_color: Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR in the environment")] = False,
     no_mouse: Annotated[bool, typer.Option("--no-mouse", help="leave the mouse to the terminal")] = False,
     tui: Annotated[bool, typer.Option("--tui", hidden=True, help="ask on the terminal although options are given")] = False,  # noqa: ARG001

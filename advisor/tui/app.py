@@ -7,18 +7,19 @@ import contextlib
 import os
 import pathlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.driver import Driver
+from textual.screen import Screen
 
 from advisor import catalogue as catalogue_files
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
 from advisor.question.answers import Answers
 from advisor.tui.screens.setup import Setup
+from advisor.tui.settings import Settings, default_file, read
 from advisor.tui.themes import OURS
 from advisor.tui.wishes import Wishes
 
@@ -41,18 +42,19 @@ class AdvisorApp(App[int]):
     ]
 
     def __init__(
-        self, wishes: Wishes, world: World, *, start_host: Callable[[Run], Host] | None = None, driver_class: type[Driver] | None = None
+        self, wishes: Wishes, world: World, *, start_host: Callable[[Run], Host] | None = None, settings: Settings | None = None
     ) -> None:
         no_color = wishes.no_color or bool(world.environment.get("NO_COLOR"))
         if wishes.no_color:
             os.environ["NO_COLOR"] = "1"  # the only way to tell Textual
-        super().__init__(driver_class=driver_class, ansi_color=True if no_color else None)
+        super().__init__(ansi_color=True if no_color else None)
         self.wishes, self.world = wishes, world
         self.answers: Answers = wishes.answers
         self.catalogue = catalogue_files.load(world.rubric, probes=world.probes)
         self.machine: Machine | None = None
         self.session: Session | None = None
         self._start_host = start_host
+        self._settings = settings or Settings()
         for theme in OURS:
             self.register_theme(theme)
         if not no_color:
@@ -72,8 +74,10 @@ class AdvisorApp(App[int]):
             from advisor.tui.ascii_only import AsciiFilter  # noqa: PLC0415 - only when asked for
 
             self._filters.append(AsciiFilter())
-        if self.wishes.theme in self.available_themes:
-            self.theme = self.wishes.theme
+        self.set_keymap(self._settings.keys)
+        theme = self.wishes.theme or self._settings.theme
+        if theme in self.available_themes and not self.ansi_color:
+            self.theme = theme
         if self.wishes.replay:
             self.call_later(self._begin_replay)
         else:
@@ -90,6 +94,17 @@ class AdvisorApp(App[int]):
         """The process of ours that works on a run, if there is one."""
         host = self.session.host if self.session is not None else None
         return host if host is not None and host.is_running else None
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer Textual's commands and ours, as `verb: object`."""
+        yield from super().get_system_commands(screen)
+        yield SystemCommand("go: Questions", "ask anew; a run goes on", self.action_ask_anew)
+        yield SystemCommand("go: History", "the stored runs", self.action_history)
+        yield SystemCommand("go: Doctor", "what is wrong with this machine", self.action_doctor)
+        yield SystemCommand("run: Start", "probe with the answers so far", self.start_run)
+        if self.owned is not None:
+            yield SystemCommand("run: Cancel", "end the run; what was measured is kept", self.ask_to_cancel)
+            yield SystemCommand("run: Pause or go on", "after the current timed section", self.toggle_pause)
 
     # Questions
 
@@ -228,7 +243,7 @@ class AdvisorApp(App[int]):
 
         try:
             run = self.world.store.find(run_id)
-            if self._is_shown(run) and self.owned is not None:
+            if self.owned is not None and self.session is not None and self.session.follower.run.directory == run.directory:
                 self.show_session(Session.of(run, self.owned))
             elif self.owned is not None:
                 self.notify("a run goes on; cancel it first, or wait for it", severity="warning", markup=False)
@@ -240,9 +255,6 @@ class AdvisorApp(App[int]):
                 self._show_results()
         except UserError as problem:
             self._tell_problem(problem)
-
-    def _is_shown(self, run: Run) -> bool:
-        return self.session is not None and self.session.follower.run.directory == run.directory
 
     def resume(self, run_id: str) -> None:
         """Go on with a run that stopped."""
@@ -324,19 +336,16 @@ class AdvisorApp(App[int]):
 
     def export(self, decision: Decision, *, explored: bool) -> None:
         """Write a decision's document where the user says."""
-        from advisor.report import document  # noqa: PLC0415 - only when needed
+        from advisor.tui import documents  # noqa: PLC0415 - only when needed
         from advisor.tui.screens.dialogs import Export  # noqa: PLC0415 - as above
-        from advisor.tui.screens.results import document_of  # noqa: PLC0415 - as above
 
         def write(file: pathlib.Path | None) -> None:
             if file is None:
                 return
-            beside = file.with_name(f".{file.name}.part")
             try:
-                beside.write_text(document.encode(document_of(decision)), encoding="utf-8")
-                beside.replace(file)
-            except OSError as problem:
-                self.notify(f"{file} cannot be written: {problem.strerror}", severity="error", markup=False)
+                documents.write(decision, file)
+            except UserError as problem:
+                self._tell_problem(problem)
             else:
                 self.notify(f"written: {file.absolute()}", markup=False)
 
@@ -387,6 +396,6 @@ def show(wishes: Wishes, world: World) -> int:
         from advisor.store import Run  # noqa: PLC0415 - only when asked for
 
         Run(pathlib.Path(wishes.replay)).header()  # what is wrong with it is told before the screen is taken
-    app = AdvisorApp(wishes, world)
+    app = AdvisorApp(wishes, world, settings=read(default_file()))
     code = app.run(mouse=not wishes.no_mouse)
     return app.return_code or 0 if code is None else code

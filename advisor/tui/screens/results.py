@@ -16,8 +16,9 @@ from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import Measurement
 from advisor.pipeline import Decision, reconsider
 from advisor.report import table as words
-from advisor.report.document import RunDocument, compose
+from advisor.report.document import RunDocument
 from advisor.tui import text
+from advisor.tui.documents import document_of
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.plane import Plane
 from advisor.tui.widgets.table import Column, Table
@@ -33,11 +34,6 @@ SORTS: dict[str, Key] = {
     "build": lambda _, measured: measured.build_seconds.cold,
     "memory": lambda _, measured: measured.memory_bytes.peak if measured.memory_bytes.peak is not None else float("inf"),
 }
-
-
-def document_of(decision: Decision) -> RunDocument:
-    """Return the document that every presenter starts from."""
-    return compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
 
 
 class Results(Frame):
