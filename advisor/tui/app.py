@@ -35,7 +35,6 @@ class AdvisorApp(App[int]):
 
     CSS_PATH = "styles.tcss"
     TITLE = "p3-advisor"
-    ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", "Quit", priority=True, show=False),
         Binding("ctrl+c", "interrupt", show=False, priority=True),

@@ -46,7 +46,7 @@ def draw(points: Sequence[tuple[str, float, float]], width: int, height: int) ->
         row = rows - 1 - round((speed - slow) / (fast - slow or 1) * (rows - 1))
         grid[row][column : column + len(mark)] = mark
     labels = {0: f"{fast:.2f}x", rows - 1: f"{slow:.2f}x"}
-    lines = ["  speed-up by rank, build time to the right"]
+    lines = ["  speed-up by rank, over build time"]
     lines += [f"{labels.get(number, ''):>6} \N{BOX DRAWINGS LIGHT VERTICAL}{''.join(row)}" for number, row in enumerate(grid)]
     lines.append(" " * 7 + "\N{BOX DRAWINGS LIGHT UP AND RIGHT}" + "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * columns)
     left, right = f"{max(10**low, 0):.3g} s", f"{10**high:.3g} s"
