@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from advisor import catalogue as catalogue_files
 from advisor.domain.machine import Machine
-from advisor.errors import UserError
+from advisor.errors import SettingsError, UserError
 from advisor.question.answers import Answers
 from advisor.tui.screens.setup import Setup
 from advisor.tui.settings import Settings, default_file, read
@@ -292,10 +292,6 @@ class AdvisorApp(App[int]):
         else:
             self.push_screen(Cancelling(), decided)
 
-    def action_leave_run(self) -> None:
-        """Show the questions; the run goes on."""
-        self.pop_screen()
-
     def action_ask_anew(self) -> None:
         """Show the questions."""
         while not isinstance(self.screen, Setup):
@@ -396,5 +392,7 @@ def show(wishes: Wishes, world: World) -> int:
 
         Run(pathlib.Path(wishes.replay)).header()  # what is wrong with it is told before the screen is taken
     app = AdvisorApp(wishes, world, settings=read(default_file()))
+    if wishes.theme and wishes.theme not in app.available_themes:
+        raise SettingsError(f"there is no theme {wishes.theme!r}", f"use one of {', '.join(sorted(app.available_themes))}")
     code = app.run(mouse=not wishes.no_mouse)
     return app.return_code or 0 if code is None else code

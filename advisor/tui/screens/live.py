@@ -38,7 +38,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         Binding("x", "cancel", "Cancel", id="cancel", tooltip="end the run; what was measured is kept"),
         Binding("l", "log", "Log", id="log", tooltip="show more of what the stack prints"),
         Binding("f", "follow", "Follow", id="follow", tooltip="keep the log at its end, or not"),
-        Binding("escape", "app.leave_run", "Back", id="back", tooltip="to the questions; the run goes on"),
+        Binding("escape", "app.pop_screen", "Back", id="back", tooltip="to the questions; the run goes on"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
