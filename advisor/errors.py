@@ -133,6 +133,12 @@ class NoTerminalError(UserError):
     name = "no-terminal"
 
 
+class SettingsError(UserError):
+    """The user's file of settings does not fit."""
+
+    name = "settings"
+
+
 class NothingViableError(UserError):
     """Probes were made, and none ended with something to recommend."""
 

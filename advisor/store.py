@@ -23,6 +23,7 @@ import msgspec
 import platformdirs
 
 from advisor.domain.events import Event, Finished
+from advisor.domain.plan import folder_of
 from advisor.domain.run import SCHEMA, Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 
@@ -83,6 +84,35 @@ class Run:
             return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
         except msgspec.MsgspecError as problem:
             raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def events_after(self, place: int) -> tuple[list[Event], int]:
+        """Read the events behind byte `place` of the file that are written whole; return them and the place behind them."""
+        try:
+            with self._events.open("rb") as file:
+                file.seek(place)
+                text = file.read()
+        except OSError as problem:
+            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
+        whole = text[: text.rfind(b"\n") + 1]
+        try:
+            return [msgspec.json.decode(line, type=Event) for line in whole.splitlines()], place + len(whole)
+        except msgspec.MsgspecError as problem:
+            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def is_active(self) -> bool:
+        """Say whether some process works on the run."""
+        try:
+            with (self.directory / "lock").open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def log_of(self, arm: str, process: int) -> pathlib.Path:
+        """Return the file with what a worker's stack printed."""
+        return self.arms / folder_of(arm) / str(process) / "log"
 
     @contextlib.contextmanager
     def writer(self) -> Iterator[Writer]:

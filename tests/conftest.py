@@ -18,6 +18,10 @@ FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-goldens", action="store_true", help="write the expected screens anew")
+
+
 @pytest.fixture
 def home(tmp_path: pathlib.Path) -> pathlib.Path:
     """Where the runs of a test are kept."""

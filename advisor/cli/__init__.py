@@ -17,8 +17,9 @@ import msgspec
 import typer
 
 import advisor
+from advisor.cli import terminal
 from advisor.cli.options import takes_answers
-from advisor.errors import UserError
+from advisor.errors import NoTerminalError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
-p3-advisor tells how to compile a PyTorch model for the GPU at hand.
+p3-advisor tells how to compile a PyTorch model for the GPU at hand. On a terminal it asks what it needs; here there is none.
   p3-advisor --json                 probe the demo model on what is attached, one JSON document
   p3-advisor recommend --model M    the same as a table, for your model
   p3-advisor workflows              what applies here, and how to get the rest
@@ -40,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=False,
     help="Advise how to compile a PyTorch model for the GPU at hand: short probes, a rubric, a recommendation with its evidence.",
-    epilog="Options without a command are those of recommend: p3-advisor --json is p3-advisor recommend --json.",
+    epilog="Without a command: p3-advisor --json is p3-advisor recommend --json; p3-advisor alone, on a terminal, is p3-advisor ask.",
 )
 
 RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
@@ -58,11 +59,11 @@ class InterruptedRunError(BaseException):
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given:
+    if not given and not terminal.is_terminal(os.environ):
         sys.stderr.write(SHORT_HELP)
         sys.exit(2)
-    if given[0].startswith("-") and given[0] not in ROOT_FLAGS:
-        given.insert(0, "recommend")
+    if not given or (given[0].startswith("-") and given[0] not in ROOT_FLAGS):
+        given.insert(0, "ask" if terminal.wants_terminal(given, os.environ) else "recommend")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
@@ -109,6 +110,52 @@ def root(
     ] = False,
 ) -> None:
     """Hold the options that belong to no command."""
+
+
+@app.command()
+@takes_answers
+def ask(  # noqa: PLR0913 - one for each option
+    answers: Answers,
+    *,
+    replay: Annotated[str, typer.Option(metavar="DIR", help="show a recorded run in the real screens; nothing is measured")] = "",
+    speed: Annotated[float, typer.Option(help="how many times as fast as it was recorded", min=0.1, max=1000)] = 8.0,
+    plain: Annotated[
+        bool, typer.Option("--plain", "--accessible", help="questions and answers line by line: for screen readers and simple terminals")
+    ] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")] = False,
+    theme: Annotated[str, typer.Option(help="colours, by name, such as p3-high-contrast or textual-light")] = "",
+    no_color: Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR in the environment")] = False,
+    no_mouse: Annotated[bool, typer.Option("--no-mouse", help="leave the mouse to the terminal")] = False,
+    tui: Annotated[bool, typer.Option("--tui", hidden=True, help="ask on the terminal although options are given")] = False,  # noqa: ARG001
+) -> None:
+    """Ask the questions on the terminal, show the probes while they run, and the results."""
+    from advisor.tui.wishes import Wishes
+
+    wishes = Wishes(answers=answers, replay=replay, speed=speed, ascii_only=ascii_only, theme=theme, no_color=no_color, no_mouse=no_mouse)
+    if plain:
+        from advisor.cli import asking
+
+        code = asking.ask(answers, _world())
+    elif terminal.is_terminal(os.environ):
+        from advisor.tui import app as screens
+
+        code = screens.show(wishes, _world())
+    else:
+        raise NoTerminalError("the questions need a terminal, and here there is none", "use --json, recommend, or ask --plain")
+    raise typer.Exit(code)
+
+
+@app.command(hidden=True)
+def host(run: str) -> None:
+    """Work on a run for screens in another process."""
+    from advisor.cli import hosting
+    from advisor.store import Run
+
+    def say(word: str) -> None:
+        typer.echo(word)
+        sys.stdout.flush()
+
+    hosting.work(Run(pathlib.Path(run)), _world(), sys.stdin, say)
 
 
 @app.command()

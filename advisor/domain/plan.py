@@ -43,3 +43,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def baseline(self) -> Arm:
         """The arm that all others are compared with."""
         return self.arms[0]
+
+
+def folder_of(arm: str) -> str:
+    """Return the arm's id as the name of a directory."""
+    return arm.replace("/", "+")

@@ -13,11 +13,13 @@ import msgspec
 
 import advisor
 from advisor import applicability, catalogue, machine, measure, question, recommend, score
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
+from advisor.domain.machine import Machine
 from advisor.domain.measurement import Results
 from advisor.domain.outcome import Completed, ModelRefused
-from advisor.domain.plan import REFERENCE
+from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
@@ -63,25 +65,44 @@ class Decision:
     problem: UserError | None
 
 
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """What a run would be, before anything is stored."""
+
+    catalogue: Catalogue
+    machine: Machine
+    question: Question
+    plan: Plan
+
+
+def propose(answers: Answers, world: World, here: Machine | None = None) -> Proposal:
+    """Check the answers, look at the machine unless `here` is what was seen, and make the plan."""
+    known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
+    here = here or machine.detect(question.interpreter_of(answers), applicability.required_packages(known))
+    asked = question.resolve(answers, here, known)
+    return Proposal(known, here, asked, applicability.plan(asked, here, known))
+
+
 def prepare(answers: Answers, world: World) -> Run:
     """Check the answers, look at the machine, make the plan and store all of it as a new run."""
-    known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
-    here = machine.detect(question.interpreter_of(answers), applicability.required_packages(known))
-    asked = question.resolve(answers, here, known)
-    plan = applicability.plan(asked, here, known)
+    return create(propose(answers, world), world)
+
+
+def create(proposal: Proposal, world: World) -> Run:
+    """Store a proposal as a new run."""
     created = world.now()
     header = Header(
         schema=SCHEMA,
         run_id=f"{created:%Y%m%d-%H%M%S}-{world.random.getrandbits(16):04x}",
         created=created.isoformat(timespec="seconds"),
         advisor_version=advisor.__version__,
-        question=asked,
-        machine=here,
-        catalogue=known,
+        question=proposal.question,
+        machine=proposal.machine,
+        catalogue=proposal.catalogue,
     )
     run = world.store.create(header)
     with run.writer() as writer:
-        writer.append(Event(seq=1, at=0.0, happening=Planned(plan=plan)))
+        writer.append(Event(seq=1, at=0.0, happening=Planned(plan=proposal.plan)))
     return run
 
 
@@ -177,13 +198,27 @@ def decide(
     changes = {"priorities": priorities, "constraints": constraints}
     asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
     known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
-    header = msgspec.structs.replace(header, question=asked, catalogue=known)
-    results = measure.summarise(state, racing.results_by_batch_size(state, asked), dtype=asked.dtype, margin=recommend.EPSILON)
-    scored = score.score(results, asked, known)
+    return judge(msgspec.structs.replace(header, question=asked, catalogue=known), state)
+
+
+def judge(header: Header, state: RunState) -> Decision:
+    """Summarise, score and decide, as far as the run has come."""
+    races = racing.results_by_batch_size(state, header.question)
+    return _advise(header, state, measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON))
+
+
+def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
+    """Decide again from the same results with other priorities and constraints: quick enough to be done while a weight is moved."""
+    asked = msgspec.structs.replace(decision.header.question, priorities=priorities, constraints=constraints)
+    return _advise(msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results)
+
+
+def _advise(header: Header, state: RunState, results: Results) -> Decision:
+    scored = score.score(results, header.question, header.catalogue)
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
             raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = recommend.recommend(results, scored, asked, racing.plan_of(state).excluded)
+        advice = recommend.recommend(results, scored, header.question, racing.plan_of(state).excluded)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
     return Decision(header, state, results, scored, advice, None)

@@ -12,7 +12,7 @@ import msgspec
 from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, Spawned
 from advisor.domain.machine import Machine
 from advisor.domain.outcome import Failure, Imported, Outcome, Ready, Visited
-from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch
 from advisor.probing.environments import thread_count, worker_environment
@@ -154,11 +154,11 @@ class Session:
 
     def _spawn(self, arm: Arm, process: int, repeat: int = 0) -> Iterator[Happening]:
         site, question = self._site, self._site.question
-        place = pathlib.Path(slug(arm.id)) / str(process)
+        place = pathlib.Path(folder_of(arm.id)) / str(process)
         directory = site.arms / place
         shutil.rmtree(directory, ignore_errors=True)
         # Caches and artefacts are the arm's, not the process's: a later process of it starts warm.
-        scratch, shared = site.scratch / slug(arm.id), site.scratch / "shared"
+        scratch, shared = site.scratch / folder_of(arm.id), site.scratch / "shared"
         scratch.mkdir(parents=True, exist_ok=True)
         shared.mkdir(exist_ok=True)
         threads = thread_count(site.machine)
@@ -212,8 +212,3 @@ class Session:
         elif isinstance(message, Visited):
             self._visits[worker.arm] = message
         return Heard(arm=worker.arm, process=worker.process, said=message)
-
-
-def slug(arm: str) -> str:
-    """Return the arm's id as the name of a directory."""
-    return arm.replace("/", "+")

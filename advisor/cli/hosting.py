@@ -1,0 +1,82 @@
+"""`host`: work on a run for screens that live in another process, which may ask for a pause, leave the run alone, or be gone.
+
+Orders come as lines on standard input: `pause`, `go`, `stay`. When standard input closes without `stay`, the run is ended: whoever
+watched it was killed. Standard output says `paused` and `going`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import TextIO
+
+from advisor import pipeline
+from advisor.domain.events import Ended, Heard
+from advisor.domain.outcome import Ready, Visited
+from advisor.store import Run
+
+
+class Gate:
+    """Open while the run may go on. Its clock stands still while it is closed, so that a pause costs no budget and no deadline."""
+
+    def __init__(self, clock: Callable[[], float], say: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._say = say
+        self._open = threading.Event()
+        self._open.set()
+        self._closed_seconds = 0.0
+
+    def close(self) -> None:
+        """Let the run stop where it next can."""
+        self._open.clear()
+
+    def open(self) -> None:
+        """Let the run go on."""
+        self._open.set()
+
+    def clock(self) -> float:
+        """Return the seconds, those of pauses left out."""
+        return self._clock() - self._closed_seconds
+
+    def pass_through(self) -> None:
+        """Wait while the gate is closed."""
+        if self._open.is_set():
+            return
+        since = self._clock()
+        self._say("paused")
+        self._open.wait()
+        self._closed_seconds += self._clock() - since
+        self._say("going")
+
+
+def work(run: Run, world: pipeline.World, orders: TextIO, say: Callable[[str], None]) -> None:
+    """Do what is left of `run`, and meanwhile what `orders` say."""
+    gate = Gate(world.clock, say)
+    threading.Thread(target=_obey, args=(orders, gate), name="orders", daemon=True).start()
+    for event in pipeline.execute(run, dataclasses.replace(world, clock=gate.clock)):
+        if _is_between_sections(event.happening):
+            gate.pass_through()
+
+
+def _obey(orders: TextIO, gate: Gate) -> None:
+    stays = False
+    for line in orders:
+        order = line.strip()
+        if order == "pause":
+            gate.close()
+        elif order == "go":
+            gate.open()
+        elif order == "stay":
+            stays = True
+    if stays:
+        gate.open()
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _is_between_sections(happening: object) -> bool:
+    """Say whether no timed section and no build goes on."""
+    return isinstance(happening, Ended) or (isinstance(happening, Heard) and isinstance(happening.said, (Visited, Ready)))

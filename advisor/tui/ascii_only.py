@@ -1,0 +1,42 @@
+"""ASCII characters only, for terminals and fonts that have no others: the last filter before the screen, so that nothing gets past it."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+#: Signs of ours and of Textual, by what stands for them.
+REPLACEMENTS = {
+    "+": "\u2713\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c\u256d\u256e\u256f\u2570",
+    ">": "\u25b6\u203a\u2192\u276f\u25b8",
+    "<": "\u25c0\u2039\u2190",
+    "x": "\u2717\u2716\u00d7",
+    ".": "\u00b7\u2022\u2026\u28ff",
+    "=": "\u2016\u2550\u2501\u2594",
+    "#": "\u2588\u2593\u2589\u258a\u258b\u25a0\u25cf\u2587\u2586",
+    "|": "\u2502\u2503\u258c\u2590\u258d\u258e\u258f\u2551\u2595\u2595\u254f",
+    "-": "\u2500\u2501\u2013\u2014\u2591\u254c\u2578\u257a\u25a1\u25cb\u2581\u2582",
+    "^": "\u25b2\u2191",
+    "v": "\u25bc\u2193",
+    "~": "\u2248",
+    "*": "\u25c6\u2605\u2605",
+}
+TABLE = {ord(sign): stand_in for stand_in, signs in REPLACEMENTS.items() for sign in signs}
+
+
+def to_ascii(text: str) -> str:
+    """Return the text in ASCII and of the same width."""
+    return "".join(sign if sign.isascii() else "?" * cell_len(sign) for sign in text.translate(TABLE))
+
+
+class AsciiFilter(LineFilter):
+    """Replaces every sign that is not ASCII."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's interface
+        """Return the segments of a line in ASCII."""
+        return [
+            Segment(to_ascii(text), style, control) if not text.isascii() else Segment(text, style, control)
+            for text, style, control in segments
+        ]

@@ -1,0 +1,84 @@
+"""Small questions above a screen."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Static
+
+from advisor.tui import text
+
+
+class Leaving(ModalScreen[str]):
+    """What becomes of a run that goes on: `keep`, `cancel`, or an empty text to stay."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "dismiss('keep')", "Keep it running"),
+        Binding("c", "dismiss('cancel')", "Cancel it"),
+        Binding("escape", "dismiss('')", "Stay"),
+    ]
+
+    def __init__(self, run: str) -> None:
+        super().__init__()
+        self._run = run
+
+    def compose(self) -> ComposeResult:
+        """Ask."""
+        with Vertical(classes="dialog"):
+            yield Static(f"Run {text.plain(self._run, 60)} goes on.", markup=False, classes="lead")
+            yield Static("k    quit and keep it running: open it later from the history", markup=False)
+            yield Static("c    quit and cancel it: what was measured is kept, p3-advisor resume goes on", markup=False)
+            yield Static("esc  stay", markup=False)
+        yield Footer(compact=True, show_command_palette=False)
+
+
+class Cancelling(ModalScreen[bool]):
+    """Whether to end the run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,x", "dismiss(True)", "End it"),
+        Binding("escape,n", "dismiss(False)", "Go on"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Ask."""
+        with Vertical(classes="dialog"):
+            yield Static("End this run?  What was measured is kept, and it can be resumed.", markup=False, classes="lead")
+            yield Static("y    end it\nesc  go on", markup=False)
+        yield Footer(compact=True, show_command_palette=False)
+
+
+class Export(ModalScreen[pathlib.Path | None]):
+    """Where to write the document; asks again before anything is overwritten."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+
+    def __init__(self, proposed: pathlib.Path) -> None:
+        super().__init__()
+        self._proposed = proposed
+        self._confirmed = ""
+
+    def compose(self) -> ComposeResult:
+        """Ask for the file."""
+        with Vertical(classes="dialog"):
+            yield Static("Export this run as one JSON document (schema p3-advisor/run/1)", markup=False, classes="lead")
+            yield Input(str(self._proposed), id="file")
+            yield Static("enter writes it, esc closes", id="note", markup=False)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Hand the file back, unless there is one already."""
+        name = event.value.strip()
+        file = pathlib.Path(name).expanduser()
+        if not name or file.is_dir() or not file.parent.is_dir():
+            self.query_one("#note", Static).update("name a file in a directory that exists")
+        elif file.exists() and self._confirmed != name:
+            self._confirmed = name
+            self.query_one("#note", Static).update("that file exists; enter once more overwrites it")
+        else:
+            self.dismiss(file)

@@ -1,0 +1,45 @@
+"""What is wrong with this machine, each finding with its fix."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Footer, Static
+
+from advisor.doctor import Finding
+from advisor.tui import text
+from advisor.tui.screens.frame import Frame, TopLine
+
+MARKS = {"ok": "\N{CHECK MARK} ok  ", "warn": "! warn", "fail": "\N{BALLOT X} fail"}
+
+
+class Doctor(Frame):
+    """The findings."""
+
+    HELP_TEXT = "What was looked at, and what to do about it. The same as p3-advisor doctor."
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "app.pop_screen", "Back", id="back")]
+
+    def compose(self) -> ComposeResult:
+        """Make the list."""
+        yield TopLine()
+        with VerticalScroll(id="body"):
+            yield Static("Looking ...", id="findings", markup=False)
+        yield self.compose_too_small()
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Look at the machine."""
+        self.query_one(TopLine).tell(Text("Doctor"), self.advisor.run_words())
+        self.advisor.examine()
+
+    def show(self, findings: list[Finding]) -> None:
+        """Show what was found."""
+        words = Text()
+        for finding in findings:
+            words += Text(f"{MARKS[finding.status]}  ", "bold") + Text(f"{finding.name:<14}{text.plain(finding.what, 300)}\n")
+            words += Text(f"{'':8}next: {text.plain(finding.fix, 300)}\n" if finding.fix else "", "")
+        self.query_one("#findings", Static).update(words)

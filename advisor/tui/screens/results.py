@@ -1,0 +1,255 @@
+"""The answer: the instruction first, then how far it can be trusted, the ranking, and the weights that can be moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import DataTable, Footer, Static
+
+from advisor.domain.decision import ScoredArm
+from advisor.domain.measurement import Measurement
+from advisor.pipeline import Decision, reconsider
+from advisor.report import table as words
+from advisor.report.document import RunDocument
+from advisor.tui import text
+from advisor.tui.documents import document_of
+from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.widgets.plane import Plane
+from advisor.tui.widgets.table import Column, Table
+from advisor.tui.widgets.weights import Weights
+
+LETTERS = {3: "A", 2: "B", 1: "C"}
+SHORT = {"performance": "Pf", "productivity": "Pd", "portability": "Pt", "input_flexibility": "If", "architecture_support": "As"}
+Key = Callable[[ScoredArm, Measurement], float]
+#: What the table can be sorted by: its heading, and the figure; smaller comes first.
+SORTS: dict[str, Key] = {
+    "score": lambda arm, _: arm.rank,
+    "speed": lambda arm, _: -arm.speedup,
+    "build": lambda _, measured: measured.build_seconds.cold,
+    "memory": lambda _, measured: measured.memory_bytes.peak if measured.memory_bytes.peak is not None else float("inf"),
+}
+
+
+class Results(Frame):
+    """The results of one run."""
+
+    HELP_TEXT = """\
+The first line is the answer, the second says how sure it is. Move a weight and the ranking
+answers at once; the marks on the bars stand where the answer changes. * marks weights other
+than the run's; u takes them back. x shows what is not in the ranking, and why."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "detail", "Detail", id="detail", priority=False),
+        Binding("w", "weights", "Weights", id="weights", tooltip="move to the weights, and back"),
+        Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
+        Binding("x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"),
+        Binding("e", "export", "Export", id="export"),
+        Binding("u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False),
+        Binding("r", "resume", "Resume", id="resume", tooltip="go on with a run that stopped"),
+        Binding("n", "app.ask_anew", "New", id="new", tooltip="new questions", show=False),
+        Binding("H", "app.history", "History", id="history", show=False),
+        Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this run", show=False),
+        Binding("escape", "app.ask_anew", "Back", id="back", show=False),
+        Binding("q", "app.leave", "Quit", id="quit"),
+    ]
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__()
+        self.original = self.decision = decision
+        self._sort = "score"
+
+    def compose(self) -> ComposeResult:
+        """Make the answer, the table, the bars and the panes for wide terminals."""
+        yield TopLine()
+        yield Static("", id="answer", markup=False)
+        with Vertical(id="middle"):
+            yield Table(id="ranking")
+            with Horizontal(id="panes"):
+                with VerticalScroll(id="side", can_focus=False):
+                    yield Static("", id="reasons", markup=False)
+                yield Plane()
+        with VerticalScroll(id="excluded"):
+            yield Static("", id="why-not", markup=False)
+        with Vertical(id="sliders"):
+            yield Weights(self.original.header.question.priorities)
+        yield self.compose_too_small()
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show the answer."""
+        self.query_one(Table).focus()
+        self.draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay the table out for the width."""
+        super().on_resize(event)
+        self.call_after_refresh(self.draw)
+
+    @property
+    def is_explored(self) -> bool:
+        """Whether the weights are others than the run's."""
+        return self.decision.header.question.priorities != self.original.header.question.priorities
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Show only the keys that do something here."""
+        return action != "resume" or not self.original.state.finished
+
+    def draw(self) -> None:
+        """Show the decision."""
+        if not self.is_mounted:
+            return
+        document = document_of(self.decision)
+        asked = self.decision.header.question
+        run = self.decision.header.run_id
+        stopped = "" if self.decision.state.finished else " stopped early "
+        top = Text(f"Results  {text.plain(asked.model.name, 30)}  {asked.device}  {asked.dtype}")
+        self.query_one(TopLine).tell(top, f"{stopped}{run[-11:]}{' *' if self.is_explored else ''} ")
+        self._draw_answer(document)
+        self._draw_table()
+        advice = self.decision.recommendation
+        self.query_one(Weights).set_flips(advice.flips if advice else ())
+        self._draw_side(document)
+        ranked = [(str(arm.rank), self._measured(arm)) for arm in self.decision.scored]
+        self.query_one(Plane).show([(mark, entry.build_seconds.cold, entry.speedup.value) for mark, entry in ranked])
+        left_out = [text.plain(line, 600) for line in words.left_out(document)]
+        self.query_one("#why-not", Static).update(Text("\n".join(left_out) or "Everything that was planned is in the ranking."))
+        self.refresh_bindings()
+
+    def _draw_answer(self, document: RunDocument) -> None:
+        headline = Text(text.plain(words.headline(document), 300), "bold")
+        if self.is_explored:
+            headline = Text("* with these weights: ", "bold") + headline
+        sure, *flips = words.honesty(document) or [""]
+        nearest = flips[0] if flips else "" if self.decision.recommendation is None else "No weight of the three changes the answer."
+        self.query_one("#answer", Static).update(headline + Text(f"\n{text.plain(sure, 300)}\n{text.plain(nearest, 300)}"))
+
+    def _measured(self, arm: ScoredArm) -> Measurement:
+        return next(entry for entry in self.decision.results.measurements if entry.arm == arm.arm)
+
+    def _draw_table(self) -> None:
+        table = self.query_one(Table)
+        sizes = [cell.batch_size for cell in self.decision.results.measurements[0].cells] if self.decision.results.measurements else []
+        room = self.size.width
+        figures = self._columns(sizes, room)
+        name = max(room - 2 - sum(column.width + 2 for column in figures) - 6, 14)
+        name = min(name, 60)
+        table.lay_out([Column("rank", "#", 2, figures=True), Column("arm", "Workflow", name), *figures])
+        ordered = sorted(self.decision.scored, key=lambda arm: (SORTS[self._sort](arm, self._measured(arm)), arm.rank))
+        rows = {arm.arm: self._row(arm, name) for arm in ordered}
+        best = self.decision.recommendation.arm if self.decision.recommendation else None
+        table.fill(rows, {arm.arm: "bold" if arm.arm == best else "dim" if arm.fails else "" for arm in ordered})
+
+    def _columns(self, sizes: list[int], room: int) -> list[Column]:
+        arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
+        heads = {name: heading + (arrow if self._sort == name else "") for name, heading in self._headings().items()}
+        columns = [Column("speed", heads["speed"], 6, figures=True)]
+        shown = [Column(f"ms-{size}", f"ms@{size}", max(len(f"ms@{size}"), 5), figures=True) for size in sizes]
+        columns += shown[: 1 if room < 92 else 4]  # noqa: PLR2004 - a breakpoint
+        if room >= 72:  # noqa: PLR2004 - a breakpoint
+            columns.append(Column("build", heads["build"], 7, figures=True))
+        if room >= 92:  # noqa: PLR2004 - a breakpoint
+            columns.append(Column("memory", heads["memory"], 5, figures=True))
+        further = room >= 92  # noqa: PLR2004 - a breakpoint
+        columns += [Column(name, SHORT[name], 2) for name in SHORT if further or name not in {"input_flexibility", "architecture_support"}]
+        return [*columns, Column("score", heads["score"], 6, figures=True)]
+
+    def _headings(self) -> dict[str, str]:
+        return {"speed": "Speed", "build": "Build s", "memory": "MiB", "score": "Score"}
+
+    def _row(self, arm: ScoredArm, width: int) -> dict[str, str]:
+        measured = self._measured(arm)
+        peak = measured.memory_bytes.peak
+        return {
+            "rank": f"{arm.rank}{'!' if arm.fails else ''}",
+            "arm": text.squeeze(text.plain(arm.arm), width),
+            "speed": text.times(arm.speedup),
+            **{f"ms-{cell.batch_size}": text.milliseconds(cell.seconds.median) for cell in measured.cells},
+            "build": f"{measured.build_seconds.cold:.1f}",
+            "memory": f"{peak / 2**20:.0f}" if peak is not None else text.DASH,
+            **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
+            "score": f"{arm.score:.2f}",
+        }
+
+    def _draw_side(self, document: RunDocument) -> None:
+        advice = document.recommendation
+        side = Text()
+        if advice is not None:
+            side += Text("Why\n", "bold") + Text("".join(f"+ {text.plain(reason, 300)}\n" for reason in advice.reasons))
+            side += Text("\nWhat keeps the trust from A\n" if advice.trust_reasons else "", "bold")
+            side += Text("".join(f"- {text.plain(reason, 300)}\n" for reason in advice.trust_reasons))
+            side += Text("\nNext\n" if advice.next_steps else "", "bold")
+            side += Text("".join(f"> {text.plain(step, 300)}\n" for step in advice.next_steps))
+        elif document.problem is not None:
+            side += Text(text.plain(document.problem.next_step, 300))
+        self.query_one("#reasons", Static).update(side)
+
+    def on_weights_changed(self, event: Weights.Changed) -> None:
+        """Decide again with the weights as they are now."""
+        event.stop()
+        self.decision = reconsider(self.original, event.priorities, self.original.header.question.constraints)
+        self.draw()
+
+    def action_undo(self) -> None:
+        """Take the run's own weights."""
+        self.decision = self.original
+        self.query_one(Weights).set_priorities(self.original.header.question.priorities)
+        self.draw()
+
+    def action_weights(self) -> None:
+        """Move to the bars, or back to the table."""
+        table = self.query_one(Table)
+        if table.has_focus:
+            self.query_one("#weight-performance").focus()
+        else:
+            table.focus()
+
+    def action_sort(self) -> None:
+        """Sort by the next figure."""
+        names = list(SORTS)
+        self._sort = names[(names.index(self._sort) + 1) % len(names)]
+        self.draw()
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column that was clicked."""
+        event.stop()
+        if event.column_key.value in SORTS:
+            self._sort = str(event.column_key.value)
+            self.draw()
+
+    def action_excluded(self) -> None:
+        """Show what is not in the ranking, or the ranking."""
+        self.toggle_class("-excluded")
+        self.query_one("#excluded" if self.has_class("-excluded") else "#ranking").focus()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Show everything about the arm."""
+        event.stop()
+        self.action_detail()
+
+    def action_detail(self) -> None:
+        """Show everything about the arm under the cursor."""
+        from advisor.tui.screens.detail import Detail  # noqa: PLC0415 - only when asked for
+
+        key = self.query_one(Table).key_at_cursor()
+        if key is not None:
+            self.app.push_screen(Detail(self.decision, key, self.advisor.session.follower.run if self.advisor.session else None))
+
+    def action_resume(self) -> None:
+        """Go on with a run that stopped."""
+        if self.advisor.session is not None:
+            self.advisor.resume(str(self.advisor.session.follower.run.directory))
+
+    def action_copy(self) -> None:
+        """Copy the command that shows this run."""
+        command = f"p3-advisor show {self.decision.header.run_id}"
+        self.app.copy_to_clipboard(command)
+        self.notify(f"copied: {command}", markup=False)
+
+    def action_export(self) -> None:
+        """Write the document."""
+        self.advisor.export(self.decision, explored=self.is_explored)

@@ -1,0 +1,121 @@
+"""Question 4: what will be measured, what will not and why."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Static
+
+from advisor.domain.machine import Machine
+from advisor.pipeline import Proposal
+from advisor.tui import text
+from advisor.tui.steps.step import Step
+from advisor.tui.widgets.table import Column, Table
+
+BASELINE = "the baseline"
+
+
+class PlanStep(Step):
+    """The arms, each to be left out or not, and the workflows that cannot be measured here, each with its reason."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "leave_out", "Leave out", id="leave-out")]
+
+    def compose(self) -> ComposeResult:
+        """Make summary, table and the words about the row under the cursor."""
+        yield Static("Looking at the machine ...", id="summary", classes="lead", markup=False)
+        yield Table(id="plan")
+        yield Static("", id="why", markup=False)
+
+    def on_mount(self) -> None:
+        """Begin without a plan."""
+        self._left_out: set[str] = set()
+        self._proposal: Proposal | None = None
+
+    def begin(self) -> None:
+        """Take the focus."""
+        self.query_one(Table).focus()
+
+    def show(self, proposal: Proposal) -> None:
+        """Show a plan."""
+        self._proposal = proposal
+        self._draw()
+
+    def show_machine(self, machine: Machine) -> None:
+        """Nothing: the plan shows it."""
+
+    def _draw(self) -> None:
+        if self._proposal is None:
+            return
+        plan, asked = self._proposal.plan, self._proposal.question
+        arms = [arm for arm in plan.arms if arm.duplicate_of is None]
+        width = max(self.screen.size.width, 60)
+        table = self.query_one(Table)
+        table.lay_out([Column("on", "", 3), Column("arm", "Workflow", 36), Column("how", "Here", max(width - 48, 10))])
+        rows = {arm.id: {"on": self._mark(arm.id), "arm": arm.id, "how": self._how(arm.id)} for arm in arms}
+        rows |= {
+            entry.workflow: {"on": " - ", "arm": entry.workflow, "how": text.plain(f"{entry.status}: {entry.reason}", 400)}
+            for entry in plan.excluded
+        }
+        table.fill(rows, {entry.workflow: "dim" for entry in plan.excluded})
+        measured = len(arms) - len(self._left_out)
+        sizes = ", ".join(map(str, asked.batch_sizes))
+        words = f"{measured} ways to run {text.plain(asked.model.name, 30)}, batch {sizes}, {asked.dtype}.  "
+        words += f"At most {asked.budget.measuring_seconds:g} s + builds."
+        self.query_one("#summary", Static).update(words)
+
+    def _mark(self, arm: str) -> str:
+        return "[ ]" if arm in self._left_out else "[x]"
+
+    def _how(self, arm: str) -> str:
+        assert self._proposal is not None  # noqa: S101 - only called with one
+        if arm == self._proposal.plan.baseline.id:
+            return BASELINE
+        workflow = next(entry for entry in self._proposal.catalogue.workflows if entry.id == arm.partition("/")[0])
+        lines = workflow.declared.lines_changed.value
+        export = ", with an export" if workflow.declared.export_step.value else ""
+        verified = ", ".join(workflow.verified) or "never"
+        return f"{lines} line{'' if lines == 1 else 's'} changed{export}; verified: {verified}"
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Tell about the row."""
+        event.stop()
+        if self._proposal is None or event.row_key.value is None:
+            return
+        key = event.row_key.value
+        excluded = next((entry for entry in self._proposal.plan.excluded if entry.workflow == key), None)
+        workflow = next((entry for entry in self._proposal.catalogue.workflows if entry.id == key.partition("/")[0]), None)
+        words = Text(text.plain(workflow.title if workflow else key), "bold")
+        if excluded is not None:
+            words += Text(f"\n{text.plain(excluded.reason, 600)}", "")
+            words += Text(f"\nnext: {text.plain(excluded.fix, 600)}" if excluded.fix else "", "")
+        elif workflow is not None:
+            options = next((arm.options for arm in self._proposal.plan.arms if arm.id == key), {})
+            given = ", ".join(f"{name} = {value}" for name, value in options.items()) or "the stack's defaults"
+            words += Text(f"\n{self._how(key)}\noptions: {text.plain(given, 300)}", "")
+        self.query_one("#why", Static).update(words)
+
+    def action_leave_out(self) -> None:
+        """Leave the arm under the cursor out, or take it in again."""
+        key = self.query_one(Table).key_at_cursor()
+        if self._proposal is None or key is None:
+            return
+        arms = {arm.id for arm in self._proposal.plan.arms if arm.duplicate_of is None}
+        if key == self._proposal.plan.baseline.id:
+            self.notify("everything is compared with the baseline, so it is always measured", markup=False)
+        elif key in arms:
+            self._left_out ^= {key}
+            self._draw()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Start."""
+        event.stop()
+        self.advisor.run_next_step()
+
+    def check(self) -> None:
+        """Limit the plan to what is left in it."""
+        if self._proposal is not None and self._left_out:
+            kept = [arm for arm in self._proposal.plan.arms if arm.duplicate_of is None and arm.id not in self._left_out]
+            self.answer(workflows=",".join(f"{arm.workflow}/{arm.option}" for arm in kept))

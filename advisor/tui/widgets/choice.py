@@ -1,0 +1,88 @@
+"""One of a few values on one line; the chosen one stands in brackets, so that no colour is needed to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import RenderResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+LABEL_WIDTH = 20
+
+
+class Choice(Widget, can_focus=True):
+    """A label and its values; arrows choose."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", show=False),
+        Binding("right,l,space", "move(1)", show=False),
+        Binding("up,k", "app.focus_previous", show=False),
+        Binding("down,j", "app.focus_next", show=False),
+    ]
+    chosen: reactive[int] = reactive(0)
+
+    class Chosen(Message):
+        """Another value was chosen."""
+
+        def __init__(self, choice: Choice, value: str) -> None:
+            super().__init__()
+            self.choice, self.value = choice, value
+
+        @property
+        def control(self) -> Choice:
+            """The choice."""
+            return self.choice
+
+    def __init__(self, label: str, values: Sequence[tuple[str, str]], value: str, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.label = label
+        self.offer(values, value)
+
+    @property
+    def value(self) -> str:
+        """What is chosen."""
+        return self.values[self.chosen][0]
+
+    def offer(self, values: Sequence[tuple[str, str]], value: str) -> None:
+        """Show these values, each with its label; tells nobody."""
+        self.values = list(values)
+        known = [name for name, _ in self.values]
+        self.set_reactive(Choice.chosen, known.index(value) if value in known else 0)
+        self.refresh()
+
+    def choose(self, value: str) -> None:
+        """Show this value as chosen; tells nobody."""
+        self.offer(self.values, value)
+
+    def render(self) -> RenderResult:
+        """Draw the label and the values."""
+        mark = ">" if self.has_focus else " "
+        text = Text(f"{mark} {self.label:<{LABEL_WIDTH}}", no_wrap=True, style="bold" if self.has_focus else "")
+        for place, (_, label) in enumerate(self.values):
+            text.append(f"[{label}]" if place == self.chosen else f" {label} ", "bold" if place == self.chosen else "dim")
+            text.append(" ")
+        return text
+
+    def action_move(self, steps: int) -> None:
+        """Choose the next value, or the one before."""
+        self._choose((self.chosen + steps) % len(self.values))
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked on."""
+        end = LABEL_WIDTH + 2
+        for place, (_, label) in enumerate(self.values):
+            end += len(label) + 3
+            if LABEL_WIDTH + 2 <= event.x < end:
+                self._choose(place)
+                return
+
+    def _choose(self, place: int) -> None:
+        if place != self.chosen:
+            self.chosen = place
+            self.post_message(self.Chosen(self, self.value))

@@ -1,0 +1,52 @@
+"""A stored run made by hand: its figures are the same every day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import msgspec
+
+from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Spawned
+from advisor.domain.outcome import Completed, Crashed, Entered, Ready
+from advisor.domain.state import ProcessState
+from advisor.store import Run, Store
+
+SECONDS = {builders.BASELINE: 0.0094, builders.DUPLICATE: 0.0095, "compiled": 0.0041, "exported": 0.0039}
+ROUNDS = 6
+
+
+def said(arm: str, process: ProcessState) -> list[Heard]:
+    words: list[Any] = [Entered(phase="import", batch_size=None), process.imported, Entered(phase="load", batch_size=None), process.loaded]
+    for size in process.built:
+        words += [Entered(phase="build", batch_size=size), process.built[size], process.checked[size], process.warm[size]]
+    return [Heard(arm=arm, process=0, said=word) for word in [*words, process.engaged, process.memory, Ready()] if word is not None]
+
+
+def make_run(store: Store, *, finished: bool) -> Run:
+    """Return a run of four arms, one of which crashed; its figures are set by hand."""
+    workflows = [
+        builders.workflow(name, declared=builders.declared(lines_changed=lines)) for name, lines in (("compiled", 1), ("exported", 12))
+    ]
+    header = builders.header(
+        question=builders.question(batch_sizes=(1,)), catalogue=builders.catalogue(*workflows, builders.workflow("broken"))
+    )
+    run = store.create(msgspec.structs.replace(header, run_id=f"20261121-12000{int(finished)}-0000"))
+    happenings: list[object] = [Planned(plan=builders.plan("compiled", "exported", "broken", excluded=[builders.excluded()]))]
+    for arm, seconds in SECONDS.items():
+        happenings += [Spawned(arm=arm, process=0), *said(arm, builders.process(*builders.visits([seconds])))]
+    crash = Crashed(phase="build", signal="SIGSEGV", reason="its process was ended by SIGSEGV; its log ends: [/ oh", fix="update it")
+    happenings += [Spawned(arm="broken", process=0), Ended(arm="broken", process=0, outcome=crash)]
+    happenings.append(RaceOpened(batch_size=1, arms=tuple(SECONDS)))
+    for number in range(1, ROUNDS + 1 if finished else 4):
+        for place, (arm, seconds) in enumerate(SECONDS.items()):
+            (visit,) = builders.visits([seconds * (1 + 0.004 * ((number + place) % 3))], first_round=number)
+            happenings.append(Heard(arm=arm, process=0, said=visit))
+    if finished:
+        happenings.append(RaceClosed(batch_size=1, reason="the verdict stands: PROVEN"))
+        happenings += [Ended(arm=arm, process=0, outcome=Completed()) for arm in SECONDS]
+        happenings.append(Finished())
+    with run.writer() as writer:
+        for number, happening in enumerate(happenings, start=1):
+            writer.append(Event(seq=number, at=number / 2, happening=happening))  # type: ignore[arg-type]
+    return run

@@ -1,0 +1,79 @@
+"""Draw the real screens as SVG: `python tests/tui/screenshots.py [RUN]`; without a recorded run, from one made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE.parent)]
+
+from handmade import make_run  # noqa: E402 - tests are no package
+from onscreen import shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
+
+from advisor.pipeline import World  # noqa: E402 - as above
+from advisor.store import Run, Store  # noqa: E402 - as above
+from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
+from advisor.tui.session import Session  # noqa: E402 - as above
+from advisor.tui.wishes import Wishes  # noqa: E402 - as above
+
+PLACE = HERE / "screenshots"
+SIZE = (100, 30)
+
+
+async def draw(run: Run, world: World) -> None:
+    """Go through the screens and keep a picture of each."""
+    PLACE.mkdir(exist_ok=True)
+    async with shown(AdvisorApp(Wishes(), world), SIZE) as pilot:
+        await wait_for(pilot, lambda: pilot.app.machine is not None)  # type: ignore[attr-defined]
+        for name in ("model", "target", "priorities", "plan"):
+            await pilot.pause(1)
+            pilot.app.save_screenshot(f"{name}.svg", str(PLACE))
+            if name != "plan":
+                await pilot.press("enter")
+    async with shown(AdvisorApp(Wishes(replay=str(run.directory), speed=1000), world), SIZE) as pilot:
+        await wait_for_screen(pilot, "Results")
+        pilot.app.save_screenshot("results.svg", str(PLACE))
+        await pilot.press("w", *["right"] * 4)
+        await pilot.pause(0.3)
+        pilot.app.save_screenshot("weights.svg", str(PLACE))
+        await pilot.press("u", "w", "enter")
+        await wait_for_screen(pilot, "Detail")
+        pilot.app.save_screenshot("detail.svg", str(PLACE))
+    session = Session.replay(str(run.directory), 1.0)
+    events = run.events()
+    session.follower.source = Until(events[: len(events) * 3 // 5])
+    app = AdvisorApp(Wishes(), world)
+    async with shown(app, SIZE) as pilot:
+        session.look()
+        rank = session.ranking(0.0)
+        if rank is not None:
+            rank()
+        app.show_session(session)
+        await wait_for_screen(pilot, "Live")
+        pilot.app.save_screenshot("live.svg", str(PLACE))
+
+
+class Until:
+    """The beginning of a recorded run."""
+
+    def __init__(self, events: list) -> None:  # type: ignore[type-arg]
+        self._events = events
+
+    def poll(self) -> list:  # type: ignore[type-arg]
+        """Return it, once."""
+        events, self._events = self._events, []
+        return events
+
+    def now(self, last: float) -> float:
+        """Return the time of the last event."""
+        return last
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        own = World(environment=dict(os.environ), store=Store(pathlib.Path(home)))
+        asyncio.run(draw(Run(pathlib.Path(sys.argv[1])) if sys.argv[1:] else make_run(own.store, finished=True), own))

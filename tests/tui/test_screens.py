@@ -1,0 +1,212 @@
+"""Each screen: what it shows, and what its keys do."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
+from textual.widgets import Input
+from textual.widgets._footer import FooterKey
+
+from advisor.pipeline import World
+from advisor.question.answers import Answers
+from advisor.store import Run
+from advisor.tui.app import AdvisorApp
+from advisor.tui.host import Host
+from advisor.tui.screens.results import Results
+from advisor.tui.screens.setup import Setup
+from advisor.tui.widgets.weights import WeightBar
+from advisor.tui.wishes import Wishes
+
+SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
+
+
+def asking(world: World, host: Callable[[Run], Host] | None = None, **answers: str) -> AdvisorApp:
+    return AdvisorApp(Wishes(answers=Answers(**{"gpu": "cpu", **answers})), world, start_host=host)  # type: ignore[arg-type]
+
+
+@asynchronous
+async def test_the_questions_lead_to_a_plan_with_a_reason_for_everything(tui_world: World) -> None:
+    async with shown(asking(tui_world, workflows="quick,alike")) as pilot:
+        assert "demo" in lines_of(pilot)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "processors" in lines_of(pilot))
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "sum to 100" in lines_of(pilot))
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "[x]  quick" in lines_of(pilot))
+        assert "excluded: left out by" in lines_of(pilot), lines_of(pilot).splitlines()[2:9]
+        await pilot.press("down", "space")
+        assert "[ ]" in lines_of(pilot)
+        await pilot.press("escape")
+        assert "What matters" in lines_of(pilot)
+
+
+@asynchronous
+async def test_a_model_that_does_not_exist_is_told_beside_the_question(tui_world: World) -> None:
+    async with shown(asking(tui_world)) as pilot:
+        await pilot.press(*"gone.onnx", "enter")
+        await pilot.pause()
+        assert "there is no file" in lines_of(pilot)
+        assert isinstance(pilot.app.screen, Setup)
+        assert pilot.app.screen.place == 0
+
+
+@asynchronous
+async def test_weights_always_sum_to_100_and_presets_move_them(tui_world: World) -> None:
+    async with shown(asking(tui_world)) as pilot:
+        for words in ("Where will it run", "What matters"):
+            await pilot.press("enter")
+            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+        for keys in (["right"] * 3, ["shift+left"], ["9", "5"], ["down", "0"], ["equals_sign"], ["p"]):
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert sum(bar.weight for bar in pilot.app.screen.query(WeightBar)) == 100
+        assert "[balanced]" in lines_of(pilot)
+
+
+@asynchronous
+async def test_two_keys_from_the_start_to_the_probes_and_on_to_the_results(
+    tui_world: World, fake_host: Callable[[Run], Host], tmp_path: pathlib.Path
+) -> None:
+    async with shown(asking(tui_world, fake_host, workflows="quick", batch_sizes="1", budget="2")) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, "Live")
+        await wait_for_screen(pilot, "Results")
+        assert lines_of(pilot).splitlines()[1].startswith((" Use ", " Tie "))
+        await pilot.press("e")
+        await wait_for_screen(pilot, "Export")
+        file = tmp_path / "out.json"
+        pilot.app.screen.query_one(Input).value = str(file)
+        await pilot.press("enter")
+        await wait_for(pilot, file.exists)
+        assert json.loads(file.read_text())["recommendation"]["arm"] in {"quick", "pytorch-eager"}
+
+
+@asynchronous
+async def test_a_run_can_be_paused_and_cancelled_and_leaves_nothing(tui_world: World, fake_host: Callable[[Run], Host]) -> None:
+    async with shown(asking(tui_world, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")) as pilot:
+        assert isinstance(pilot.app, AdvisorApp)
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, "Live")
+        await wait_for(pilot, lambda: "Measuring" in lines_of(pilot))
+        await pilot.press("space")
+        session = pilot.app.session
+        assert session is not None
+        await wait_for(pilot, lambda: session.is_paused)
+        seq = session.follower.state.seq
+        await pilot.pause(1)
+        assert session.follower.state.seq <= seq + 1
+        await pilot.press("space")
+        await wait_for(pilot, lambda: not session.is_paused)
+        await pilot.press("q")
+        await wait_for_screen(pilot, "Leaving")
+        await pilot.press("escape", "x")
+        await wait_for_screen(pilot, "Cancelling")
+        await pilot.press("y")
+        await wait_for_screen(pilot, "Results")
+        await wait_for(pilot, lambda: not session.is_alive)
+
+
+@asynchronous
+async def test_a_weight_moves_the_ranking_where_the_marks_say(tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded)) as pilot:
+        await wait_for_screen(pilot, "Results")
+        screen = pilot.app.screen
+        assert isinstance(screen, Results)
+        before = screen.decision.recommendation
+        assert before is not None
+        flip = next(flip for flip in before.flips if flip.criterion == "performance")
+        await pilot.press("w", *str(100 if flip.weight > 40 else 0))
+        await pilot.pause()
+        after = screen.decision.recommendation
+        assert after is not None
+        assert after.arm != before.arm
+        assert "with these weights" in lines_of(pilot)
+        await pilot.press("u")
+        await pilot.pause()
+        assert screen.decision.recommendation == before
+        assert "with these weights" not in lines_of(pilot)
+
+
+@asynchronous
+async def test_results_tell_why_not_and_sort_and_show_details(tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded)) as pilot:
+        await wait_for_screen(pilot, "Results")
+        await pilot.press("x")
+        await pilot.pause()
+        assert "segfault: crashed" in lines_of(pilot)
+        await pilot.press("x", "o")
+        await pilot.pause()
+        assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in lines_of(pilot)
+        await pilot.press("w", "w", "enter")
+        await wait_for_screen(pilot, "Detail")
+        assert "Input Flexibility" in lines_of(pilot)
+        await pilot.press("2")
+        await wait_for(pilot, lambda: "visit   1" in lines_of(pilot))
+        await pilot.press("question_mark")
+        await wait_for_screen(pilot, "Help")
+        assert "Everywhere" in lines_of(pilot) or "Keys of this screen" in lines_of(pilot)
+        await pilot.press("escape", "escape")
+        await wait_for_screen(pilot, "Results")
+
+
+@asynchronous
+async def test_the_history_opens_a_run(tui_world: World, recorded: Run) -> None:
+    async with shown(asking(tui_world)) as pilot:
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
+        pilot.app.action_history()  # type: ignore[attr-defined]
+        await wait_for_screen(pilot, "History")
+        assert recorded.directory.name in lines_of(pilot)
+        await pilot.press("enter")
+        await wait_for_screen(pilot, "Results")
+
+
+@asynchronous
+async def test_the_doctor_says_what_it_found(tui_world: World) -> None:
+    async with shown(asking(tui_world)) as pilot:
+        pilot.app.action_doctor()  # type: ignore[attr-defined]
+        await wait_for_screen(pilot, "Doctor")
+        await wait_for(pilot, lambda: "python" in lines_of(pilot))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@asynchronous
+async def test_every_screen_fits_and_no_key_is_cut(size: tuple[int, int], tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded), size) as pilot:
+        await wait_for_screen(pilot, "Results")
+        for key, name in (("", "Results"), ("enter", "Detail")):
+            if key:
+                await pilot.press(key)
+                await wait_for_screen(pilot, name)
+            rights = [hint.region.right for hint in pilot.app.screen.query(FooterKey)]
+            assert rights
+            assert max(rights) <= max(size[0], 80)
+            assert all(len(line) <= size[0] for line in lines_of(pilot).splitlines())
+    async with shown(asking(tui_world), size) as pilot:
+        for words in ("Which model", "Where will it run", "What matters", "ways to run"):
+            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+            assert max(hint.region.right for hint in pilot.app.screen.query(FooterKey)) <= max(size[0], 80)
+            await pilot.press("enter") if words != "ways to run" else None
+
+
+@asynchronous
+async def test_a_terminal_that_is_too_small_is_told(tui_world: World) -> None:
+    async with shown(asking(tui_world), (50, 12)) as pilot:
+        assert "Needs 60x16" in lines_of(pilot)
+        await pilot.resize_terminal(80, 24)
+        await wait_for(pilot, lambda: "Which model" in lines_of(pilot))
+
+
+@asynchronous
+async def test_ascii_means_ascii(tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded, ascii_only=True)) as pilot:
+        await wait_for_screen(pilot, "Results")
+        assert lines_of(pilot).isascii()
+        await pilot.press("enter")
+        await wait_for_screen(pilot, "Detail")
+        assert lines_of(pilot).isascii()

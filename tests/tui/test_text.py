@@ -1,0 +1,75 @@
+"""Foreign text is shown as text, whatever is in it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import msgspec
+import pytest
+from onscreen import asynchronous, lines_of, replay, shown, wait_for_screen
+
+from advisor.pipeline import World
+from advisor.store import Run
+from advisor.tui import text
+from advisor.tui.ascii_only import to_ascii
+from advisor.tui.logs import LogTail, clean
+from advisor.tui.screens.results import Results
+
+HOSTILE = ["[/", "[/tmp/x]", "{'a':[true]}", "[red]x[/red]", "\x1b[31mred", "a\x00b\x07", "\u202eevil\u202c", "n" * 10000, "\ud800"]
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=ascii)
+def test_what_is_shown_has_no_control_and_no_direction(words: str) -> None:
+    shown_words = text.plain(words)
+    assert len(shown_words) <= text.LONGEST
+    assert all(sign.isprintable() or sign == " " for sign in shown_words)
+    assert text.plain("[/ [b]") == "[/ [b]"
+
+
+@pytest.mark.parametrize("words", HOSTILE[:-1], ids=ascii)
+@asynchronous
+async def test_a_model_with_a_hostile_name_is_shown(words: str, tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded)) as pilot:
+        await wait_for_screen(pilot, "Results")
+        screen = pilot.app.screen
+        assert isinstance(screen, Results)
+        header = screen.decision.header
+        model = msgspec.structs.replace(header.question.model, name=words)
+        header = msgspec.structs.replace(header, question=msgspec.structs.replace(header.question, model=model))
+        screen.original = screen.decision = type(screen.decision)(**{**vars(screen.decision), "header": header})
+        screen.draw()
+        await pilot.pause()
+        assert text.plain(words)[:4] in lines_of(pilot)
+        await pilot.press("enter")
+        await wait_for_screen(pilot, "Detail")
+        await pilot.press("3")
+        await pilot.pause(0.2)
+
+
+def test_a_log_is_read_to_its_end_without_its_colours(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "log"
+    tail = LogTail()
+    assert tail.read(file, "arm") == []
+    file.write_bytes(b"\x1b[31mred\x1b[0m\n10%\r20%\r100%\n\xff\xfe [/\n" + b"x" * 10_000_000)
+    lines = tail.read(file, "arm")
+    assert len(lines) <= 50
+    assert all(len(line) <= text.LONGEST + 10 for line in lines)
+    assert clean("\x1b[31mred\x1b[0m") == "red"
+    assert clean("10%\r20%\r100%") == "100%"
+    assert tail.read(file, "arm") == []
+
+
+def test_ascii_keeps_the_width() -> None:
+    assert to_ascii("\N{CHECK MARK} \N{FULL BLOCK}\N{LIGHT SHADE} \u4f60") == "+ #- ??"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown_value"), [(None, "\N{EN DASH}"), (1.2345, "1.23"), (12.345, "12.3"), (1234.5, "1234"), (0.00123, "0.00123")]
+)
+def test_figures_have_three_digits(value: float | None, shown_value: str) -> None:
+    assert text.figure(value) == shown_value
+
+
+def test_durations_and_names_are_short() -> None:
+    assert [text.duration(seconds) for seconds in (0, 61, 3661)] == ["00:00", "01:01", "1:01:01"]
+    assert text.squeeze("torch-compile-inductor/max-autotune", 21) == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
