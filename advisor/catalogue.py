@@ -9,7 +9,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from advisor.domain.catalogue import Catalogue, Condition, Criterion, Declared, KnownGpu, Models, Presets, Rubric, Workflow
+from advisor.domain.catalogue import (
+    Catalogue,
+    Condition,
+    Criterion,
+    Declared,
+    Guideline,
+    KnownGpu,
+    Models,
+    Presets,
+    Published,
+    Rubric,
+    Workflow,
+)
 from advisor.domain.question import CRITERIA
 from advisor.errors import CatalogueError
 
@@ -29,6 +41,12 @@ class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`gpus.toml`."""
 
     gpu: dict[str, KnownGpu]
+
+
+class GuidelinesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`guidelines.toml`."""
+
+    guideline: tuple[Guideline, ...]
 
 
 def rubric_directory() -> pathlib.Path:
@@ -53,6 +71,8 @@ def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None =
         models=read(directory / "models.toml", Models),
         presets=read(directory / "presets.toml", Presets),
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
+        guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
+        published=read(directory / "published.toml", Published),
     )
 
 

@@ -60,6 +60,55 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     to: str
 
 
+class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What one constraint does to the answer while the others hold."""
+
+    constraint: str
+    #: Arms that this constraint alone bars.
+    bars: tuple[str, ...]
+    #: Arm that would be recommended without it; null where the other constraints bar everything.
+    without: str | None
+    changes_answer: bool
+
+
+class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests after which the recommended arm's build has paid for itself against the baseline; null for never or not bounded."""
+
+    batch_size: int
+    requests: float | None
+    low: float | None
+    high: float | None
+
+
+class HorizonBest(msgspec.Struct, frozen=True, kw_only=True):
+    """The arm that has served so many requests first, its cold build counted."""
+
+    batch_size: int
+    requests: int
+    arm: str
+    seconds: float
+
+
+class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What serving costs, in the currency of `--price-per-hour`; builds are not in it."""
+
+    arm: str
+    batch_size: int
+    value: float
+    unit: Literal["million tokens", "thousand requests"]
+
+
+class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
+    """What published advice says for these priorities, and whether the measurement agrees; null where it could not tell."""
+
+    id: str
+    says: str
+    workflows: tuple[str, ...]
+    agrees: bool | None
+    why: str
+    source: str
+
+
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """The advice."""
 
@@ -76,3 +125,14 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     flips: tuple[Flip, ...]
     reasons: tuple[str, ...]
     next_steps: tuple[str, ...]
+    #: Share of all weights of the three Ps at which the arm leads, and the same for every arm that meets the constraints.
+    simplex_share: float | None = None
+    simplex: dict[str, float] = {}
+    pareto: tuple[str, ...] | None = None
+    #: Requests that suffice at every batch size; null for the baseline, and where the build never pays.
+    break_even_requests: float | None = None
+    break_even: tuple[BreakEven, ...] = ()
+    horizons: tuple[HorizonBest, ...] = ()
+    costs: tuple[RunningCost, ...] = ()
+    constraints: tuple[ConstraintEffect, ...] = ()
+    guideline: GuidelineOpinion | None = None

@@ -176,7 +176,7 @@ def decide(
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
             raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = recommend.recommend(results, scored, asked, racing.plan_of(state).excluded)
+        advice = recommend.recommend(results, scored, asked, racing.plan_of(state).excluded, known.guidelines)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
     return Decision(header, state, results, scored, advice, None)

@@ -44,6 +44,8 @@ def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Questio
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
         offline=answers.offline,
+        requests=_in_range("--requests", answers.requests, 1, 1 << 53) if answers.requests else None,
+        price_per_hour=_positive_price(answers.price_per_hour) if answers.price_per_hour else None,
     )
 
 
@@ -148,6 +150,12 @@ def _in_range(name: str, number: int, low: int, high: int) -> int:
 def _positive(name: str, number: float) -> float:
     if not (math.isfinite(number) and number > 0):
         raise SizeError(f"{name} {number:g} is not a positive number", "use seconds, such as 120")
+    return number
+
+
+def _positive_price(number: float) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise SizeError(f"--price-per-hour {number:g} is not a positive number", "use what an hour of the device costs, such as 2.5")
     return number
 
 
