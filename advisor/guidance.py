@@ -47,9 +47,7 @@ def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
         if rating.tier < winner.ratings[name].tier
     ]
     if not behind:
-        return (
-            f"{named.arm} has the same tiers and was measured {named.speedup:.2f}x, {winner.arm} {winner.speedup:.2f}x the baseline's speed"
-        )
+        return f"{named.arm} has the same tiers and runs {named.speedup:.2f}x as fast as the baseline, {winner.arm} {winner.speedup:.2f}x"
     return f"{named.arm} scores {named.score:.2f} against {winner.score:.2f}: it is behind in {', '.join(behind)}"
 
 

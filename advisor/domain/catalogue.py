@@ -229,6 +229,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`published.toml`."""
 
     source: str = ""
+    #: Year and month of each software environment; of two figures of a workflow the newer environment's counts.
+    stacks: dict[str, str] = {}
     figure: tuple[PublishedFigure, ...] = ()
     failure: tuple[PublishedFailure, ...] = ()
 

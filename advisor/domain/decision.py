@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
 
-from advisor.domain.catalogue import Basis
+from advisor.domain.catalogue import Basis, Catalogue
+from advisor.domain.machine import Machine
 from advisor.domain.measurement import VerdictKind
+from advisor.domain.plan import Excluded
+from advisor.domain.question import Question
 
 Evidence = Literal["measured", "imported", "published", "declared"]
 Trust = Literal["A", "B", "C", "D"]
@@ -136,3 +140,36 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
+
+
+class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """What was published about one workflow on one GPU for one model."""
+
+    workflow: str
+    stack: str
+    #: Speed-up over eager by batch size: least and most.
+    speedups: dict[int, tuple[float, float]]
+    #: Seconds of the compilation; None where none is published.
+    compile_seconds: float | None
+    sections: tuple[str, ...]
+    #: Batch sizes for which two figures contradict each other.
+    contradicts: tuple[int, ...]
+
+    @property
+    def low(self) -> float:
+        """Return the geometric mean of the least speed-ups."""
+        return math.exp(sum(math.log(low) for low, _ in self.speedups.values()) / len(self.speedups))
+
+
+class PublishedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What published figures give for a GPU that is not attached."""
+
+    created: str
+    #: Its `gpu` is the name that was asked for.
+    question: Question
+    machine: Machine
+    catalogue: Catalogue
+    cases: tuple[PublishedCase, ...]
+    scored: tuple[ScoredArm, ...]
+    failures: tuple[Excluded, ...]
+    recommendation: Recommendation

@@ -64,12 +64,17 @@ def choose_gpu(text: str, machine: Machine, catalogue: Catalogue) -> Gpu | None:
             raise NoStackError(what, "install a CUDA build of torch there, or name another interpreter with --python")
         return named[0]
     here = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
-    known = next((name for name in catalogue.gpus if _has_words(text, name) or _has_words(name, text)), None)
+    known = find_known_gpu(text, catalogue)
     if known is None:
         raise UnknownGpuError(
             f"there is no GPU {text!r}; attached: {here}", f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}"
         )
     raise GpuNotAttachedError(f"the {known} is not attached (attached: {here}), and no run from one is stored", "probe it there")
+
+
+def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:
+    """Return the name of the GPU that is known, attached or not."""
+    return next((name for name in catalogue.gpus if _has_words(text, name) or _has_words(name, text)), None)
 
 
 def choose_dtype(text: Literal["auto"] | Dtype, model: Model, models: Models, *, on_gpu: bool) -> Dtype:

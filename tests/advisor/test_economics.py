@@ -66,7 +66,9 @@ def test_the_best_changes_where_the_build_is_paid() -> None:
 
 def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
     (requests,) = economics.price([measured("one", {4: 2.0})], 3.6)
-    assert (requests.value, requests.unit) == (pytest.approx(0.5), "thousand requests")
+    assert requests.value == pytest.approx(0.5)
+    assert requests.unit == "thousand requests"
     (tokens,) = economics.price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
-    assert (tokens.value, tokens.unit) == (pytest.approx(500), "million tokens")
+    assert tokens.value == pytest.approx(500)
+    assert tokens.unit == "million tokens"
     assert economics.price([EAGER], None) == ()

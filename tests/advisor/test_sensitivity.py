@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import builders
 import msgspec
@@ -20,7 +21,7 @@ fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_s
 PRIORITIES = builders.priorities()
 
 
-def arms_of(field: list[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES) -> tuple[ScoredArm, ...]:
+def arms_of(field: Sequence[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES) -> tuple[ScoredArm, ...]:
     return score.rank(
         [builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed) for place, (tier, speed) in enumerate(field)]
     )
