@@ -45,7 +45,7 @@ def _case(workflow: str, stack: str, figures: Sequence[PublishedFigure], batch_s
         stack=stack,
         speedups=speedups,
         compile_seconds=max(builds, default=None),
-        sections=tuple(sorted({figure.section for figure in own})),
+        sections=tuple(sorted({figure.section for figure in own if figure.fact != "peak_memory_gib"})),
         contradicts=tuple(contradicts),
     )
 
