@@ -5,16 +5,31 @@ from __future__ import annotations
 import importlib.resources
 import math
 import pathlib
+import re
 from typing import Any, TypeVar
 
 import msgspec
 
-from advisor.domain.catalogue import Catalogue, Condition, Criterion, Declared, KnownGpu, Models, Presets, Rubric, Workflow
+from advisor.domain.catalogue import (
+    Catalogue,
+    Condition,
+    Criterion,
+    Declared,
+    Guideline,
+    KnownGpu,
+    Models,
+    Presets,
+    Published,
+    Rubric,
+    Workflow,
+)
 from advisor.domain.question import CRITERIA
 from advisor.errors import CatalogueError
 
 Content = TypeVar("Content")
 
+#: Where a message of the schema check points: a criterion, and one of its tiers.
+PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
 #: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
 DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment"}
 
@@ -29,6 +44,12 @@ class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`gpus.toml`."""
 
     gpu: dict[str, KnownGpu]
+
+
+class GuidelinesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`guidelines.toml`."""
+
+    guideline: tuple[Guideline, ...]
 
 
 def rubric_directory() -> pathlib.Path:
@@ -53,6 +74,8 @@ def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None =
         models=read(directory / "models.toml", Models),
         presets=read(directory / "presets.toml", Presets),
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
+        guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
+        published=read(directory / "published.toml", Published),
     )
 
 
@@ -90,28 +113,57 @@ def probe_file(workflow: str) -> str:
 
 def read_rubric(file: pathlib.Path) -> Rubric:
     """Read the criteria and check what a schema cannot: the closed vocabulary, and tiers without gaps."""
-    rubric = read(file, Rubric)
+    rubric = _decode_rubric(file)
     if sorted(criterion.id for criterion in rubric.criteria) != sorted(CRITERIA):
         raise _refuse(file, f"the criteria must be {', '.join(CRITERIA)}")
     unknown = set(rubric.facts) - {*Declared.__struct_fields__, *DERIVED_FACTS}
     if unknown:
         raise _refuse(file, f"nothing measures or declares {', '.join(sorted(unknown))}")
-    for criterion in rubric.criteria:
-        _check_tiers(file, criterion)
-        for rule in criterion.tiers:
+    text = file.read_text(encoding="utf-8")
+    for number, criterion in enumerate(rubric.criteria):
+        _check_tiers(f"{file}:{line_of(text, number, None)}", criterion)
+        for place, rule in enumerate(criterion.tiers):
+            where = f"{file}:{line_of(text, number, place)}"
             for condition in rule.all:
-                _check_condition(file, f"{criterion.id}, tier {rule.tier}", condition, rubric)
+                _check_condition(where, f"{criterion.id}, tier {rule.tier}", condition, rubric)
     return rubric
 
 
-def _check_tiers(file: pathlib.Path, criterion: Criterion) -> None:
+def _decode_rubric(file: pathlib.Path) -> Rubric:
+    """Read the file; where a value does not fit its schema, name the line of the table it stands in."""
+    tables = read(file, dict[str, Any])
+    try:
+        return msgspec.convert(tables, Rubric, strict=True)
+    except msgspec.ValidationError as problem:
+        place = PLACE.search(str(problem))
+        line = line_of(file.read_text(encoding="utf-8"), int(place[1]), int(place[2]) if place[2] else None) if place else None
+        where = f"{file}:{line}" if line else str(file)
+        raise CatalogueError(f"{where}: {problem}", "compare it with the schema: p3-advisor --spec") from problem
+
+
+def line_of(text: str, criterion: int, tier: int | None) -> int | None:
+    """Return the line at which a criterion's table begins, or that of one of its tiers; places are counted from 0."""
+    criteria, tiers = -1, -1
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() == "[[criteria]]":
+            criteria, tiers = criteria + 1, -1
+        elif line.strip() == "[[criteria.tiers]]":
+            tiers += 1
+        else:
+            continue
+        if criteria == criterion and tiers == (-1 if tier is None else tier):
+            return number
+    return None
+
+
+def _check_tiers(file: str, criterion: Criterion) -> None:
     if [rule.tier for rule in criterion.tiers] != [3, 2, 1]:
         raise _refuse(file, f"{criterion.id}: its tiers must be 3, 2, 1 in this order")
     if criterion.tiers[-1].all or not all(rule.all for rule in criterion.tiers[:-1]):
         raise _refuse(file, f"{criterion.id}: tiers 3 and 2 need conditions and tier 1 must have none, so that every workflow gets a tier")
 
 
-def _check_condition(file: pathlib.Path, place: str, condition: Condition, rubric: Rubric) -> None:
+def _check_condition(file: str, place: str, condition: Condition, rubric: Rubric) -> None:
     if condition.fact not in rubric.facts:
         raise _refuse(file, f"{place}: unknown fact {condition.fact!r}; known are {', '.join(rubric.facts)}")
     comparisons = [condition.at_least, condition.at_most, condition.is_one_of]
@@ -121,5 +173,5 @@ def _check_condition(file: pathlib.Path, place: str, condition: Condition, rubri
         raise _refuse(file, f"{place}: the threshold of {condition.fact} is not a finite number")
 
 
-def _refuse(file: pathlib.Path, what: str) -> CatalogueError:
+def _refuse(file: pathlib.Path | str, what: str) -> CatalogueError:
     return CatalogueError(f"{file}: {what}", "compare it with the shipped rubric/criteria.toml")

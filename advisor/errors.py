@@ -51,6 +51,12 @@ class UnknownWorkflowError(UserError):
     name = "unknown-workflow"
 
 
+class UnknownCriterionError(UserError):
+    """No criterion has this name."""
+
+    name = "unknown-criterion"
+
+
 class UnknownGpuError(UserError):
     """No GPU has this index, UUID or name."""
 

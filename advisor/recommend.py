@@ -6,10 +6,12 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from advisor.domain.decision import Flip, Recommendation, ScoredArm, Trust
+from advisor import economics, guidance, sensitivity
+from advisor.domain.catalogue import Guideline
+from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, Recommendation, ScoredArm, Trust
 from advisor.domain.measurement import Measurement, Results, VerdictKind
 from advisor.domain.plan import Excluded
-from advisor.domain.question import PILLARS, Priorities, Question
+from advisor.domain.question import PILLARS, Constraint, Priorities, Question
 from advisor.errors import NothingViableError
 from advisor.intervals import geometric_mean_interval
 from advisor.trust import grade
@@ -22,18 +24,27 @@ EPSILON = 0.02
 STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
 
 
-def recommend(results: Results, scored: Sequence[ScoredArm], question: Question, excluded: Sequence[Excluded]) -> Recommendation:
+def recommend(
+    results: Results, scored: Sequence[ScoredArm], question: Question, excluded: Sequence[Excluded], guidelines: Sequence[Guideline] = ()
+) -> Recommendation:
     """Return the advice; raise `NothingViableError` when nothing was measured or everything fails a constraint."""
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
-        raise _nothing_viable(scored)
+        raise _nothing_viable(scored, question.constraints)
     winner, *others = viable
     runner_up = next((arm for arm in others if arm.workflow != winner.workflow), others[0] if others else None)
     verdicts: list[VerdictKind] = [race.verdict for race in results.races] or ["INCONCLUSIVE"]
     verdict = max(verdicts, key=STRENGTH.index)
     trust, trust_reasons = grade(results, verdict)
     ties = tuple(arm.arm for arm in others if is_tie(winner, arm, results))
-    measurement = next(entry for entry in results.measurements if entry.arm == winner.arm)
+    measurements = {entry.arm: entry for entry in results.measurements}
+    measurement, baseline = measurements[winner.arm], measurements.get(results.baseline)
+    paid_after = economics.find_break_even(measurement, baseline) if baseline and baseline is not measurement else ()
+    simplex = sensitivity.share_simplex(viable, question.priorities)
+    candidates = [measurements[arm.arm] for arm in viable]
+    horizons = economics.find_horizons(candidates, question.requests)
+    effects = sensitivity.weigh_constraints(scored, question.constraints, winner.arm)
+    guideline = guidance.choose_guideline(guidelines, question)
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
@@ -44,16 +55,39 @@ def recommend(results: Results, scored: Sequence[ScoredArm], question: Question,
         margin=winner.score - runner_up.score if runner_up else None,
         ties=ties,
         flips=find_flips(viable, question.priorities),
-        reasons=tuple(give_reasons(winner, measurement, results, ties)),
+        reasons=(*give_reasons(winner, measurement, results, ties), *_tell_horizon(horizons, question.requests), *_tell_effects(effects)),
         next_steps=tuple(give_next_steps(trust, excluded)),
+        simplex_share=simplex[winner.arm],
+        simplex=simplex,
+        pareto=sensitivity.find_pareto(viable, measurements),
+        break_even_requests=economics.worst_break_even(paid_after),
+        break_even=paid_after,
+        horizons=horizons,
+        costs=economics.price(candidates, question.price_per_hour),
+        constraints=effects,
+        guideline=guidance.compare_with_guideline(guideline, winner, scored, excluded) if guideline else None,
     )
 
 
-def _nothing_viable(scored: Sequence[ScoredArm]) -> NothingViableError:
+def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
+    return [
+        f"over {requests:,} requests at batch size {entry.batch_size}, {entry.arm} has served them first, its build counted"
+        for entry in horizons
+        if entry.requests == requests
+    ]
+
+
+def _tell_effects(effects: Sequence[ConstraintEffect]) -> list[str]:
+    return [f"without {effect.constraint} the answer would be {effect.without}" for effect in effects if effect.changes_answer]
+
+
+def _nothing_viable(scored: Sequence[ScoredArm], constraints: Sequence[Constraint]) -> NothingViableError:
     if not scored:
         return NothingViableError("nothing was measured, so there is nothing to recommend", "see the reasons beside each workflow")
     fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
-    return NothingViableError(f"every workflow fails a constraint ({fails})", "ask for less with --require")
+    effects = sensitivity.weigh_constraints(scored, constraints, None)
+    ways = [f"without {effect.constraint} the answer would be {effect.without}" for effect in effects if effect.without]
+    return NothingViableError(f"every workflow fails a constraint ({fails})", "; ".join(["ask for less with --require", *ways]))
 
 
 def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from advisor.catalogue import GpusFile, rubric_directory
-from advisor.domain.catalogue import Models, Presets, Rubric, Workflow
+from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
+from advisor.domain.catalogue import Models, Presets, Published, Rubric, Workflow
 from advisor.domain.events import Event
 from advisor.domain.run import Header
 from advisor.question.answers import Answers
@@ -25,6 +25,8 @@ SHIPPED: dict[str, Any] = {
     "models": Models,
     "presets": Presets,
     "gpus": GpusFile,
+    "guidelines": GuidelinesFile,
+    "published": Published,
 }
 
 

@@ -43,10 +43,17 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
 
 def facts_of(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
     """Return the facts that rules may use, measured and declared."""
-    declared = workflow.declared
     return {
         "speedup_low": measurement.speedup.low,
         "cold_build_seconds": measurement.build_seconds.cold,
+        **declared_facts(workflow),
+    }
+
+
+def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
+    """Return the facts that no measurement is needed for."""
+    declared = workflow.declared
+    return {
         "own_environment": workflow.environment.kind != "shared",
         "lines_changed": declared.lines_changed.value,
         "export_step": declared.export_step.value,

@@ -19,7 +19,7 @@ import typer
 import advisor
 from advisor.cli import terminal
 from advisor.cli.options import takes_answers
-from advisor.errors import NoTerminalError, UserError
+from advisor.errors import GpuNotAttachedError, NoTerminalError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -170,7 +170,11 @@ def recommend(
     from advisor import pipeline
 
     world = _world()
-    run = pipeline.prepare(answers, world)
+    try:
+        run = pipeline.prepare(answers, world)
+    except GpuNotAttachedError as absent:
+        _present_published(answers, world, absent, as_json=json or jsonl)
+        return
     _note(f"run {run.directory.name}, kept in {run.directory}")
     _finish(run.directory, as_json=json, as_events=jsonl)
 
@@ -215,6 +219,23 @@ def decide(
         _world().store.find(run), priorities=priorities, constraints=constraints, rubric=pathlib.Path(rubric) if rubric else None
     )
     _present(decision, as_json=json)
+
+
+@app.command()
+def explain(
+    run: RunName = "latest",
+    workflow: Annotated[str, typer.Argument(help="a workflow or arm; default: the recommended one")] = "",
+    criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
+) -> None:
+    """Show the chain from the raw figures to the tiers and the score."""
+    from advisor import pipeline
+    from advisor.report import document, explanation
+
+    decision = pipeline.decide(_world().store.find(run))
+    composed = document.compose(
+        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
+    )
+    typer.echo(explanation.render(composed, workflow, criterion, decision.header.catalogue.published), nl=False)
 
 
 @app.command()
@@ -298,6 +319,15 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
     if decision.problem is not None:
         _note(f"{decision.problem.what}; next: {decision.problem.next_step}")
         raise typer.Exit(decision.problem.exit_code)
+
+
+def _present_published(answers: Answers, world: pipeline.World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
+    """Print what published figures say about a GPU that is not attached; raise `absent` where they say nothing."""
+    from advisor.pipeline import unattached
+    from advisor.report import document, published, table
+
+    composed = published.compose(unattached.answer(answers, world, absent))
+    typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
 
 
 def _note(line: str) -> None:

@@ -200,6 +200,58 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     guard: GuardRules
 
 
+class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A piece of published advice: for which questions it speaks, and what it names."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    says: Annotated[str, msgspec.Meta(min_length=1)]
+    workflows: tuple[str, ...]
+    tasks: tuple[Task, ...]
+    devices: tuple[Literal["cpu", "cuda"], ...]
+    #: The one of the three Ps that has to weigh at least `at_least` percent; none for advice that holds for any weights.
+    criterion: Literal["performance", "productivity", "portability"] | None = None
+    at_least: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
+    basis: Literal["paper", "handbook"]
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A figure of the paper, with everything that is needed to compare it with a measurement."""
+
+    gpu: str
+    #: Name of the paper's software environment.
+    stack: str
+    model: str
+    workflow: str
+    fact: Literal["speedup", "tokens_per_second", "peak_memory_gib", "compile_seconds"]
+    #: Batch sizes it holds for.
+    batch_sizes: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
+    low: Annotated[float, msgspec.Meta(gt=0)]
+    high: Annotated[float, msgspec.Meta(gt=0)]
+    section: Annotated[str, msgspec.Meta(min_length=1)]
+    #: Why a measurement made today may differ; empty where no cause is known.
+    differs_because: str = ""
+
+
+class PublishedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workflow that the paper could not run for a model, and why."""
+
+    model: str
+    workflow: str
+    reason: Annotated[str, msgspec.Meta(min_length=1)]
+    section: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`published.toml`."""
+
+    source: str = ""
+    #: Year and month of each software environment; of two figures of a workflow the newer environment's counts.
+    stacks: dict[str, str] = {}
+    figure: tuple[PublishedFigure, ...] = ()
+    failure: tuple[PublishedFailure, ...] = ()
+
+
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `rubric/` holds."""
 
@@ -208,3 +260,5 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     presets: Presets
     gpus: dict[str, KnownGpu]
+    guidelines: tuple[Guideline, ...] = ()
+    published: Published = Published()

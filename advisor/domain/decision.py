@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
 
-from advisor.domain.catalogue import Basis
+from advisor.domain.catalogue import Basis, Catalogue
+from advisor.domain.machine import Machine
 from advisor.domain.measurement import VerdictKind
+from advisor.domain.plan import Excluded
+from advisor.domain.question import Question
 
 Evidence = Literal["measured", "imported", "published", "declared"]
 Trust = Literal["A", "B", "C", "D"]
@@ -60,6 +64,55 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     to: str
 
 
+class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What one constraint does to the answer while the others hold."""
+
+    constraint: str
+    #: Arms that this constraint alone bars.
+    bars: tuple[str, ...]
+    #: Arm that would be recommended without it; null where the other constraints bar everything.
+    without: str | None
+    changes_answer: bool
+
+
+class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests after which the recommended arm's build has paid for itself against the baseline; null for never or not bounded."""
+
+    batch_size: int
+    requests: float | None
+    low: float | None
+    high: float | None
+
+
+class HorizonBest(msgspec.Struct, frozen=True, kw_only=True):
+    """The arm that has served so many requests first, its cold build counted."""
+
+    batch_size: int
+    requests: int
+    arm: str
+    seconds: float
+
+
+class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What serving costs, in the currency of `--price-per-hour`; builds are not in it."""
+
+    arm: str
+    batch_size: int
+    value: float
+    unit: Literal["million tokens", "thousand requests"]
+
+
+class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
+    """What published advice says for these priorities, and whether the measurement agrees; null where it could not tell."""
+
+    id: str
+    says: str
+    workflows: tuple[str, ...]
+    agrees: bool | None
+    why: str
+    source: str
+
+
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """The advice."""
 
@@ -76,3 +129,47 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     flips: tuple[Flip, ...]
     reasons: tuple[str, ...]
     next_steps: tuple[str, ...]
+    #: Share of all weights of the three Ps at which the arm leads, and the same for every arm that meets the constraints.
+    simplex_share: float | None = None
+    simplex: dict[str, float] = {}
+    pareto: tuple[str, ...] | None = None
+    #: Requests that suffice at every batch size; null for the baseline, and where the build never pays.
+    break_even_requests: float | None = None
+    break_even: tuple[BreakEven, ...] = ()
+    horizons: tuple[HorizonBest, ...] = ()
+    costs: tuple[RunningCost, ...] = ()
+    constraints: tuple[ConstraintEffect, ...] = ()
+    guideline: GuidelineOpinion | None = None
+
+
+class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """What was published about one workflow on one GPU for one model."""
+
+    workflow: str
+    stack: str
+    #: Speed-up over eager by batch size: least and most.
+    speedups: dict[int, tuple[float, float]]
+    #: Seconds of the compilation; None where none is published.
+    compile_seconds: float | None
+    sections: tuple[str, ...]
+    #: Batch sizes for which two figures contradict each other.
+    contradicts: tuple[int, ...]
+
+    @property
+    def low(self) -> float:
+        """Return the geometric mean of the least speed-ups."""
+        return math.exp(sum(math.log(low) for low, _ in self.speedups.values()) / len(self.speedups))
+
+
+class PublishedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What published figures give for a GPU that is not attached."""
+
+    created: str
+    #: Its `gpu` is the name that was asked for.
+    question: Question
+    machine: Machine
+    catalogue: Catalogue
+    cases: tuple[PublishedCase, ...]
+    scored: tuple[ScoredArm, ...]
+    failures: tuple[Excluded, ...]
+    recommendation: Recommendation

@@ -131,3 +131,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trust_remote_code: bool = False
     allow_pickle: bool = False
     offline: bool = False
+    #: Requests that a build has to pay for itself, if the user knows them.
+    requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    #: Price of the device per hour, in whatever currency the user counts.
+    price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None

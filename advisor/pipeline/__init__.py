@@ -218,7 +218,7 @@ def _advise(header: Header, state: RunState, results: Results) -> Decision:
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
             raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = recommend.recommend(results, scored, header.question, racing.plan_of(state).excluded)
+        advice = recommend.recommend(results, scored, header.question, racing.plan_of(state).excluded, header.catalogue.guidelines)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
     return Decision(header, state, results, scored, advice, None)

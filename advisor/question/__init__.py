@@ -44,6 +44,8 @@ def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Questio
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
         offline=answers.offline,
+        requests=_in_range("--requests", answers.requests, 1, 1 << 53) if answers.requests else None,
+        price_per_hour=_positive_price(answers.price_per_hour) if answers.price_per_hour else None,
     )
 
 
@@ -62,12 +64,17 @@ def choose_gpu(text: str, machine: Machine, catalogue: Catalogue) -> Gpu | None:
             raise NoStackError(what, "install a CUDA build of torch there, or name another interpreter with --python")
         return named[0]
     here = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
-    known = next((name for name in catalogue.gpus if _has_words(text, name) or _has_words(name, text)), None)
+    known = find_known_gpu(text, catalogue)
     if known is None:
         raise UnknownGpuError(
             f"there is no GPU {text!r}; attached: {here}", f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}"
         )
     raise GpuNotAttachedError(f"the {known} is not attached (attached: {here}), and no run from one is stored", "probe it there")
+
+
+def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:
+    """Return the name of the GPU that is known, attached or not."""
+    return next((name for name in catalogue.gpus if _has_words(text, name) or _has_words(name, text)), None)
 
 
 def choose_dtype(text: Literal["auto"] | Dtype, model: Model, models: Models, *, on_gpu: bool) -> Dtype:
@@ -148,6 +155,12 @@ def _in_range(name: str, number: int, low: int, high: int) -> int:
 def _positive(name: str, number: float) -> float:
     if not (math.isfinite(number) and number > 0):
         raise SizeError(f"{name} {number:g} is not a positive number", "use seconds, such as 120")
+    return number
+
+
+def _positive_price(number: float) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise SizeError(f"--price-per-hour {number:g} is not a positive number", "use what an hour of the device costs, such as 2.5")
     return number
 
 

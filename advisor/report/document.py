@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from advisor.domain.catalogue import Basis
-from advisor.domain.decision import Distance, Evidence, Flip, Recommendation, ScoredArm, Trust
+from advisor.domain.decision import (
+    BreakEven,
+    ConstraintEffect,
+    Distance,
+    Evidence,
+    Flip,
+    GuidelineOpinion,
+    HorizonBest,
+    Recommendation,
+    RunningCost,
+    ScoredArm,
+    Trust,
+)
 from advisor.domain.machine import Cpu, Gpu, Interpreter
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -144,11 +156,15 @@ class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
     margin: float | None
     ties: tuple[str, ...]
     flips: tuple[Flip, ...]
-    #: Not worked out by this version.
     simplex_share: float | None = None
+    simplex: dict[str, float] = {}
     pareto: tuple[str, ...] | None = None
     break_even_requests: float | None = None
-    guideline: dict[str, Any] | None = None
+    break_even: tuple[BreakEven, ...] = ()
+    horizons: tuple[HorizonBest, ...] = ()
+    costs: tuple[RunningCost, ...] = ()
+    constraints: tuple[ConstraintEffect, ...] = ()
+    guideline: GuidelineOpinion | None = None
     reasons: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import Flip
-from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.domain.decision import BreakEven, Flip
+from advisor.report.document import RecommendationEntry, RunDocument, WorkflowEntry
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 CRITERIA = (
@@ -38,7 +38,7 @@ def headline(document: RunDocument) -> str:
 def device_name(document: RunDocument) -> str:
     """Return the name of what was measured on."""
     gpu = next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
-    return gpu.name if gpu else document.machine.cpu.model
+    return gpu.name if gpu else document.question.gpu or document.machine.cpu.model
 
 
 def honesty(document: RunDocument) -> list[str]:
@@ -98,6 +98,7 @@ def closing(document: RunDocument) -> list[str]:
     lines = []
     if advice is not None:
         lines += ["Why:", *(f"  {reason}" for reason in advice.reasons)]
+        lines += standing(advice)
         lines += (
             ["What keeps the trust from being higher:", *(f"  {reason}" for reason in advice.trust_reasons)] if advice.trust_reasons else []
         )
@@ -105,6 +106,32 @@ def closing(document: RunDocument) -> list[str]:
         f"Run {document.run_id}; tiers: A best, C least; p3-advisor show {document.run_id} --json has every figure and its source."
     )
     return lines
+
+
+def standing(advice: RecommendationEntry) -> list[str]:
+    """Return how firmly the answer stands, what its build costs, and what published advice says."""
+    lines = []
+    if advice.simplex_share is not None:
+        lines.append(f"  it leads at {advice.simplex_share:.0%} of all weights of the three Ps")
+    if advice.pareto:
+        lines.append(f"  no arm is better in everything than any of {', '.join(advice.pareto)}")
+    lines += [_break_even_line(entry) for entry in advice.break_even]
+    lines += [
+        f"  serving with {cost.arm} at batch size {cost.batch_size}: {cost.value:.3g} a {cost.unit}"
+        for cost in advice.costs
+        if cost.arm == advice.arm
+    ]
+    if advice.guideline is not None:
+        words = {True: "the evidence agrees", False: "the evidence disagrees", None: "the evidence cannot tell"}
+        lines += [f"Published advice: {advice.guideline.says}", f"  {words[advice.guideline.agrees]}: {advice.guideline.why}"]
+    return lines
+
+
+def _break_even_line(entry: BreakEven) -> str:
+    if entry.requests is None:
+        return f"  at batch size {entry.batch_size} its build is never paid back against the baseline"
+    least, most = (f"{end:,.0f}" if end is not None else "not bounded" for end in (entry.low, entry.high))
+    return f"  at batch size {entry.batch_size} its build is paid back after {entry.requests:,.0f} requests (95 %: {least} to {most})"
 
 
 def align(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:

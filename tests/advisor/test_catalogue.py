@@ -125,7 +125,10 @@ def test_another_rubric_replaces_the_criteria_alone(rubric: pathlib.Path, edit: 
     assert msgspec.structs.replace(known, rubric=SHIPPED.rubric) == SHIPPED
 
 
-@pytest.mark.parametrize("file", ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml"])
+@pytest.mark.parametrize(
+    "file",
+    ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml", "guidelines.toml", "published.toml"],
+)
 def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
     (rubric / file).unlink()
     error = refusal(rubric)
@@ -133,7 +136,10 @@ def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
     assert "cannot be read" in error.what
 
 
-@pytest.mark.parametrize("file", ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml"])
+@pytest.mark.parametrize(
+    "file",
+    ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml", "guidelines.toml", "published.toml"],
+)
 @pytest.mark.parametrize("content", [b"= no toml", b"\xff\xfe", b'colour = "red"'])
 def test_a_file_that_is_something_else_is_told(rubric: pathlib.Path, file: str, content: bytes) -> None:
     (rubric / file).write_bytes(content)
@@ -194,6 +200,20 @@ def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
 ) -> None:
     edit("criteria.toml", old, new)
     assert words in refusal(rubric).what
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
+        ("at_least = 1.20", "at_least = nan"),
+        ('why = "a substantial gain over the baseline, shown beyond the noise"\n', ""),
+    ],
+)
+def test_a_refused_tier_is_named_with_its_line(rubric: pathlib.Path, edit: Edit, old: str, new: str) -> None:
+    edit("criteria.toml", old, new)
+    lines = (rubric / "criteria.toml").read_text().splitlines()
+    assert f"criteria.toml:{lines.index('[[criteria.tiers]]') + 1}:" in refusal(rubric).what
 
 
 def test_a_fact_that_nothing_measures_or_declares_is_refused(rubric: pathlib.Path, edit: Edit) -> None:

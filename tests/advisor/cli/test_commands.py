@@ -122,3 +122,34 @@ def test_a_reader_that_leaves_early_gets_no_traceback(finished_run: str, home: p
     )
     assert answer.stdout == '{\n  "schem'
     assert answer.stderr == ""
+
+
+def test_explain_shows_the_chain_to_the_score(finished_run: str, home: pathlib.Path) -> None:
+    answer = advise("explain", finished_run, "quick", "performance", home=home)
+    assert answer.returncode == 0, answer.stderr
+    assert "geometric mean over the batch sizes" in answer.stdout
+    assert "speedup_low" in answer.stdout
+    assert advise("explain", finished_run, "quick", "beauty", home=home).returncode == 2
+
+
+def test_the_answer_says_what_a_build_costs_and_how_firmly_it_stands(finished_run: str, home: pathlib.Path) -> None:
+    said = json.loads(advise("decide", finished_run, "--preset", "serving", "--json", home=home).stdout)["recommendation"]
+    assert 0 < said["simplex_share"] <= 1
+    assert said["arm"] in said["pareto"]
+    assert {entry["batch_size"] for entry in said["break_even"]} == {1, 2}
+    assert {entry["requests"] for entry in said["horizons"]} == {10**power for power in range(2, 8)}
+    assert said["guideline"]["says"]
+
+
+def test_a_gpu_that_is_not_attached_is_answered_from_published_figures(home: pathlib.Path) -> None:
+    model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
+    answer = advise("--json", "--gpu", "RTX 4090", "--model", model, "--preset", "serving", home=home)
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
+    assert document["recommendation"]["workflow"] == "tensorrt-llm"
+    assert document["recommendation"]["trust"] == "D"
+    assert {entry["evidence"] for entry in document["workflows"]} == {"published"}
+    assert all(
+        rating["evidence"] in {"published", "declared"} for entry in document["workflows"] for rating in (entry["scores"] or {}).values()
+    )

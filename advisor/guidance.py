@@ -1,0 +1,56 @@
+"""What the paper and the handbook advise for such priorities, and whether what was measured agrees. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.catalogue import Guideline
+from advisor.domain.decision import GuidelineOpinion, ScoredArm
+from advisor.domain.plan import Excluded
+from advisor.domain.question import Question
+
+
+def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
+    """Return the first guideline that fits the task, the device and the weights."""
+    return next((guideline for guideline in guidelines if _fits(guideline, question)), None)
+
+
+def _fits(guideline: Guideline, question: Question) -> bool:
+    if question.task not in guideline.tasks or question.device not in guideline.devices:
+        return False
+    return guideline.criterion is None or getattr(question.priorities, guideline.criterion) >= guideline.at_least
+
+
+def compare_with_guideline(
+    guideline: Guideline, winner: ScoredArm, scored: Sequence[ScoredArm], excluded: Sequence[Excluded]
+) -> GuidelineOpinion:
+    """Return what the guideline says and whether the answer agrees; null where nothing it names was measured."""
+    agrees: bool | None
+    named = [arm for arm in scored if arm.workflow in guideline.workflows]
+    if winner.workflow in guideline.workflows:
+        agrees, why = True, f"{winner.arm} is what it names"
+    elif named:
+        agrees, why = False, _explain_difference(winner, named[0])
+    else:
+        agrees, why = None, _explain_absence(guideline, excluded)
+    return GuidelineOpinion(
+        id=guideline.id, says=guideline.says, workflows=guideline.workflows, agrees=agrees, why=why, source=guideline.source
+    )
+
+
+def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
+    if named.fails:
+        return f"{named.arm} fails a constraint: {'; '.join(named.fails)}"
+    behind = [
+        f"{name.replace('_', ' ')} (tier {rating.tier} against {winner.ratings[name].tier}: {rating.why})"
+        for name, rating in named.ratings.items()
+        if rating.tier < winner.ratings[name].tier
+    ]
+    if not behind:
+        return f"{named.arm} has the same tiers and runs {named.speedup:.2f}x as fast as the baseline, {winner.arm} {winner.speedup:.2f}x"
+    return f"{named.arm} scores {named.score:.2f} against {winner.score:.2f}: it is behind in {', '.join(behind)}"
+
+
+def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
+    reasons = [f"{entry.workflow}: {entry.reason}" for entry in excluded if entry.workflow in guideline.workflows]
+    return f"nothing that it names was measured ({'; '.join(reasons) or 'none is in the plan'})"

@@ -1,0 +1,74 @@
+"""Break-even, horizons and cost, by figures that can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import builders
+import pytest
+
+from advisor import economics
+from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, Seconds, Throughput
+
+
+def measured(
+    arm: str,
+    seconds: dict[int, float],
+    *,
+    build: float = 0.0,
+    baseline: float = 1.0,
+    spread: float = 0.0,
+    unit: Literal["tokens/s", "samples/s"] = "samples/s",
+) -> Measurement:
+    cells = []
+    for size, each in seconds.items():
+        speedup = baseline / each
+        cells.append(
+            Cell(
+                batch_size=size,
+                seconds=Seconds(median=each, low=None, high=None, samples=9),
+                throughput=Throughput(value=size / each, unit=unit),
+                speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
+                tflops=None,
+            )
+        )
+    return builders.measurement(arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None))
+
+
+EAGER = measured("eager", {1: 1.0, 4: 1.0})
+
+
+def test_a_build_is_paid_by_what_each_request_saves() -> None:
+    first, second = economics.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
+    assert (first.batch_size, first.requests) == (1, 200)
+    assert (second.batch_size, second.requests) == (4, 800)
+    assert economics.worst_break_even([first, second]) == 800
+
+
+def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
+    (found,) = economics.find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
+    assert (found.low, found.requests, found.high) == (150, 180, 270)
+
+
+def test_an_arm_that_is_not_faster_never_pays() -> None:
+    (found,) = economics.find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
+    assert found.requests is None
+    assert economics.worst_break_even([found]) is None
+    assert economics.worst_break_even([]) is None
+
+
+def test_the_best_changes_where_the_build_is_paid() -> None:
+    table = economics.find_horizons([EAGER, measured("fast", {1: 0.5}, build=100)], 201)
+    best = {entry.requests: entry.arm for entry in table if entry.batch_size == 1}
+    assert best == {100: "eager", 201: "fast", **{10**power: "fast" for power in range(3, 8)}}
+    assert {entry.arm for entry in table if entry.batch_size == 4} == {"eager"}
+
+
+def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
+    (requests,) = economics.price([measured("one", {4: 2.0})], 3.6)
+    assert requests.value == pytest.approx(0.5)
+    assert requests.unit == "thousand requests"
+    (tokens,) = economics.price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
+    assert tokens.value == pytest.approx(500)
+    assert tokens.unit == "million tokens"
+    assert economics.price([EAGER], None) == ()
