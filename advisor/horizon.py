@@ -32,4 +32,4 @@ def cannot_pay_back(least_build_seconds: float, incumbent: Cost, fastest_request
 
     `least_build_seconds` is a lower bound of its build, `fastest_request_seconds` the speed of light of this workload on this device.
     """
-    return break_even(Cost(least_build_seconds, fastest_request_seconds), incumbent) > requests
+    return Cost(least_build_seconds, fastest_request_seconds).total(requests) > incumbent.total(requests)
