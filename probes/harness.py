@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import correctness, memory, protocol, timing
+from probes import caches, correctness, memory, protocol, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service, produce
@@ -104,7 +104,10 @@ def serve(request: protocol.Request, channel: Channel) -> None:
             channel.enter("measure")
             measure_peaks(request, channel)
         return
+    scratch = pathlib.Path(request.scratch_directory)
+    lay_there = caches.count_bytes(scratch)
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
+    channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
     blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
     channel.tell(memory.read())

@@ -36,11 +36,16 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Timed:
-    """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block."""
+    """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block.
+
+    Beside them the seconds of the calls that do not count, and those of a call when nobody waits in between.
+    """
 
     seconds: list[float]
     enqueue_seconds: float
     cpu_seconds: float
+    lead_seconds: list[float]
+    streamed_seconds: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,20 +72,34 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
 
 
 def time_block(
-    call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], block: Block, *, offset: int = 0
+    call: Callable[[Any], object],
+    fed: Sequence[Any],
+    synchronise: Callable[[], None],
+    block: Block,
+    *,
+    offset: int = 0,
+    streams: bool = False,
 ) -> Timed:
-    """Call `block.lead_calls + block.calls` times with inputs in rotation and return the kept times."""
+    """Call `block.lead_calls + block.calls` times with inputs in rotation and return the times.
+
+    Where the device `streams`, the block is run once more without waiting between the calls: what it takes then decides the throughput,
+    for the host need not wait when only the rate matters.
+    """
     inputs = itertools.islice(itertools.cycle(fed), offset % len(fed), None)
     clock = time.perf_counter_ns
     nanoseconds: list[int] = []
     enqueued: list[int] = []
+    leading: list[int] = []
+    streamed: float | None = None
     gc.collect()
     collects = gc.isenabled()
     gc.disable()
     try:
         for _ in range(block.lead_calls):
+            start = clock()
             call(next(inputs))
             synchronise()
+            leading.append(clock() - start)
         cpu_start = time.process_time()
         for _ in range(block.calls):
             value = next(inputs)
@@ -91,10 +110,22 @@ def time_block(
             nanoseconds.append(clock() - start)
             enqueued.append(returned - start)
         cpu_seconds = time.process_time() - cpu_start
+        if streams:
+            start = clock()
+            for _ in range(block.calls):
+                call(next(inputs))
+            synchronise()
+            streamed = (clock() - start) * NANOSECONDS / block.calls
     finally:
         if collects:
             gc.enable()
-    return Timed([count * NANOSECONDS for count in nanoseconds], statistics.median(enqueued) * NANOSECONDS, cpu_seconds)
+    return Timed(
+        seconds=[count * NANOSECONDS for count in nanoseconds],
+        enqueue_seconds=statistics.median(enqueued) * NANOSECONDS,
+        cpu_seconds=cpu_seconds,
+        lead_seconds=[count * NANOSECONDS for count in leading],
+        streamed_seconds=streamed,
+    )
 
 
 def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:

@@ -24,6 +24,7 @@ from advisor.domain.events import (
 )
 from advisor.domain.outcome import (
     Built,
+    Caches,
     Checked,
     Diagnosed,
     Engaged,
@@ -55,6 +56,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     loaded: Loaded | None = None
     built: dict[int, Built] = {}
     checked: dict[int, Checked] = {}
+    caches: Caches | None = None
     engaged: Engaged | None = None
     warm: dict[int, Warm] = {}
     memory: MemoryRead | None = None
@@ -134,7 +136,7 @@ def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | E
 
 
 #: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.
-KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
+KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Caches: "caches", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
 KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm", Diagnosed: "diagnosed", Flexed: "flexed"}
 
 

@@ -157,7 +157,8 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     baseline = racing.plan_of(progress.state).baseline
     if not _has_completed(progress.state, REFERENCE):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
-    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms])
+    built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
+    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
         yield from session.ask(REFERENCE, "peaks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -62,9 +62,10 @@ class Session:
         yield from self._spawn(reference, process)
         self._supervisor.send(self._workers[REFERENCE], "build")
 
-    def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0) -> Iterator[Happening]:
+    def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()) -> Iterator[Happening]:
         """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
 
+        The arms in `built` find the caches of their finished builds; the others find none, not even those of a build that was broken off.
         Stop early when the reference worker has failed: without it there is nothing to compare with.
         """
         most = self._site.machine.cpu.usable_processors
@@ -72,6 +73,8 @@ class Session:
             yield from self._listen_until(lambda: len(self._busy()) < most)
             if self._has_failed(REFERENCE):
                 return
+            if arm.id not in built:
+                shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
             yield from self._spawn(arm, process, repeat)
         yield from self._listen_until(lambda: not self._busy())
 
