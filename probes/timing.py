@@ -24,6 +24,8 @@ VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
 #: A warm-up goes on for at most this many times its floor, and looks again each time it has grown by this share.
 MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
+#: Times the typical call for which a call counts at most while warming up.
+MOST_OF_A_CALL = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,11 +131,14 @@ def time_block(
 
 
 def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:
-    """Call until the times are steady, for at least `floor_seconds` and at most ten times that."""
+    """Call until the times are steady, for at least `floor_seconds` and at most ten times that.
+
+    A call that takes many times as long as the typical one builds or records something: it counts for little, or a single one would use
+    the time up.
+    """
     times: list[float] = []
     inputs = itertools.cycle(fed)
-    begin = time.perf_counter()
-    look = begin + floor_seconds
+    look = time.perf_counter() + floor_seconds
     while True:
         start = time.perf_counter_ns()
         call(next(inputs))
@@ -142,10 +147,15 @@ def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Call
         now = time.perf_counter()
         if now < look or len(times) < FEWEST_CALLS:
             continue
+        longest = MOST_OF_A_CALL * statistics.median(times[len(times) // 2 :])
+        warm = sum(min(each, longest) for each in times)
+        if warm < floor_seconds:
+            look = now + floor_seconds - warm
+            continue
         cut = steadiness.find_cut(times)
-        if cut.steady or now >= begin + MOST_WARMUP * floor_seconds:
+        if (cut.steady and cut.enough) or warm >= MOST_WARMUP * floor_seconds:
             return Warmth(len(times), cut.calls, cut.steady, statistics.median(times[cut.calls :]))
-        look = now + LOOK_AGAIN * (now - begin)
+        look = now + LOOK_AGAIN * warm
 
 
 def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], device_synchronise: Callable[[], None]) -> float:
