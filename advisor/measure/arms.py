@@ -82,10 +82,10 @@ def new_shapes(flexed: Sequence[Flexed]) -> str | None:
 
 def _as_slow_as_eager(state: RunState, flexed: Mapping[int, Flexed], speedup: Interval) -> tuple[Flexed, ...]:
     """Return what came of new shapes; one that is served without any of the arm's gain has silently fallen back to eager code."""
-    eager = measured_process(state, state.plan.baseline.id) if state.plan else None
+    eager = [process.flexed for process in state.processes[state.plan.baseline.id] if process.flexed] if state.plan else []
     found = []
     for size, one in sorted(flexed.items()):
-        theirs = eager.flexed.get(size) if eager else None
+        theirs = eager[-1].get(size) if eager else None
         gains = speedup.low is not None and speedup.low >= CLEAR_GAIN
         if one.outcome == "served" and gains and one.steady_seconds and theirs and theirs.steady_seconds:
             lost = one.steady_seconds >= AS_SLOW * theirs.steady_seconds
