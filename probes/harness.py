@@ -100,9 +100,7 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         for size in request.batch_sizes:
             make_reference(workflow, subject, size, request, channel)
         channel.tell(protocol.Ready())
-        if channel.token()[0] == "peaks":
-            channel.enter("measure")
-            measure_peaks(request, channel)
+        answer_questions(request, channel)
         return
     scratch = pathlib.Path(request.scratch_directory)
     lay_there = caches.count_bytes(scratch)
@@ -212,6 +210,20 @@ def device_synchronise() -> Callable[[], None]:
     if torch is not None and torch.cuda.is_initialized():
         return torch.cuda.synchronize  # type: ignore[no-any-return]
     return lambda: None
+
+
+def answer_questions(request: protocol.Request, channel: Channel) -> None:
+    """Hold what memory the advisor wants to see, until it asks for the peaks or for the end."""
+    with contextlib.ExitStack() as held:
+        while (token := channel.token())[0] == "allocate":
+            channel.enter("measure")
+            held.close()
+            if int(token[1]):
+                held.enter_context(memory.hold(int(token[1]), request.device))
+            channel.tell(protocol.Ready())
+    if token[0] == "peaks":
+        channel.enter("measure")
+        measure_peaks(request, channel)
 
 
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:

@@ -10,6 +10,7 @@ Standard input is the lifeline and carries one-line tokens:
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
     flex                        check the outputs, then try shapes that were not built: the last thing, as it may break the program
+    allocate BYTES              hold this much memory of the device outside every allocator, or none (the reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs once more, answer, end
 After each but `visit` and `stop` the worker says `ready` again.

@@ -109,10 +109,14 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """Peak memory and who saw it; null with the reason as the source where nobody could."""
+    """Peak memory and who saw it; null with the reason as the source where nobody could, or where what was seen cannot be."""
 
+    #: Builds included.
     peak: int | None
     source: str
+    #: Peak once everything was built, and what PyTorch's own allocator held at most; null where nobody saw it.
+    serving: int | None = None
+    torch_reserved: int | None = None
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

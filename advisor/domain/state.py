@@ -14,6 +14,7 @@ from advisor.domain.events import (
     Event,
     Finished,
     Heard,
+    MemoryChecked,
     Planned,
     RaceClosed,
     RaceOpened,
@@ -84,6 +85,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     closed: dict[int, str] = {}
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
+    memory_checked: MemoryChecked | None = None
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -109,6 +111,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return msgspec.structs.replace(state, closed={**state.closed, happening.batch_size: happening.reason})
         case Repeated():
             return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
+        case MemoryChecked():
+            return msgspec.structs.replace(state, memory_checked=happening)
         case Resumed():
             return state
         case Finished():

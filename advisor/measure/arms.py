@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.diagnosis import diagnose
-from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, Interval, Measurement, MemoryBytes, Seconds, Throughput, Visits
+from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, Interval, Measurement, Seconds, Throughput, Visits
 from advisor.domain.outcome import Flexed, Loaded, Peaks
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.state import ProcessState, RunState
 from advisor.intervals import geometric_mean_interval, median_interval, paired_interval
+from advisor.measure.memory import summarise_memory
 from advisor.measure.rounds import measured_process, rounds_of
 from advisor.replication import FEWEST_PROCESSES, find_components, interval
 from advisor.steadiness import count_stalls, find_shift
@@ -43,7 +44,7 @@ def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None
         build_seconds=BuildSeconds(
             cold=_build_seconds(first), warm=_build_seconds(last) if len(processes) > 1 else None, proven_cold=is_proven_cold(first)
         ),
-        memory_bytes=_memory(main),
+        memory_bytes=summarise_memory(main, state.memory_checked),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
         engaged_share=main.engaged.share if main.engaged else 0.0,
         engagement=main.engaged.proof if main.engaged else "",
@@ -182,12 +183,3 @@ def _throughput(loaded: Loaded | None, batch_size: int, seconds: float) -> Throu
 
 def _build_seconds(process: ProcessState) -> float:
     return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
-
-
-def _memory(process: ProcessState) -> MemoryBytes:
-    if process.device_memory is not None:
-        return MemoryBytes(peak=process.device_memory.peak_bytes, source="device memory above what was used before the worker, by NVML")
-    memory = process.memory
-    if memory is None or memory.peak_rss_bytes is None:
-        return MemoryBytes(peak=None, source="nobody could see it")
-    return MemoryBytes(peak=memory.peak_rss_bytes, source="resident set of the worker process, high-water mark")

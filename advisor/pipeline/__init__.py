@@ -161,6 +161,8 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
+        yield from session.check_memory()
+    if session.is_running(REFERENCE):
         yield from session.ask(REFERENCE, "peaks")
     if not _has_completed(progress.state, REFERENCE):
         raise _cannot_begin(progress.state, REFERENCE)

@@ -33,6 +33,7 @@ LEAVING_SECONDS = 5.0
 PHASE_OF_TOKEN: dict[str, Phase] = {
     "build": "load",
     "peaks": "measure",
+    "allocate": "measure",
     "visit": "measure",
     "sustain": "sustain",
     "diagnose": "diagnose",

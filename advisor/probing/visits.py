@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
@@ -9,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, Spawned
+from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
 from advisor.domain.machine import Machine
-from advisor.domain.outcome import Failure, Imported, Outcome, Ready, Visited
+from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, Visited
 from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.question import Question
-from advisor.probing.device import MemoryWatch
+from advisor.probing.device import MemoryWatch, above
 from advisor.probing.environments import thread_count, worker_environment
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Message, Supervisor, Worker
@@ -22,6 +23,8 @@ from probes import protocol
 
 INPUT_SETS = 4
 BLOCK_SECONDS = 0.05
+#: What the device must be seen to count before its figures are believed.
+KNOWN_BYTES = 256 << 20
 #: Clocks of a GPU take longer to settle than those of a processor.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
 
@@ -86,20 +89,40 @@ class Session:
         if self._memory_watch is None:
             yield from self._build(worker)
             return
-        before = self._memory_watch.used_bytes()
-        with self._memory_watch.peak() as peak:
-            yield from self._build(worker)
-        yield DeviceMemory(
-            arm=arm,
-            process=worker.process,
-            before_bytes=before,
-            peak_bytes=peak() - before,
-            resident_bytes=self._memory_watch.used_bytes() - before,
-        )
+        yield from self._build_watched(worker, self._memory_watch)
 
     def _build(self, worker: Worker) -> Iterator[Happening]:
         self._supervisor.send(worker, "build")
         yield from self._listen_until(lambda: worker.arm in self._ready or not self.is_running(worker.arm))
+
+    def _build_watched(self, worker: Worker, watch: MemoryWatch) -> Iterator[Happening]:
+        """Build and say what the device counted meanwhile: in all, and from the moment on when everything was built."""
+        before = watch.used_bytes()
+        with contextlib.ExitStack() as watching:
+            peak, serving_peak = watching.enter_context(watch.peak()), None
+            for happening in self._build(worker):
+                yield happening
+                if serving_peak is None and isinstance(happening, Heard) and isinstance(happening.said, Engaged):
+                    serving_peak = watching.enter_context(watch.peak())
+        yield DeviceMemory(
+            arm=worker.arm,
+            process=worker.process,
+            before_bytes=before,
+            peak_bytes=above(peak(), before),
+            resident_bytes=above(watch.used_bytes(), before),
+            serving_bytes=above(serving_peak(), before) if serving_peak else None,
+            total_bytes=watch.total_bytes,
+        )
+
+    def check_memory(self) -> Iterator[Happening]:
+        """Have the reference worker hold memory that is known and say what the device counts for it."""
+        if self._memory_watch is None:
+            return
+        before = self._memory_watch.used_bytes()
+        yield from self.ask(REFERENCE, f"allocate {KNOWN_BYTES}")
+        if self.is_running(REFERENCE):
+            yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=above(self._memory_watch.used_bytes(), before))
+            yield from self.ask(REFERENCE, "allocate 0")
 
     def ask(self, arm: str, token: str) -> Iterator[Happening]:
         """Have the arm's worker do what `token` says, until it is ready for another or has ended."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import builders
 import pytest
 from builders import BASELINE, DUPLICATE
 
 from advisor import pipeline
+from advisor.domain.decision import Recommendation
 from advisor.domain.events import Ended, Event, Heard, Repeated, Spawned
 from advisor.domain.outcome import Completed, Crashed, Sustained, Visited
 from advisor.pipeline import Decision, World, finals
@@ -20,14 +20,14 @@ UNSEEN = ("served", "late", "slow", "eager", "refused", "wrong", "breaks")
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[tuple[list[Event], Decision]]:
+def outcome(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[list[Event], Decision]:
     """A run with the standard budget, which has everything."""
     probes, rubric = request.getfixturevalue("fake_probes"), request.getfixturevalue("fake_rubric")
     world = World(environment=dict(os.environ), store=Store(tmp_path_factory.mktemp("home")), probes=probes, rubric=rubric)
     run = pipeline.prepare(Answers(batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0), world)
     for _ in pipeline.execute(run, world):
         pass
-    yield run.events(), pipeline.decide(run)
+    return run.events(), pipeline.decide(run)
 
 
 Run = tuple[list[Event], Decision]
@@ -47,7 +47,7 @@ def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: R
     assert not any("no arm was repeated" in reason for reason in advice_of(decision).trust_reasons)
 
 
-def advice_of(decision: Decision) -> builders.recommend.Recommendation:
+def advice_of(decision: Decision) -> Recommendation:
     assert decision.recommendation is not None
     return decision.recommendation
 
@@ -96,7 +96,9 @@ def test_the_best_two_are_called_without_a_pause_in_the_order_one_two_two_one(ou
 def test_what_came_of_shapes_that_were_not_built_is_the_measured_fact(outcome: Run) -> None:
     _, decision = outcome
     expected = {"served": "served", "late": "recompiles", "eager": "recompiles", "refused": "refused", "wrong": "refused"}
-    found = {measurement.option: measurement.new_shapes for measurement in decision.results.measurements if measurement.workflow == "narrow"}
+    found = {
+        measurement.option: measurement.new_shapes for measurement in decision.results.measurements if measurement.workflow == "narrow"
+    }
     assert {name: found[name] for name in expected} == expected
     ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in decision.scored}
     for name, value in expected.items():
@@ -120,7 +122,9 @@ def test_a_program_that_breaks_on_new_shapes_keeps_what_was_measured_before(outc
     crash = next(
         event.happening.outcome
         for event in events
-        if isinstance(event.happening, Ended) and event.happening.arm == "narrow/breaks" and not isinstance(event.happening.outcome, Completed)
+        if isinstance(event.happening, Ended)
+        and event.happening.arm == "narrow/breaks"
+        and not isinstance(event.happening.outcome, Completed)
     )
     assert isinstance(crash, Crashed)
     assert crash.phase == "flex"
