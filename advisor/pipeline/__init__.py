@@ -24,7 +24,7 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, racing
+from advisor.pipeline import finals, pruning, racing
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
@@ -167,7 +167,7 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     if not _has_completed(progress.state, REFERENCE):
         raise _cannot_begin(progress.state, REFERENCE)
     for arm in arms:
-        yield from session.build(arm.id)
+        yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
 

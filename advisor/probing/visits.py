@@ -81,11 +81,13 @@ class Session:
             yield from self._spawn(arm, process, repeat)
         yield from self._listen_until(lambda: not self._busy())
 
-    def build(self, arm: str) -> Iterator[Happening]:
-        """Let one arm load, build, check and warm up; the others are idle meanwhile."""
+    def build(self, arm: str, payable_seconds: float | None = None) -> Iterator[Happening]:
+        """Let one arm load, build, check and warm up; the others are idle meanwhile. A build that cannot be paid back is ended."""
         if not self.is_running(arm):
             return
         worker = self._workers[arm]
+        if payable_seconds is not None:
+            worker.payable_seconds = payable_seconds
         if self._memory_watch is None:
             yield from self._build(worker)
             return

@@ -39,9 +39,15 @@ def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_a
 
 
 @given(costs, st.floats(0, 1e4), st.floats(0, 10), st.floats(0, 1e4), st.floats(0, 1), st.integers(1, 10**7))
-def test_what_is_left_out_before_its_build_loses_however_it_turns_out(
+def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
     incumbent: Cost, least: float, fastest: float, more_build: float, more_seconds: float, requests: int
 ) -> None:
-    if horizon.cannot_pay_back(least, incumbent, fastest, requests):
+    if least > horizon.most_build_seconds(incumbent, fastest, requests):
         real = Cost(least + more_build, fastest + more_seconds)
         assert real.total(requests) >= incumbent.total(requests) * (1 - 1e-9)
+
+
+def test_a_build_that_takes_as_long_as_an_incumbent_serves_is_the_longest_that_can_pay() -> None:
+    limit = horizon.most_build_seconds(INCUMBENT, 0.0, 1000)
+    assert limit == pytest.approx(11.0)
+    assert Cost(limit, 0.0).total(1000) == pytest.approx(INCUMBENT.total(1000))
