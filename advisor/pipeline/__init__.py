@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import pathlib
@@ -127,6 +128,20 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         return
     if progress.state.processes:
         yield Resumed()
+    asked, presets = header.question, header.catalogue.presets
+    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
+    with guard.running(), open_session(run, header, world, guard) as session:
+        yield from _build(session, asked, progress)
+        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+        yield from finals.look_closer(session, lambda: progress.state, asked)
+        yield from session.stop()
+        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
+    yield Finished()
+
+
+@contextlib.contextmanager
+def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterator[Session]:
+    """Yield a session for the workers of a run; whatever is left of them is ended with the block."""
     asked = header.question
     site = Site(
         question=asked,
@@ -137,16 +152,8 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
         environment=world.environment,
     )
-    presets = header.catalogue.presets
-    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
-    with guard.running(), Supervisor(presets.deadlines, clock=world.clock) as supervisor:
-        session = Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
-        yield from _build(session, asked, progress)
-        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
-        yield from finals.look_closer(session, lambda: progress.state, asked)
-        yield from session.stop()
-        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
-    yield Finished()
+    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
+        yield Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
 
 
 def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
