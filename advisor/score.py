@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -20,7 +20,8 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
     scored = []
     for measurement in results.measurements:
         facts = facts_of(measurement, workflows[measurement.workflow])
-        ratings = {criterion.id: rate(criterion, facts, catalogue.rubric) for criterion in catalogue.rubric.criteria}
+        seen = measured_facts(measurement)
+        ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
         scored.append(
             ScoredArm(
                 arm=measurement.arm,
@@ -42,12 +43,14 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
 
 
 def facts_of(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that rules may use, measured and declared."""
-    return {
-        "speedup_low": measurement.speedup.low,
-        "cold_build_seconds": measurement.build_seconds.cold,
-        **declared_facts(workflow),
-    }
+    """Return the facts that rules may use; what was measured counts before what is declared."""
+    return {**declared_facts(workflow), **measured_facts(measurement)}
+
+
+def measured_facts(measurement: Measurement) -> dict[str, FactValue]:
+    """Return the facts that this run has seen for itself; what happens for new shapes only where some were tried."""
+    tried: dict[str, FactValue] = {} if measurement.new_shapes is None else {"new_shapes": measurement.new_shapes}
+    return {"speedup_low": measurement.speedup.low, "cold_build_seconds": measurement.build_seconds.cold, **tried}
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
@@ -64,8 +67,8 @@ def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
     }
 
 
-def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric) -> Rating:
-    """Return the highest tier whose conditions all hold, with what the next one asks for."""
+def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *, measured: Collection[str] = ()) -> Rating:
+    """Return the highest tier whose conditions all hold, with what the next one asks for; `measured` names the facts this run has seen."""
     place = next(place for place, rule in enumerate(criterion.tiers) if all(holds(condition, facts) for condition in rule.all))
     reached = criterion.tiers[place]
     above = criterion.tiers[place - 1] if place else None
@@ -76,7 +79,7 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric) -
         fact=deciding.fact,
         value=facts[deciding.fact],
         rule=describe_rule(reached),
-        evidence=rubric.facts[deciding.fact].evidence,
+        evidence="measured" if deciding.fact in measured else rubric.facts[deciding.fact].evidence,
         basis=reached.basis,
         source=reached.source,
         to_next=tuple(distance(condition, facts, above.tier) for condition in unmet) if above else (),

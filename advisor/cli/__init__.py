@@ -262,13 +262,25 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
 
 
 @app.command()
-def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "", json: AsJson = False) -> None:
+def doctor(
+    *,
+    python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
+    observer: Annotated[
+        bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """Look at GPU, driver, interpreter and disk, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
     findings = examination.examine(python or sys.executable, default_home(os.environ))
+    if observer:
+        from advisor import observer as observation
+
+        seen = observation.observe(python or sys.executable, _world())
+        findings.append(examination.Finding(name="observer", status=seen.status, what=seen.words, fix=seen.fix))
     if json:
         typer.echo(msgspec.json.encode(findings).decode())
     else:

@@ -34,14 +34,28 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
 
 
 class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory"):
-    """What the device itself says that a worker took, from outside: above what was used before it touched the device."""
+    """What the device itself says that a worker took, from outside: above what was used before it touched the device.
+
+    Null for what the device did not say, or said and cannot be.
+    """
 
     arm: str
     process: int
-    before_bytes: int
+    before_bytes: int | None
     #: Highest so far, builds included; and once everything was built and warm.
-    peak_bytes: int
-    resident_bytes: int
+    peak_bytes: int | None
+    resident_bytes: int | None
+    #: Highest since everything was built, while it warmed up.
+    serving_bytes: int | None = None
+    #: What the device has in all.
+    total_bytes: int | None = None
+
+
+class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-checked"):
+    """What the device counted for an allocation that was known, made outside every library's own allocator."""
+
+    allocated_bytes: int
+    seen_bytes: int | None
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +135,21 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """Everything that was planned is done."""
 
 
-Happening = Planned | Spawned | Heard | DeviceMemory | Watched | Repeated | Energy | Ended | RaceOpened | RaceClosed | Resumed | Finished
+Happening = (
+    Planned
+    | Spawned
+    | Heard
+    | DeviceMemory
+    | MemoryChecked
+    | Watched
+    | Repeated
+    | Energy
+    | Ended
+    | RaceOpened
+    | RaceClosed
+    | Resumed
+    | Finished
+)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

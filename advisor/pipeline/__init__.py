@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import pathlib
@@ -24,7 +25,7 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, racing
+from advisor.pipeline import finals, pruning, racing
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
@@ -127,6 +128,20 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         return
     if progress.state.processes:
         yield Resumed()
+    asked, presets = header.question, header.catalogue.presets
+    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
+    with guard.running(), open_session(run, header, world, guard) as session:
+        yield from _build(session, asked, progress)
+        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+        yield from finals.look_closer(session, lambda: progress.state, asked)
+        yield from session.stop()
+        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
+    yield Finished()
+
+
+@contextlib.contextmanager
+def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterator[Session]:
+    """Yield a session for the workers of a run; whatever is left of them is ended with the block."""
     asked = header.question
     site = Site(
         question=asked,
@@ -137,16 +152,8 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
         environment=world.environment,
     )
-    presets = header.catalogue.presets
-    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
-    with guard.running(), Supervisor(presets.deadlines, clock=world.clock) as supervisor:
-        session = Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
-        yield from _build(session, asked, progress)
-        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
-        yield from finals.look_closer(session, lambda: progress.state, asked)
-        yield from session.stop()
-        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
-    yield Finished()
+    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
+        yield Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
 
 
 def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
@@ -157,14 +164,17 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     baseline = racing.plan_of(progress.state).baseline
     if not _has_completed(progress.state, REFERENCE):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
-    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms])
+    built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
+    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
+        yield from session.check_memory()
+    if session.is_running(REFERENCE):
         yield from session.ask(REFERENCE, "peaks")
     if not _has_completed(progress.state, REFERENCE):
         raise _cannot_begin(progress.state, REFERENCE)
     for arm in arms:
-        yield from session.build(arm.id)
+        yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
 
