@@ -11,10 +11,10 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from advisor.pipeline import World
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.wishes import Wishes
+from advisor.world import World
 
 PATIENCE_SECONDS = 60
 
@@ -27,8 +27,7 @@ async def shown(app: AdvisorApp, size: tuple[int, int] = (80, 24)) -> AsyncItera
         try:
             yield pilot
         finally:
-            if app.owned is not None:
-                app.owned.end()
+            app.runs.end()
 
 
 async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:

@@ -81,17 +81,17 @@ class Session:
         self.host.order("pause" if self.is_pausing else "go")
         return True
 
-    def ranking(self, now: float) -> Callable[[], None] | None:
+    def ranking(self, now: float) -> Callable[[], pipeline.Decision] | None:
         """Return how to rank provisionally, for a thread; None when there is nothing new or the last ranking is fresh."""
         header, state = self.follower.header, self.follower.state
         if not state.opened or state.seq == self._ranked_seq or now - self._ranked_at < RANKING_SECONDS:
             return None
         self._ranked_seq, self._ranked_at = state.seq, now
+        return lambda: pipeline.judge(header, state)
 
-        def rank() -> None:
-            self.provisional = pipeline.judge(header, state)
-
-        return rank
+    def lead(self, decision: pipeline.Decision) -> None:
+        """Take a provisional ranking."""
+        self.provisional = decision
 
     def judge(self) -> pipeline.Decision:
         """Decide from what there is."""

@@ -51,8 +51,8 @@ async def draw(run: Run, world: World) -> None:
         session.look()
         rank = session.ranking(0.0)
         if rank is not None:
-            rank()
-        app.show_session(session)
+            session.lead(rank())
+        app.runs.show(session)
         await wait_for_screen(pilot, "Live")
         pilot.app.save_screenshot("live.svg", str(PLACE))
 

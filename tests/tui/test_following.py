@@ -99,7 +99,7 @@ async def test_ten_thousand_events_at_once_are_all_taken_in_and_the_screen_answe
     (run.directory / "events.jsonl").write_bytes(b"".join(lines[:-6]) + b"".join(msgspec.json.encode(event) + b"\n" for event in flood))
     async with shown(AdvisorApp(Wishes(), tui_world)) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
-        pilot.app.show_session(Session.of(run))
+        pilot.app.runs.show(Session.of(run))
         await wait_for_screen(pilot, "Live")
         assert f"{len(visits) + 7}"[:4] in lines_of(pilot)
         await pilot.press("question_mark")

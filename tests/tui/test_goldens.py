@@ -75,8 +75,8 @@ async def test_a_run_looks_as_it_did(size: tuple[int, int], going_on: Run, tui_w
         assert isinstance(pilot.app, AdvisorApp)
         session = Session.of(going_on)
         session.look()
-        session.ranking(0.0)()  # type: ignore[misc]
-        pilot.app.show_session(session)
+        session.lead(session.ranking(0.0)())  # type: ignore[misc]
+        pilot.app.runs.show(session)
         await wait_for_screen(pilot, "Live")
         shown_lines = [line for line in lines_of(pilot).splitlines() if "elapsed" not in line and "CPU" not in line]
         compare("live", size, "\n".join(shown_lines), update=request.config.getoption("--update-goldens"))

@@ -94,7 +94,7 @@ async def test_a_run_can_be_paused_and_cancelled_and_leaves_nothing(tui_world: W
         await wait_for_screen(pilot, "Live")
         await wait_for(pilot, lambda: "Measuring" in lines_of(pilot))
         await pilot.press("space")
-        session = pilot.app.session
+        session = pilot.app.runs.session
         assert session is not None
         await wait_for(pilot, lambda: session.is_paused)
         seq = session.follower.state.seq

@@ -10,7 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
+from advisor import doctor, question
 from advisor.doctor import Finding
+from advisor.errors import UserError
+from advisor.store import default_home
 from advisor.tui import text
 from advisor.tui.screens.frame import Frame, TopLine
 
@@ -34,10 +37,18 @@ class Doctor(Frame):
     def on_mount(self) -> None:
         """Look at the machine."""
         self.query_one(TopLine).tell(Text("Doctor"), self.advisor.run_words())
-        self.advisor.examine()
+        self.advisor.background.do("doctor", self._examine, self.show)
+
+    def _examine(self) -> list[Finding]:
+        try:
+            return doctor.examine(question.interpreter_of(self.advisor.answers), default_home(self.advisor.world.environment))
+        except UserError as problem:
+            return [Finding(name=problem.name, status="fail", what=problem.what, fix=problem.next_step)]
 
     def show(self, findings: list[Finding]) -> None:
         """Show what was found."""
+        if not self.is_attached:
+            return
         words = Text()
         for finding in findings:
             words += Text(f"{MARKS[finding.status]}  ", "bold") + Text(f"{finding.name:<14}{text.plain(finding.what, 300)}\n")

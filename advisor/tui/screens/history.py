@@ -91,10 +91,10 @@ class History(Frame):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run."""
         event.stop()
-        self.advisor.open_run(str(event.row_key.value))
+        self.advisor.runs.open(str(event.row_key.value))
 
     def action_resume(self) -> None:
         """Go on with the run under the cursor."""
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
-            self.advisor.resume(key)
+            self.advisor.runs.resume(key)

@@ -64,16 +64,12 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         self.draw()
 
     def _look_at_device(self) -> None:
-        session = self.advisor.session
+        session = self.advisor.runs.session
         if session is None or session.is_replay or not session.is_alive:
             return
         uuid = session.follower.header.question.gpu
 
-        def look() -> None:
-            words = device.describe_gpu(uuid) if uuid else device.describe_processor()
-            self.app.call_from_thread(self.tell_device, words)
-
-        self.run_worker(look, thread=True, group="device", exclusive=True, exit_on_error=False)
+        self.advisor.background.do("device", lambda: device.describe_gpu(uuid) if uuid else device.describe_processor(), self.tell_device)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
@@ -82,7 +78,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
     def draw(self) -> None:
         """Show the run as it is now."""
-        session = self.advisor.session
+        session = self.advisor.runs.session
         if session is None or not self.is_mounted:
             return
         follower = session.follower
@@ -158,7 +154,8 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
     def tell_device(self, words: str) -> None:
         """Show how busy the device is."""
-        self.query_one("#device", Static).update(Text(words, "dim"))
+        if self.is_attached:
+            self.query_one("#device", Static).update(Text(words, "dim"))
 
     def _draw_log(self, session: Session) -> None:
         follower = session.follower
@@ -174,12 +171,12 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
     def action_pause(self) -> None:
         """Pause, or go on."""
-        self.advisor.toggle_pause()
+        self.advisor.runs.toggle_pause()
         self.draw()
 
     def action_cancel(self) -> None:
         """End the run, after asking."""
-        self.advisor.ask_to_cancel()
+        self.advisor.runs.ask_to_cancel()
 
     def action_log(self) -> None:
         """Give the log more room, or less."""

@@ -237,12 +237,12 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
-            self.app.push_screen(Detail(self.decision, key, self.advisor.session.follower.run if self.advisor.session else None))
+            self.app.push_screen(Detail(self.decision, key, self.advisor.runs.session.follower.run if self.advisor.runs.session else None))
 
     def action_resume(self) -> None:
         """Go on with a run that stopped."""
-        if self.advisor.session is not None:
-            self.advisor.resume(str(self.advisor.session.follower.run.directory))
+        if self.advisor.runs.session is not None:
+            self.advisor.runs.resume(str(self.advisor.runs.session.follower.run.directory))
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""
