@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from advisor import pipeline
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.host import Host
+from advisor.world import World
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 

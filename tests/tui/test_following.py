@@ -17,7 +17,6 @@ from advisor.cli.hosting import Gate
 from advisor.domain.events import Event, Finished, Heard
 from advisor.domain.state import fold
 from advisor.errors import SettingsError
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui import settings
@@ -26,6 +25,7 @@ from advisor.tui.following import Follower, Recording, Tail
 from advisor.tui.host import Host
 from advisor.tui.session import Session
 from advisor.tui.wishes import Wishes
+from advisor.world import World
 
 
 @pytest.fixture

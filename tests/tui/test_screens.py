@@ -11,7 +11,6 @@ from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_s
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
@@ -20,6 +19,7 @@ from advisor.tui.screens.results import Results
 from advisor.tui.screens.setup import Setup
 from advisor.tui.widgets.weights import WeightBar
 from advisor.tui.wishes import Wishes
+from advisor.world import World
 
 SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
 
