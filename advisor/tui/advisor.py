@@ -9,7 +9,6 @@ from advisor.domain.machine import Machine
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
-    from advisor.pipeline import Decision
     from advisor.tui.background import Background
     from advisor.tui.runs import Runs
     from advisor.world import World
@@ -39,6 +38,3 @@ class Advisor(Protocol):
 
     def start_run(self) -> None:
         """Make a run of the answers, and have it worked on."""
-
-    def export(self, decision: Decision, *, explored: bool) -> None:
-        """Write a decision's document where the user says."""

@@ -10,22 +10,24 @@ import signal
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.theme import Theme
 
 from advisor import catalogue as catalogue_files
 from advisor.domain.machine import Machine
-from advisor.errors import SettingsError, UserError
+from advisor.errors import UserError
 from advisor.question.answers import Answers
 from advisor.tui.background import Background
 from advisor.tui.screens.setup import Setup
-from advisor.tui.settings import Settings, default_file, read
+from advisor.tui.settings import Settings, keep_theme, read
 from advisor.tui.themes import OURS
 from advisor.tui.wishes import Wishes
 
 if TYPE_CHECKING:
-    from advisor.pipeline import Decision, Proposal
+    from advisor.pipeline import Proposal
     from advisor.store import Run
     from advisor.tui.host import Host
     from advisor.tui.runs import Runs
@@ -43,8 +45,9 @@ class AdvisorApp(App[int]):
     ]
 
     def __init__(
-        self, wishes: Wishes, world: World, *, start_host: Callable[[Run], Host] | None = None, settings: Settings | None = None
+        self, wishes: Wishes, world: World, *, start_host: Callable[[Run], Host] | None = None, settings_file: pathlib.Path | None = None
     ) -> None:
+        """Read the settings; a theme that is chosen later is kept in their file, if there is one."""
         no_color = wishes.no_color or bool(world.environment.get("NO_COLOR"))
         if wishes.no_color:
             os.environ["NO_COLOR"] = "1"  # the only way to tell Textual
@@ -56,7 +59,8 @@ class AdvisorApp(App[int]):
         self.background = Background(self.call_later, self.tell_problem)
         self._runs: Runs | None = None
         self._start_host = start_host
-        self._settings = settings or Settings()
+        self._settings_file = settings_file
+        self._settings = read(settings_file) if settings_file else Settings()
         for theme in OURS:
             self.register_theme(theme)
         if not no_color:
@@ -93,7 +97,18 @@ class AdvisorApp(App[int]):
         theme = self.wishes.theme or self._settings.theme
         if theme in self.available_themes and not self.ansi_color:
             self.theme = theme
+        self._kept_theme = self.theme
+        self.theme_changed_signal.subscribe(self, self._keep_theme)
         self.call_after_refresh(self._begin)
+
+    def _keep_theme(self, theme: Theme) -> None:
+        if theme.name == self._kept_theme or self._settings_file is None or self.ansi_color:
+            return
+        self._kept_theme = theme.name
+        try:
+            keep_theme(self._settings_file, theme.name)
+        except UserError as problem:
+            self.tell_problem(problem)
 
     def _begin(self) -> None:
         """Do what the first sight need not wait for."""
@@ -175,24 +190,6 @@ class AdvisorApp(App[int]):
 
         self.push_screen(Doctor())
 
-    def export(self, decision: Decision, *, explored: bool) -> None:
-        """Write a decision's document where the user says."""
-        from advisor.tui import documents  # noqa: PLC0415 - only when needed
-        from advisor.tui.screens.dialogs import Export  # noqa: PLC0415 - as above
-
-        def write(file: pathlib.Path | None) -> None:
-            if file is None:
-                return
-            try:
-                documents.write(decision, file)
-            except UserError as problem:
-                self.tell_problem(problem)
-            else:
-                self.notify(f"written: {file.absolute()}", markup=False)
-
-        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.json"
-        self.push_screen(Export(pathlib.Path.cwd() / name), write)
-
     # The end
 
     def action_leave(self) -> None:
@@ -228,15 +225,11 @@ class AdvisorApp(App[int]):
             self._runs.end()
         self.exit(code)
 
+    def _fatal_error(self) -> None:
+        """Tell a defect of ours in three lines; Textual would print the values of all variables."""
+        from advisor.store import default_home  # noqa: PLC0415 - never needed, one hopes
+        from advisor.tui import crash  # noqa: PLC0415 - as above
 
-def show(wishes: Wishes, world: World) -> int:
-    """Run the terminal program; return the exit code."""
-    if wishes.replay:
-        from advisor.store import Run  # noqa: PLC0415 - only when asked for
-
-        Run(pathlib.Path(wishes.replay)).header()  # what is wrong with it is told before the screen is taken
-    app = AdvisorApp(wishes, world, settings=read(default_file()))
-    if wishes.theme and wishes.theme not in app.available_themes:
-        raise SettingsError(f"there is no theme {wishes.theme!r}", f"use one of {', '.join(sorted(app.available_themes))}")
-    code = app.run(mouse=not wishes.no_mouse)
-    return app.return_code or 0 if code is None else code
+        if self._exception is not None:
+            moment = f"{self.world.now():%Y%m%d-%H%M%S}"
+            self.panic(Text(crash.report(self._exception, default_home(self.world.environment), moment)))

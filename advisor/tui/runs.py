@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,12 @@ from advisor import pipeline
 from advisor.errors import UserError
 from advisor.pipeline import Decision, Proposal
 from advisor.store import Run
+from advisor.tui import documents
+from advisor.tui.again import failed_arms, propose_again
+from advisor.tui.comparing import Comparison, compare
 from advisor.tui.host import Host
-from advisor.tui.screens.dialogs import Cancelling
+from advisor.tui.screens.compare import Compare
+from advisor.tui.screens.dialogs import Cancelling, Export
 from advisor.tui.screens.live import Live
 from advisor.tui.screens.results import Results
 from advisor.tui.session import Session
@@ -49,6 +54,12 @@ class Runs:
             return
         self._app.notify("making the plan ...", timeout=2, markup=False)
         self._app.background.do("start", lambda: pipeline.create(make_proposal(), self._app.world), self._work_on)
+
+    def retry_failed(self, decision: Decision) -> None:
+        """Measure what failed in a run once more, as a run of its own: times of two runs are not ranked together."""
+        failed = failed_arms(decision)
+        if failed:
+            self.start(lambda: propose_again(decision.header, failed))
 
     def _is_busy(self) -> bool:
         if self.owned is not None:
@@ -139,6 +150,30 @@ class Runs:
             self._app.tell_problem(problem)
             return None
         return run
+
+    def compare(self, first: str, second: str) -> None:
+        """Show two stored runs side by side."""
+
+        def judge() -> Comparison:
+            return compare(*(pipeline.decide(self._app.world.store.find(name)) for name in (first, second)))
+
+        self._app.background.do("compare", judge, lambda comparison: self._app.push_screen(Compare(comparison)))
+
+    def export(self, decision: Decision, *, explored: bool) -> None:
+        """Write a decision's document where the user says."""
+
+        def write(file: pathlib.Path | None) -> None:
+            if file is None:
+                return
+            try:
+                documents.write(decision, file)
+            except UserError as problem:
+                self._app.tell_problem(problem)
+            else:
+                self._app.notify(f"written: {file.absolute()}", markup=False)
+
+        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.json"
+        self._app.push_screen(Export(pathlib.Path.cwd() / name), write)
 
     def toggle_pause(self) -> None:
         """Pause after the current section, or go on."""

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable
 
 from advisor import pipeline
+from advisor.domain.plan import REFERENCE
 from advisor.store import Run
 from advisor.tui.following import Follower, Recording, Tail
 from advisor.tui.host import Host
@@ -80,6 +81,19 @@ class Session:
         self.is_pausing = not (self.host.is_paused or self.is_pausing)
         self.host.order("pause" if self.is_pausing else "go")
         return True
+
+    def skip(self, arm: str) -> str:
+        """Have an arm's process ended; return what the user should know about it."""
+        plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
+        needed = {REFERENCE} | {each.id for each in plan.arms if each is plan.baseline or each.duplicate_of} if plan else {REFERENCE}
+        if self.host is None or not self.host.is_running:
+            return "this run belongs to another process, or is a recording"
+        if arm in needed:
+            return "everything is compared with it, so it cannot be skipped"
+        if not processes or processes[-1].outcome is not None:
+            return "it does not run now"
+        self.host.order(f"skip {arm}")
+        return f"skipping {arm}"
 
     def ranking(self, now: float) -> Callable[[], pipeline.Decision] | None:
         """Return how to rank provisionally, for a thread; None when there is nothing new or the last ranking is fresh."""

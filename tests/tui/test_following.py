@@ -117,9 +117,10 @@ def test_settings_are_read_or_refused(tmp_path: pathlib.Path) -> None:
 
 
 @asynchronous
-async def test_keys_can_be_changed(run: Run, tui_world: World) -> None:
-    changed = settings.Settings(keys={"export": "ctrl+e"})
-    async with shown(AdvisorApp(Wishes(replay=str(run.directory), speed=1000), tui_world, settings=changed)) as pilot:
+async def test_keys_can_be_changed(run: Run, tui_world: World, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[keys]\nexport = "ctrl+e"\n')
+    async with shown(AdvisorApp(Wishes(replay=str(run.directory), speed=1000), tui_world, settings_file=file)) as pilot:
         await wait_for_screen(pilot, "Results")
         await pilot.press("ctrl+e")
         await wait_for_screen(pilot, "Export")

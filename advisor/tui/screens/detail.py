@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Footer, Static, TabbedContent, TabPane
+from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.domain.decision import Rating
 from advisor.pipeline import Decision
@@ -17,6 +17,7 @@ from advisor.store import Run
 from advisor.tui import text
 from advisor.tui.logs import clean
 from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.widgets.keys import Keys
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
@@ -54,7 +55,7 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
                 with TabPane(f"{place} {name}", id=name.lower()), VerticalScroll():
                     yield Static("", id=f"text-{name.lower()}", markup=False)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Show the arm."""

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from advisor import doctor, question
 from advisor.doctor import Finding
@@ -16,6 +16,7 @@ from advisor.errors import UserError
 from advisor.store import default_home
 from advisor.tui import text
 from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.widgets.keys import Keys
 
 MARKS = {"ok": "\N{CHECK MARK} ok  ", "warn": "! warn", "fail": "\N{BALLOT X} fail"}
 
@@ -32,7 +33,7 @@ class Doctor(Frame):
         with VerticalScroll(id="body"):
             yield Static("Looking ...", id="findings", markup=False)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Look at the machine."""

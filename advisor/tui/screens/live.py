@@ -9,7 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Footer, RichLog, Static
+from textual.widgets import RichLog, Static
 
 from advisor.domain.plan import REFERENCE
 from advisor.pipeline import Decision
@@ -17,6 +17,7 @@ from advisor.tui import device, progress, text
 from advisor.tui.logs import LogTail
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.session import Session
+from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, Table
 
 STYLES = {progress.DONE: "", progress.WORKING: "bold", progress.WAITING: "dim", progress.FAILED: "red"}
@@ -36,6 +37,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"),
         Binding("x", "cancel", "Cancel", id="cancel", tooltip="end the run; what was measured is kept"),
+        Binding("s", "skip", "Skip", id="skip", tooltip="do without the process under the cursor"),
         Binding("l", "log", "Log", id="log", tooltip="show more of what the stack prints"),
         Binding("f", "follow", "Follow", id="follow", tooltip="keep the log at its end, or not"),
         Binding("escape", "app.pop_screen", "Back", id="back", tooltip="to the questions; the run goes on"),
@@ -52,7 +54,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
             yield Static("", id="device", markup=False)
             yield RichLog(id="log", max_lines=2000, wrap=False, markup=False, highlight=False, auto_scroll=True)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Begin with what is known."""
@@ -177,6 +179,12 @@ when the current timed section or build has ended. Cancelling keeps what was mea
     def action_cancel(self) -> None:
         """End the run, after asking."""
         self.advisor.runs.ask_to_cancel()
+
+    def action_skip(self) -> None:
+        """Do without the arm under the cursor."""
+        arm, session = self.query_one(Table).key_at_cursor(), self.advisor.runs.session
+        if arm is not None and session is not None:
+            self.notify(session.skip(arm), markup=False)
 
     def action_log(self) -> None:
         """Give the log more room, or less."""

@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import DataTable, Static
 
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import Measurement
@@ -18,8 +18,10 @@ from advisor.pipeline import Decision, reconsider
 from advisor.report import table as words
 from advisor.report.document import RunDocument
 from advisor.tui import text
+from advisor.tui.again import failed_arms
 from advisor.tui.documents import document_of
 from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.plane import Plane
 from advisor.tui.widgets.table import Column, Table
 from advisor.tui.widgets.weights import Weights
@@ -49,8 +51,10 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
         Binding("x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"),
         Binding("e", "export", "Export", id="export"),
+        Binding("c", "compare", "Compare", id="compare", tooltip="compare with another run of the history"),
         Binding("u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False),
         Binding("r", "resume", "Resume", id="resume", tooltip="go on with a run that stopped"),
+        Binding("f", "retry", "Retry failed", id="retry", tooltip="measure what failed once more, as a run of its own"),
         Binding("n", "app.ask_anew", "New", id="new", tooltip="new questions", show=False),
         Binding("H", "app.history", "History", id="history", show=False),
         Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this run", show=False),
@@ -78,7 +82,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         with Vertical(id="sliders"):
             yield Weights(self.original.header.question.priorities)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Show the answer."""
@@ -97,6 +101,8 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Show only the keys that do something here."""
+        if action == "retry":
+            return self.original.state.finished and bool(failed_arms(self.original))
         return action != "resume" or not self.original.state.finished
 
     def draw(self) -> None:
@@ -244,12 +250,22 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         if self.advisor.runs.session is not None:
             self.advisor.runs.resume(str(self.advisor.runs.session.follower.run.directory))
 
+    def action_retry(self) -> None:
+        """Measure what failed once more."""
+        self.advisor.runs.retry_failed(self.original)
+
     def action_copy(self) -> None:
         """Copy the command that shows this run."""
         command = f"p3-advisor show {self.decision.header.run_id}"
         self.app.copy_to_clipboard(command)
         self.notify(f"copied: {command}", markup=False)
 
+    def action_compare(self) -> None:
+        """Choose a run to compare with."""
+        from advisor.tui.screens.history import History  # noqa: PLC0415 - only when asked for
+
+        self.app.push_screen(History(marked=self.decision.header.run_id))
+
     def action_export(self) -> None:
         """Write the document."""
-        self.advisor.export(self.decision, explored=self.is_explored)
+        self.advisor.runs.export(self.decision, explored=self.is_explored)

@@ -22,6 +22,8 @@ GIBIBYTE = 2**30
 class TargetStep(Step):
     """Device, precision, inputs, budget, interpreter."""
 
+    has_begun = False
+
     def compose(self) -> ComposeResult:
         """Make the fields."""
         answers, budgets = self.answers, self.advisor.catalogue.presets.budgets
@@ -47,6 +49,7 @@ class TargetStep(Step):
 
     def begin(self) -> None:
         """Show what is attached and take the focus."""
+        self.has_begun = True
         if self.advisor.machine is not None:
             self.show_machine(self.advisor.machine)
         self.query_one("#device", Choice).focus()
