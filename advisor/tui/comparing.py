@@ -13,7 +13,7 @@ from advisor.pipeline import Decision
 
 #: What has to be the same before one run can be called faster than the other.
 ALIKE = ("model", "batch sizes", "input tokens", "precision", "device")
-Verdict = Literal["first", "second", "same", "only first", "only second", "not compared"]
+Verdict = Literal["first", "second", "same", "only first", "only second", "too little", "not compared"]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,8 +109,10 @@ def _judge(first: Cell | None, second: Cell | None, *, is_fair: bool) -> Verdict
     if first is None or second is None:
         return "only first" if second is None else "only second"
     mine, other = first.seconds, second.seconds
-    if not is_fair or mine.low is None or mine.high is None or other.low is None or other.high is None:
+    if not is_fair:
         return "not compared"
+    if mine.low is None or mine.high is None or other.low is None or other.high is None:
+        return "too little"
     if mine.high < other.low:
         return "first"
     return "second" if other.high < mine.low else "same"

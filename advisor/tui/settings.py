@@ -40,6 +40,7 @@ ACTIONS = {
     "next",
     "next-arm",
     "observe",
+    "open",
     "pause",
     "preset",
     "previous",

@@ -24,6 +24,7 @@ MARKS: dict[Verdict, str] = {
     "same": "= within noise",
     "only first": "only in A",
     "only second": "only in B",
+    "too little": "too few visits",
     "not compared": "not compared",
 }
 #: From this width on there is room for the intervals.

@@ -16,6 +16,7 @@ from advisor.pipeline import Decision
 from advisor.store import Run
 from advisor.tui import text
 from advisor.tui.logs import clean
+from advisor.tui.recipes import recipe_of
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 
@@ -163,6 +164,9 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         words += Text(f"install   {text.plain(workflow.how_to_get, 300)}\n")
         words += Text(f"changes   {declared.lines_changed.value} lines, export step: {'yes' if declared.export_step.value else 'no'}\n")
         words += Text(f"source    {text.plain(declared.lines_changed.source, 300)}\n\n", "dim")
+        code = recipe_of(self._decision.state, self._arm)
+        if code is not None:
+            words += Text("The code\n", "bold") + Text("".join(f"{text.plain(line, 400)}\n" for line in code.splitlines()) + "\n")
         return words + Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
 
     def _environment(self) -> Text:

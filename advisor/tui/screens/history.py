@@ -14,7 +14,7 @@ from advisor.store import Entry
 from advisor.tui import text
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
-from advisor.tui.widgets.table import Column, Table
+from advisor.tui.widgets.table import Column, OpeningTable, Table
 
 EMPTY = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 
@@ -45,7 +45,7 @@ Space marks a run; with two marked, c compares them: what differs between them c
         yield TopLine()
         yield Input(placeholder="filter", id="filter", compact=True)
         yield Static("", id="empty", markup=False)
-        yield Table(id="runs")
+        yield OpeningTable(id="runs")
         yield self.compose_too_small()
         yield Keys()
 

@@ -20,10 +20,11 @@ from advisor.report.document import RunDocument
 from advisor.tui import text
 from advisor.tui.again import failed_arms
 from advisor.tui.documents import document_of
+from advisor.tui.reasons import reasons_of
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.plane import Plane
-from advisor.tui.widgets.table import Column, Table
+from advisor.tui.widgets.table import Column, OpeningTable, Table
 from advisor.tui.widgets.weights import Weights
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
@@ -46,7 +47,7 @@ The first line is the answer, the second says how sure it is. Move a weight and 
 answers at once; the marks on the bars stand where the answer changes. * marks weights other
 than the run's; u takes them back. x shows what is not in the ranking, and why."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "detail", "Detail", id="detail", priority=False),
+        Binding("enter", "detail", "Open", id="detail"),
         Binding("w", "weights", "Weights", id="weights", tooltip="move to the weights, and back"),
         Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
         Binding("x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"),
@@ -72,7 +73,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         yield TopLine()
         yield Static("", id="answer", markup=False)
         with Vertical(id="middle"):
-            yield Table(id="ranking")
+            yield OpeningTable(id="ranking")
             with Horizontal(id="panes"):
                 with VerticalScroll(id="side", can_focus=False):
                     yield Static("", id="reasons", markup=False)
@@ -119,7 +120,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         self._draw_table()
         advice = self.decision.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
-        self._draw_side(document)
+        self.query_one("#reasons", Static).update(reasons_of(document))
         ranked = [(str(arm.rank), self._measured(arm)) for arm in self.decision.scored]
         self.query_one(Plane).show([(mark, entry.build_seconds.cold, entry.speedup.value) for mark, entry in ranked])
         left_out = [text.plain(line, 600) for line in words.left_out(document)]
@@ -180,19 +181,6 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
             **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
             "score": f"{arm.score:.2f}",
         }
-
-    def _draw_side(self, document: RunDocument) -> None:
-        advice = document.recommendation
-        side = Text()
-        if advice is not None:
-            side += Text("Why\n", "bold") + Text("".join(f"+ {text.plain(reason, 300)}\n" for reason in advice.reasons))
-            side += Text("\nWhat keeps the trust from A\n" if advice.trust_reasons else "", "bold")
-            side += Text("".join(f"- {text.plain(reason, 300)}\n" for reason in advice.trust_reasons))
-            side += Text("\nNext\n" if advice.next_steps else "", "bold")
-            side += Text("".join(f"> {text.plain(step, 300)}\n" for step in advice.next_steps))
-        elif document.problem is not None:
-            side += Text(text.plain(document.problem.next_step, 300))
-        self.query_one("#reasons", Static).update(side)
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Decide again with the weights as they are now."""
