@@ -14,6 +14,7 @@ from onscreen import asynchronous, lines_of, settle, shown, wait_for_screen
 
 from advisor import pipeline
 from advisor.domain.measurement import Seconds
+from advisor.domain.question import Synthetic
 from advisor.pipeline import Decision
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
@@ -58,7 +59,7 @@ def test_times_differ_only_where_their_intervals_do(decision: Decision, factor: 
 @pytest.mark.parametrize(
     ("what", "changes"),
     [
-        ("model", {"model": builders.question().model.__class__(name="other", block="ffn", hidden=8, intermediate=16)}),
+        ("model", {"model": Synthetic(name="other", block="ffn", hidden=8, intermediate=16)}),
         ("batch sizes", {"batch_sizes": (1, 2)}),
         ("input tokens", {"input_tokens": 64}),
         ("precision", {"dtype": "bfloat16"}),
@@ -114,13 +115,13 @@ async def test_what_forbids_a_verdict_stands_before_the_figures(decision: Decisi
     from advisor.tui.screens.compare import Compare  # noqa: PLC0415 - what is shown
 
     async with shown(AdvisorApp(Wishes(), tui_world), (120, 30)) as pilot:
-        pilot.app.push_screen(Compare(compare(decision, asked(bounded(decision, 2.0), dtype="float16"))))
+        await pilot.app.push_screen(Compare(compare(decision, asked(bounded(decision, 2.0), dtype="float16"))))
         await wait_for_screen(pilot, "Compare")
         assert "! precision          float32  \N{RIGHTWARDS ARROW}  float16" in lines_of(pilot)
         assert "! Not like for like" in lines_of(pilot)
         assert "A faster" not in lines_of(pilot)
-        pilot.app.pop_screen()
-        pilot.app.push_screen(Compare(compare(decision, bounded(decision, 2.0))))
+        await pilot.app.pop_screen()
+        await pilot.app.push_screen(Compare(compare(decision, bounded(decision, 2.0))))
         await settle(pilot)
         assert "+100.0%  > A faster" in lines_of(pilot)
         assert "[4.08, 4.16]" in lines_of(pilot)

@@ -54,10 +54,16 @@ class Cancelling(ModalScreen[bool]):
         yield Keys()
 
 
+class WritingLine(Input):
+    """The line for the file's name."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Write")]
+
+
 class Export(ModalScreen[pathlib.Path | None]):
     """Where to write the document; asks again before anything is overwritten."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
     def __init__(self, proposed: pathlib.Path) -> None:
         super().__init__()
@@ -68,8 +74,8 @@ class Export(ModalScreen[pathlib.Path | None]):
         """Ask for the file."""
         with Vertical(classes="dialog"):
             yield Static("Export this run as one JSON document (schema p3-advisor/run/1)", markup=False, classes="lead")
-            yield Input(str(self._proposed), id="file")
-            yield Static("enter writes it, esc closes", id="note", markup=False)
+            yield WritingLine(str(self._proposed), id="file")
+            yield Static("", id="note", markup=False)
         yield Keys()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
