@@ -24,6 +24,7 @@ from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor import pipeline
+    from advisor.world import World
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
@@ -137,9 +138,9 @@ def ask(  # noqa: PLR0913 - one for each option
 
         code = asking.ask(answers, _world())
     elif terminal.is_terminal(os.environ):
-        from advisor.tui import app as screens
+        from advisor.tui import program
 
-        code = screens.show(wishes, _world())
+        code = program.show(wishes, _world())
     else:
         raise NoTerminalError("the questions need a terminal, and here there is none", "use --json, recommend, or ask --plain")
     raise typer.Exit(code)
@@ -293,11 +294,11 @@ def doctor(
         raise typer.Exit(3)
 
 
-def _world() -> pipeline.World:
-    from advisor import pipeline
+def _world() -> World:
     from advisor.store import Store, default_home
+    from advisor.world import World
 
-    return pipeline.World(environment=dict(os.environ), store=Store(default_home(os.environ)))
+    return World(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
 
 def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
@@ -333,7 +334,7 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _present_published(answers: Answers, world: pipeline.World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
+def _present_published(answers: Answers, world: World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
     """Print what published figures say about a GPU that is not attached; raise `absent` where they say nothing."""
     from advisor.pipeline import unattached
     from advisor.report import document, published, table

@@ -246,5 +246,13 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
     fix: str | None = None
 
 
-Failure = Unsupported | ModelRefused | BuildFailed | Incorrect | NotEngaged | OutOfMemory | TimedOut | Crashed
+class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
+    """The user did not want to wait for it."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+Failure = Unsupported | ModelRefused | BuildFailed | Incorrect | NotEngaged | OutOfMemory | TimedOut | Crashed | Skipped
 Outcome = Completed | Failure

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime as dt
 import pathlib
-import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
@@ -31,20 +28,8 @@ from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
 from advisor.probing.visits import Session, Site
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
-
-
-@dataclasses.dataclass(frozen=True)
-class World:
-    """What the pipeline takes from outside, so that tests can bring their own."""
-
-    environment: Mapping[str, str]
-    store: Store
-    now: Callable[[], dt.datetime] = lambda: dt.datetime.now().astimezone()
-    clock: Callable[[], float] = time.monotonic
-    random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
-    probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
-    rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
+from advisor.store import Run
+from advisor.world import World as World
 
 
 @dataclasses.dataclass

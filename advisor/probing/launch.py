@@ -18,7 +18,7 @@ import psutil
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Built, Crashed, Entered, Imported, Outcome, Phase, Ready, Said, TimedOut, Visited
+from advisor.domain.outcome import Built, Crashed, Entered, Imported, Outcome, Phase, Ready, Said, Skipped, TimedOut, Visited
 from probes import protocol
 
 #: Longest piece of a worker's log that is quoted as a reason.
@@ -26,6 +26,8 @@ LONGEST_REASON = 300
 LOG_TAIL_BYTES = 16384
 #: How faulthandler begins the stack of the thread that crashed; its innermost line follows.
 CRASHED_THREAD = "Current thread 0x"
+#: File in a control directory that says that the user did not want to wait.
+SKIPPED = "skipped"
 #: A worker that has said its last word gets this long to leave by itself.
 LEAVING_SECONDS = 5.0
 
@@ -223,8 +225,10 @@ class Supervisor:
         worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
         yield worker, worker.outcome
 
-    def _explain_end(self, worker: Worker) -> Crashed:
+    def _explain_end(self, worker: Worker) -> Crashed | Skipped:
         status = worker.popen.wait()
+        if (worker.directory / SKIPPED).exists():
+            return Skipped(phase=worker.phase, reason=f"skipped by the user in the phase {worker.phase}")
         name = signal.Signals(-status).name if status < 0 else None
         how = f"its process was ended by {name}" if name else f"its process left with status {status} and no answer"
         if name == "SIGKILL":
@@ -254,11 +258,22 @@ def kill_all(worker: Worker) -> None:
     """Kill the worker's group, and what has left the group but still carries its mark; wait for the worker."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker.popen.pid, signal.SIGKILL)
+    kill_marked(worker.directory)
+    worker.popen.wait()
+
+
+def kill_marked(directory: pathlib.Path) -> None:
+    """Kill every process that carries the mark of the worker in this control directory."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(protocol.MARK) == str(worker.directory):
+            if process.environ().get(protocol.MARK) == str(directory):
                 process.kill()
-    worker.popen.wait()
+
+
+def skip(directory: pathlib.Path) -> None:
+    """End the worker in this control directory because the user does not want to wait for it; callable from any thread."""
+    (directory / SKIPPED).touch()
+    kill_marked(directory)
 
 
 def last_words(log: pathlib.Path) -> str:

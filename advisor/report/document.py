@@ -53,6 +53,7 @@ Status = Literal[
     "out-of-memory",
     "timed-out",
     "crashed",
+    "skipped",
     "excluded",
 ]
 
