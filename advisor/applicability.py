@@ -69,11 +69,12 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         return _exclude(workflow, "unsupported", limit, None)
     if not workflow.has_probe:
         return _exclude(workflow, "excluded", "this release of p3-advisor has no probe for it yet", f"by hand: {workflow.how_to_get}")
-    accepted = any(not missing_packages(requirements, machine) for requirements in workflow.environment.accepts)
-    if workflow.environment.kind != "shared" and not accepted:
+    if any(not missing_packages(requirements, machine) for requirements in workflow.accepts):
+        return None
+    if workflow.environment.kind != "shared":
         return _exclude(workflow, "not-installed", "its environment has not been made", workflow.how_to_get)
     missing = missing_packages(workflow.environment.requirements, machine)
-    if missing and not accepted:
+    if missing:
         wanted = " ".join(f"'{requirement}'" for requirement in missing)
         reason = f"{machine.software.executable} lacks {', '.join(missing)}"
         return _exclude(workflow, "not-installed", reason, f"{machine.software.executable} -m pip install {wanted}")
@@ -114,9 +115,8 @@ def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[st
 
 def required_packages(catalogue: Catalogue) -> list[str]:
     """Return the distributions that any workflow accepts in the user's interpreter: what to look for there."""
-    environments = [workflow.environment for workflow in catalogue.workflows]
-    shared = [environment.requirements for environment in environments if environment.kind == "shared"]
-    accepted = [requirements for environment in environments for requirements in environment.accepts]
+    shared = [workflow.environment.requirements for workflow in catalogue.workflows if workflow.environment.kind == "shared"]
+    accepted = [requirements for workflow in catalogue.workflows for requirements in workflow.accepts]
     return sorted({Requirement(text).name for requirements in [*shared, *accepted] for text in requirements})
 
 

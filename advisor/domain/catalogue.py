@@ -27,8 +27,6 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     kind: Literal["shared", "own", "container"]
     requirements: tuple[str, ...] = ()
-    #: Sets of requirements of which an interpreter that meets one needs no environment made: the user has the stack already.
-    accepts: tuple[tuple[str, ...], ...] = ()
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,6 +67,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dtypes: tuple[Dtype, ...]
     takes: tuple[Literal["torch", "onnx"], ...]
     environment: Environment
+    #: Sets of requirements: where the interpreter of `--python` meets one, the user has the stack already and no environment need be made.
+    accepts: tuple[tuple[str, ...], ...] = ()
     #: Options by arm; the arm `default` goes by the workflow's id alone.
     arms: dict[str, dict[str, Any]]
     #: Devices that an arm is for, where they are not all of the workflow's.
