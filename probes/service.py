@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,9 +102,12 @@ class Service:
         cell = self.cells[largest]
         if not flexibility.is_batched(cell.reference.inputs[0], largest):
             return
+        start = time.monotonic()
         for size in flexibility.new_batch_sizes(list(self.cells)):
             self.channel.enter("flex", size)
             self.channel.tell(self.try_batch_size(cell, size))
+            if time.monotonic() - start > flexibility.ENOUGH_SECONDS:
+                return
 
     def try_batch_size(self, cell: Cell, size: int) -> protocol.Flexed:
         """Return what came of one new batch size; what the stack raises is its way to refuse."""

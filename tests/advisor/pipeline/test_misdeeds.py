@@ -39,7 +39,7 @@ EXPECTED = {
 
 def leftovers() -> list[str]:
     """Processes that a misdeed started, in its group or out of it, and whatever else is still below the tests."""
-    sleepers = (["sleep", "3600"], ["sleep", "3601"])
+    sleepers = (["sleep", "3601"], ["sleep", "3602"])
     forgotten = [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] in sleepers]
     return [str(process) for process in forgotten + psutil.Process().children(recursive=True)]
 

@@ -79,7 +79,7 @@ def build(subject, inputs, request):
         case "silent-exit":
             os._exit(0)
         case "hangs":
-            subprocess.Popen(["sleep", "3600"])
+            subprocess.Popen(["sleep", "3602"])
             time.sleep(3600)
         case "escapes":
             subprocess.Popen(["sleep", "3601"], start_new_session=True)
