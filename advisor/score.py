@@ -19,7 +19,7 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
     scored = []
     for measurement in results.measurements:
-        facts = facts_of(measurement, workflows[measurement.workflow])
+        facts = facts_of(measurement, workflows[measurement.workflow].as_arm(measurement.option))
         seen = measured_facts(measurement)
         ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
         scored.append(

@@ -46,6 +46,17 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     architectures: Sourced
 
 
+class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is declared otherwise for one arm of a workflow than for the workflow."""
+
+    lines_changed: Sourced | None = None
+    export_step: Sourced | None = None
+    vendors: Sourced | None = None
+    artefact_scope: Sourced | None = None
+    new_shapes: Sourced | None = None
+    architectures: Sourced | None = None
+
+
 class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way to compile and run a PyTorch model."""
 
@@ -56,8 +67,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dtypes: tuple[Dtype, ...]
     takes: tuple[Literal["torch", "onnx"], ...]
     environment: Environment
+    #: Sets of requirements: where the interpreter of `--python` meets one, the user has the stack already and no environment need be made.
+    accepts: tuple[tuple[str, ...], ...] = ()
     #: Options by arm; the arm `default` goes by the workflow's id alone.
     arms: dict[str, dict[str, Any]]
+    #: Devices that an arm is for, where they are not all of the workflow's.
+    arm_devices: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
     #: Place in the order of builds: cheap ones first.
     build_order: int
     declared: Declared
@@ -69,8 +84,18 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     has_probe: bool = False
     #: Lowest compute capability, as `8.0`.
     min_compute_capability: str | None = None
+    #: Version specifiers of compute capabilities of which one must hold, for stacks that run on some generations only.
+    compute_capabilities: tuple[str, ...] = ()
     #: Why it is known not to work here, by device; each with a source.
     refused: dict[str, Sourced] = {}
+    #: Where an arm differs from what is declared for the workflow.
+    arm_declared: dict[str, ArmDeclared] = {}
+
+    def as_arm(self, option: str) -> Workflow:
+        """Return the workflow with what is declared for this one of its arms."""
+        otherwise = msgspec.structs.asdict(self.arm_declared.get(option, ArmDeclared()))
+        changes = {name: fact for name, fact in otherwise.items() if fact is not None}
+        return msgspec.structs.replace(self, declared=msgspec.structs.replace(self.declared, **changes))
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -99,7 +99,7 @@ def test_a_workflow_whose_environment_was_not_made_is_not_installed(kind: Any) -
 )
 def test_missing_packages_are_named_with_the_command_that_installs_them(packages: dict[str, str], missing: list[str]) -> None:
     machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
-    assert applicability.missing_requirements(builders.workflow(environment=SHARED), machine) == missing
+    assert applicability.missing_packages(SHARED.requirements, machine) == missing
     found = obstacle(machine, environment=SHARED)
     if not missing:
         assert found is None
