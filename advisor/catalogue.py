@@ -18,6 +18,7 @@ from advisor.domain.catalogue import (
     Guideline,
     KnownGpu,
     Models,
+    Panel,
     Presets,
     Published,
     Rubric,
@@ -76,6 +77,7 @@ def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None =
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", Published),
+        panel=read_panel(directory / "panel.toml"),
     )
 
 
@@ -104,6 +106,17 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             raise CatalogueError(f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it") from problem
         workflows.append(workflow)
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
+
+
+def read_panel(file: pathlib.Path) -> Panel:
+    """Read the models of the survey; each must be named once and come from one place."""
+    panel = read(file, Panel)
+    names = [model.id for model in panel.model]
+    for model in panel.model:
+        if names.count(model.id) > 1 or (model.config is None) == (model.factory is None):
+            what = f"{file}: {model.id} must be named once and have a configuration or a factory"
+            raise CatalogueError(what, "compare it with the entries beside it")
+    return panel
 
 
 def probe_file(workflow: str) -> str:

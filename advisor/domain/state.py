@@ -20,6 +20,7 @@ from advisor.domain.events import (
     Repeated,
     Resumed,
     Spawned,
+    Surveyed,
     Watched,
 )
 from advisor.domain.outcome import (
@@ -82,6 +83,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     closed: dict[int, str] = {}
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
+    surveyed: tuple[Surveyed, ...] = ()
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -107,6 +109,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return msgspec.structs.replace(state, closed={**state.closed, happening.batch_size: happening.reason})
         case Repeated():
             return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
+        case Surveyed():
+            return msgspec.structs.replace(state, surveyed=(*state.surveyed, happening))
         case Resumed():
             return state
         case Finished():

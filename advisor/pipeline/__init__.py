@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, question, recommend, score
+from advisor import applicability, catalogue, machine, measure, question, recommend, score, survey
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
@@ -24,7 +24,7 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, racing
+from advisor.pipeline import finals, racing, surveying
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
@@ -101,8 +101,11 @@ def create(proposal: Proposal, world: World) -> Run:
         catalogue=proposal.catalogue,
     )
     run = world.store.create(header)
+    known = () if proposal.question.survey else surveying.recall(world.store, header)
     with run.writer() as writer:
-        writer.append(Event(seq=1, at=0.0, happening=Planned(plan=proposal.plan)))
+        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known)
+        for number, happening in enumerate(first, start=1):
+            writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
 
 
@@ -146,6 +149,9 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         yield from finals.look_closer(session, lambda: progress.state, asked)
         yield from session.stop()
         yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
+        if asked.survey:
+            panel = header.catalogue.panel
+            yield from surveying.take(progress.state, asked, panel, site, lambda place: Session(supervisor, place, guard))
     yield Finished()
 
 
@@ -204,7 +210,9 @@ def decide(
 def judge(header: Header, state: RunState) -> Decision:
     """Summarise, score and decide, as far as the run has come."""
     races = racing.results_by_batch_size(state, header.question)
-    return _advise(header, state, measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON))
+    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
+    surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
+    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
