@@ -44,6 +44,18 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     new_shapes: Sourced
     #: Which models it takes: `any`, `most`, `listed`.
     architectures: Sourced
+    #: Of what is installed, by its SPDX name where it has one.
+    licence: Sourced | None = None
+    #: Day on which the sources were last read, as 2026-11-21.
+    looked_up: str = ""
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a workflow's module gives the user, for its first set of options."""
+
+    #: Lines that eager PyTorch's recipe does not have.
+    lines_changed: int
+    source: str
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,6 +79,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: Null where no probe gives one.
+    recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
     min_compute_capability: str | None = None
     #: Why it is known not to work here, by device; each with a source.

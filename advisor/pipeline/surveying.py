@@ -72,7 +72,7 @@ def _try_model(session: Session, baseline: Arm, arms: list[Arm], model: PanelMod
     reference = ends.get(REFERENCE)
     for arm in arms:
         # Eager PyTorch has made the reference; there is nothing it could be compared with but itself.
-        outcome = reference if arm == baseline or not isinstance(reference, Completed) else ends[arm.id]
+        outcome = reference if arm == baseline or not isinstance(reference, Completed) else ends.get(arm.id)
         verdict, reason = judge(outcome)
         if not isinstance(reference, Completed):
             verdict = "untried"
