@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from advisor import survey
 from advisor.domain.catalogue import Catalogue, Condition, Criterion, Rubric, TierRule, Workflow
 from advisor.domain.decision import Distance, Rating, ScoredArm
-from advisor.domain.measurement import Measurement, Results
+from advisor.domain.measurement import Measurement, Results, Survey
 from advisor.domain.question import Constraint, Question
 
 FactValue = float | str | bool | int | None
@@ -19,9 +20,12 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
     scored = []
     for measurement in results.measurements:
-        facts = facts_of(measurement, workflows[measurement.workflow].as_arm(measurement.option))
-        seen = measured_facts(measurement)
+        surveyed = survey.find(results.surveys, measurement.workflow)
+        facts = facts_of(measurement, workflows[measurement.workflow].as_arm(measurement.option), surveyed)
+        seen = measured_facts(measurement, surveyed)
         ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
+        if surveyed is not None:
+            ratings = {name: _with_survey(rating, surveyed) for name, rating in ratings.items()}
         scored.append(
             ScoredArm(
                 arm=measurement.arm,
@@ -42,15 +46,25 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     return tuple(msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1))
 
 
-def facts_of(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
+def facts_of(measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None) -> dict[str, FactValue]:
     """Return the facts that rules may use; what was measured counts before what is declared."""
-    return {**declared_facts(workflow), **measured_facts(measurement)}
+    return {**declared_facts(workflow), **measured_facts(measurement, surveyed)}
 
 
-def measured_facts(measurement: Measurement) -> dict[str, FactValue]:
-    """Return the facts that this run has seen for itself; what happens for new shapes only where some were tried."""
-    tried: dict[str, FactValue] = {} if measurement.new_shapes is None else {"new_shapes": measurement.new_shapes}
-    return {"speedup_low": measurement.speedup.low, "cold_build_seconds": measurement.build_seconds.cold, **tried}
+def measured_facts(measurement: Measurement, surveyed: Survey | None = None) -> dict[str, FactValue]:
+    """Return the facts that this run has seen for itself; of new shapes and other models only where some were tried."""
+    seen: dict[str, FactValue] = {"speedup_low": measurement.speedup.low, "cold_build_seconds": measurement.build_seconds.cold}
+    if measurement.new_shapes is not None:
+        seen["new_shapes"] = measurement.new_shapes
+    if surveyed is not None:
+        seen["architectures"] = surveyed.architectures
+    return seen
+
+
+def _with_survey(rating: Rating, surveyed: Survey) -> Rating:
+    if rating.fact != "architectures":
+        return rating
+    return msgspec.structs.replace(rating, why=f"{rating.why}; {survey.tell(surveyed)}")
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from advisor.domain.question import Budget, Dtype, Priorities, Synthetic, Task
+from advisor.domain.question import Budget, Dtype, Factory, Model, Priorities, Synthetic, Task, Transformers
 
 Basis = Literal["paper", "ours"]
 Tier = Annotated[int, msgspec.Meta(ge=1, le=3)]
@@ -44,6 +44,18 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     new_shapes: Sourced
     #: Which models it takes: `any`, `most`, `listed`.
     architectures: Sourced
+    #: Of what is installed, by its SPDX name where it has one.
+    licence: Sourced | None = None
+    #: Day on which the sources were last read, as 2026-11-21.
+    looked_up: str = ""
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a workflow's module gives the user, for its first set of options."""
+
+    #: Lines that eager PyTorch's recipe does not have.
+    lines_changed: int
+    source: str
 
 
 class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +94,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: Null where no probe gives one.
+    recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
     min_compute_capability: str | None = None
     #: Version specifiers of compute capabilities of which one must hold, for stacks that run on some generations only.
@@ -277,6 +291,33 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     failure: tuple[PublishedFailure, ...] = ()
 
 
+class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A small model of the survey; it has a configuration of transformers or a factory, one of the two."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]+$")]
+    family: Annotated[str, msgspec.Meta(min_length=1)]
+    config: dict[str, Any] | None = None
+    factory: str | None = None
+
+    def as_subject(self) -> Model:
+        """Return the model as a question names one."""
+        if self.config is not None:
+            return Transformers(name=self.id, weights="random", config=self.config)
+        return Factory(name=self.factory or "")
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`panel.toml`: the models that a survey compiles, and which shares of them mean what."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1)] = "none"
+    batch_size: Annotated[int, msgspec.Meta(ge=1)] = 1
+    input_tokens: Annotated[int, msgspec.Meta(ge=1)] = 1
+    build_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0
+    any_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    most_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
+    model: tuple[PanelModel, ...] = ()
+
+
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `rubric/` holds."""
 
@@ -287,3 +328,4 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...] = ()
     published: Published = Published()
+    panel: Panel = Panel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from advisor.domain.outcome import Outcome, Said
@@ -127,6 +129,21 @@ class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
     reason: str
 
 
+class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
+    """What a workflow made of a model of the survey's panel.
+
+    `untried` where eager PyTorch cannot run the model either: that says nothing about the workflow.
+    """
+
+    workflow: str
+    model: str
+    family: str
+    verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
+    reason: str | None
+    #: The earlier run that it was found in; null for this one.
+    run: str | None = None
+
+
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
     """The run was taken up again after it had stopped."""
 
@@ -147,6 +164,7 @@ Happening = (
     | Ended
     | RaceOpened
     | RaceClosed
+    | Surveyed
     | Resumed
     | Finished
 )

@@ -146,6 +146,29 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shapes: str | None = None
 
 
+class SurveyedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workflow made of one model."""
+
+    model: str
+    family: str
+    verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
+    reason: str | None
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workflow made of the panel and of the user's own model."""
+
+    workflow: str
+    passed: int
+    #: Models that eager PyTorch can run.
+    tried: int
+    #: The same in the rubric's words: `any`, `most`, `listed`.
+    architectures: str
+    models: tuple[SurveyedModel, ...]
+    #: The earlier run it was made in; null for this one.
+    run: str | None
+
+
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     """How the race at one batch size ended."""
 
@@ -176,3 +199,4 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     peaks: Peaks | None = None
     #: Repetitions in fresh processes that were completed.
     repeats: int = 0
+    surveys: tuple[Survey, ...] = ()

@@ -21,6 +21,7 @@ from advisor.domain.events import (
     Repeated,
     Resumed,
     Spawned,
+    Surveyed,
     Watched,
 )
 from advisor.domain.outcome import (
@@ -86,6 +87,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
+    surveyed: tuple[Surveyed, ...] = ()
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -113,6 +115,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
         case MemoryChecked():
             return msgspec.structs.replace(state, memory_checked=happening)
+        case Surveyed():
+            return msgspec.structs.replace(state, surveyed=(*state.surveyed, happening))
         case Resumed():
             return state
         case Finished():

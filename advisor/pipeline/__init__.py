@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, question, recommend, score
+from advisor import applicability, catalogue, machine, measure, question, recommend, score, survey
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
@@ -22,7 +22,7 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, pruning, racing
+from advisor.pipeline import finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
@@ -87,8 +87,11 @@ def create(proposal: Proposal, world: World) -> Run:
         catalogue=proposal.catalogue,
     )
     run = world.store.create(header)
+    known = () if proposal.question.survey else surveying.recall(world.store, header)
     with run.writer() as writer:
-        writer.append(Event(seq=1, at=0.0, happening=Planned(plan=proposal.plan)))
+        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known)
+        for number, happening in enumerate(first, start=1):
+            writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
 
 
@@ -121,15 +124,25 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         yield from finals.look_closer(session, lambda: progress.state, asked)
         yield from session.stop()
         yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
+    if asked.survey:
+        with Supervisor(presets.deadlines, clock=world.clock) as supervisor:
+            site = site_of(run, header, world)
+            yield from surveying.take(progress.state, asked, header.catalogue.panel, site, lambda own: Session(supervisor, own, guard))
     yield Finished()
 
 
 @contextlib.contextmanager
 def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterator[Session]:
     """Yield a session for the workers of a run; whatever is left of them is ended with the block."""
-    asked = header.question
-    site = Site(
-        question=asked,
+    gpu = header.question.gpu
+    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
+        yield Session(supervisor, site_of(run, header, world), guard, MemoryWatch(gpu) if gpu else None)
+
+
+def site_of(run: Run, header: Header, world: World) -> Site:
+    """Return where the workers of a run work, and on what."""
+    return Site(
+        question=header.question,
         machine=header.machine,
         arms=run.arms,
         scratch=run.scratch,
@@ -137,8 +150,6 @@ def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterat
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
         environment=world.environment,
     )
-    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
-        yield Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
 
 
 def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
@@ -199,7 +210,9 @@ def decide(
 def judge(header: Header, state: RunState) -> Decision:
     """Summarise, score and decide, as far as the run has come."""
     races = racing.results_by_batch_size(state, header.question)
-    return _advise(header, state, measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON))
+    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
+    surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
+    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
