@@ -148,10 +148,18 @@ def _names() -> list[str]:
 
 def _workshop(known: Catalogue, root: pathlib.Path, python: str, *, offline: bool) -> Workshop:
     from advisor import applicability, machine
+    from advisor.probing.environments import sources
     from advisor.probing.environments.creation import Workshop
 
-    interpreter = machine.detect_interpreter(python or sys.executable, applicability.required_packages(known))
-    return Workshop(root=root, rubric=_rubric(), inherited=dict(os.environ), interpreter=interpreter, say=_note, offline=offline)
+    return Workshop(
+        root=root,
+        rubric=_rubric(),
+        inherited=dict(os.environ),
+        interpreter=machine.detect_interpreter(python or sys.executable, applicability.required_packages(known)),
+        say=_note,
+        pip_settings=sources.read_pip_settings(os.environ),
+        offline=offline,
+    )
 
 
 def _describe(name: str, known: Catalogue, root: pathlib.Path) -> Row:

@@ -25,6 +25,8 @@ NO_TELEMETRY = {
     "DO_NOT_TRACK": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "MAX_SERVE_DISABLE_TELEMETRY": "1",
+    # OpenVINO has no switch of its own, but does not report from a build server, which this says it is on.
+    "TF_BUILD": "1",
 }
 
 

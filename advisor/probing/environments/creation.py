@@ -29,8 +29,8 @@ from advisor.probing.environments import health, places, sources
 
 #: What uv and the system say when a disk is full.
 DISK_FULL = ("No space left on device", "os error 28", "Disk quota exceeded")
-#: Lines of uv that name one package each; their sum is said by another line.
-LISTING = (" + ", " - ", " ~ ")
+#: Lines of uv that say nothing to the user: one for each package, and where it works.
+LISTING = (" + ", " - ", " ~ ", "Activate with", "Using ", "Creating virtual environment")
 MEBIBYTE = 2**20
 LONGEST_REASON = 600
 
@@ -48,6 +48,8 @@ class Workshop:
     #: The interpreter to make them with where its version fits.
     interpreter: Interpreter
     say: Say
+    #: What pip is told of where packages come from.
+    pip_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     offline: bool = False
 
 
@@ -117,7 +119,7 @@ def _held(root: pathlib.Path, name: str, say: Say) -> Iterator[int]:
 
 def _make(name: str, environment: Environment, making: pathlib.Path, lock: pathlib.Path, shop: Workshop, held: int) -> None:
     """Fill `making` and check it."""
-    variables = sources.uv_environment(shop.inherited, sources.read_pip_settings(shop.inherited))
+    variables = sources.uv_environment(shop.inherited, shop.pip_settings)
     fits = SpecifierSet(environment.python).contains(shop.interpreter.version, prereleases=True)
     python = shop.interpreter.executable if fits else environment.python
     shop.say(f"{name}: making it with {python if fits else f'a Python {python}'}")
@@ -189,7 +191,7 @@ def _uv(arguments: list[str], name: str, environment: Environment, variables: Ma
 
 def _find_uv(name: str, environment: Environment) -> str:
     try:
-        return uv.find_uv_bin()
+        return str(uv.find_uv_bin())
     except FileNotFoundError as problem:
         wanted = " ".join(f"'{requirement}'" for requirement in environment.requirements)
         by_hand = f"python3 -m venv {name} && {name}/bin/pip install {wanted}, then --python {name}/bin/python"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from advisor.domain.catalogue import Environment
-from advisor.probing.environments import without_foreign
+from advisor.probing.environments import NO_TELEMETRY, without_foreign
 from advisor.probing.environments.places import python_in, read_record
 
 #: Run by the environment's interpreter in isolation; says what it is before it imports, so that a crash is told apart from a broken Python.
@@ -41,7 +41,12 @@ def look(directory: pathlib.Path, environment: Environment, inherited: Mapping[s
     command = [str(python_in(directory)), "-I", *([] if keep_bytecode else ["-B"]), "-c", CHECK, *environment.imports]
     try:
         answer = subprocess.run(  # noqa: S603 - an argument list, no shell
-            command, capture_output=True, timeout=CHECK_SECONDS, check=False, env=without_foreign(inherited), cwd=directory
+            command,
+            capture_output=True,
+            timeout=CHECK_SECONDS,
+            check=False,
+            env={**without_foreign(inherited), **NO_TELEMETRY},
+            cwd=directory,
         )
     except subprocess.TimeoutExpired:
         return Found(fault=f"its imports take longer than {CHECK_SECONDS} seconds")
