@@ -26,7 +26,8 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         if obstacle is not None:
             excluded.append(obstacle)
             continue
-        asked = [arm for arm in arms_of(workflow) if is_chosen(arm, question.workflows)]
+        python = python_of(workflow, machine)
+        asked = [arm for arm in arms_of(workflow, python) if is_chosen(arm, question.workflows)]
         chosen = [arm for arm in asked if question.device in workflow.arm_devices.get(arm.option, workflow.devices)]
         arms += chosen
         if not asked:
@@ -39,12 +40,13 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         workflow=baseline.workflow,
         option=baseline.option,
         options=baseline.options,
+        python=baseline.python,
         duplicate_of=baseline.id,
     )
     return Plan(arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)), excluded=tuple(excluded))
 
 
-def arms_of(workflow: Workflow) -> list[Arm]:
+def arms_of(workflow: Workflow, python: str = "") -> list[Arm]:
     """Return the workflow with each of its sets of options."""
     return [
         Arm(
@@ -52,6 +54,7 @@ def arms_of(workflow: Workflow) -> list[Arm]:
             workflow=workflow.id,
             option=option,
             options=options,
+            python=python,
         )
         for option, options in workflow.arms.items()
     ]
@@ -69,16 +72,38 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         return _exclude(workflow, "unsupported", limit, None)
     if not workflow.has_probe:
         return _exclude(workflow, "excluded", "this release of p3-advisor has no probe for it yet", f"by hand: {workflow.how_to_get}")
-    if any(not missing_packages(requirements, machine) for requirements in workflow.accepts):
-        return None
-    if workflow.environment.kind != "shared":
-        return _exclude(workflow, "not-installed", "its environment has not been made", workflow.how_to_get)
     missing = missing_packages(workflow.environment.requirements, machine)
-    if missing:
+    if workflow.environment.kind == "shared" and missing:
         wanted = " ".join(f"'{requirement}'" for requirement in missing)
         reason = f"{machine.software.executable} lacks {', '.join(missing)}"
         return _exclude(workflow, "not-installed", reason, f"{machine.software.executable} -m pip install {wanted}")
+    if workflow.environment.kind == "container":
+        return _exclude(workflow, "not-installed", "it runs in a container only", workflow.how_to_get)
+    if workflow.environment.kind == "own" and not is_served(workflow, machine):
+        made = machine.environments.get(environment_name(workflow))
+        fault = made.fault if made else None
+        reason = f"its environment cannot be used: {fault}" if fault else "its environment has not been made"
+        if made is None or fault:
+            return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {workflow.id}")
     return None
+
+
+def environment_name(workflow: Workflow) -> str:
+    """Return the name of the environment that is made for the workflow."""
+    return workflow.environment.name or workflow.id
+
+
+def is_served(workflow: Workflow, machine: Machine) -> bool:
+    """Say whether the interpreter of `--python` has all that the workflow asks for, made by hand or because it is shared."""
+    sets = (workflow.environment.requirements, *workflow.accepts)
+    return any(requirements and not missing_packages(requirements, machine) for requirements in sets)
+
+
+def python_of(workflow: Workflow, machine: Machine) -> str:
+    """Return the interpreter that was made for the workflow; empty where that of `--python` serves it."""
+    if workflow.environment.kind != "own" or is_served(workflow, machine):
+        return ""
+    return machine.environments[environment_name(workflow)].python
 
 
 def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str | None:
@@ -114,10 +139,10 @@ def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[st
 
 
 def required_packages(catalogue: Catalogue) -> list[str]:
-    """Return the distributions that any workflow accepts in the user's interpreter: what to look for there."""
-    shared = [workflow.environment.requirements for workflow in catalogue.workflows if workflow.environment.kind == "shared"]
+    """Return the distributions that any workflow asks for or accepts: what to look for in an interpreter."""
+    asked = [workflow.environment.requirements for workflow in catalogue.workflows]
     accepted = [requirements for workflow in catalogue.workflows for requirements in workflow.accepts]
-    return sorted({Requirement(text).name for requirements in [*shared, *accepted] for text in requirements})
+    return sorted({Requirement(text).name for requirements in [*asked, *accepted] for text in requirements})
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:

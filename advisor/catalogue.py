@@ -43,6 +43,8 @@ class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`workflows.toml`."""
 
     workflow: dict[str, dict[str, Any]]
+    #: Environments that several workflows name.
+    environment: dict[str, dict[str, Any]] = {}
 
 
 class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,14 +101,18 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     """Return the workflows in the order they are built."""
     file = directory / "workflows.toml"
     verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
+    content = read(file, WorkflowsFile)
     recipes = read(directory / "recipes.toml", dict[str, Recipe])
     workflows = []
-    for id_, entry in read(file, WorkflowsFile).workflow.items():
-        has_probe = (probes / "workflows" / probe_file(id_)).is_file()
+    for id_, entry in content.workflow.items():
+        known = {
+            "id": id_,
+            "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
+            "verified": verified.get(id_, ()),
+            "environment": find_environment(file, id_, entry.get("environment"), content.environment),
+        }
         try:
-            workflow = msgspec.convert(
-                {**entry, "id": id_, "has_probe": has_probe, "verified": verified.get(id_, ())}, Workflow, strict=True
-            )
+            workflow = msgspec.convert({**entry, **known}, Workflow, strict=True)
         except msgspec.ValidationError as problem:
             raise CatalogueError(f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it") from problem
         workflows.append(_with_recipe(workflow, recipes.get(id_)))
@@ -131,6 +137,15 @@ def read_panel(file: pathlib.Path) -> Panel:
             what = f"{file}: {model.id} must be named once and have a configuration or a factory"
             raise CatalogueError(what, "compare it with the entries beside it")
     return panel
+
+
+def find_environment(file: pathlib.Path, workflow: str, given: object, tables: dict[str, dict[str, Any]]) -> object:
+    """Return the environment that an entry describes itself, or names among `tables`."""
+    if isinstance(given, dict):
+        return {"name": workflow, **given} if given.get("kind") == "own" else given
+    if isinstance(given, str) and given in tables:
+        return {"name": given, **tables[given]}
+    raise CatalogueError(f"{file}: workflow.{workflow}: no environment {given!r}", "describe one in a table [environment.NAME]")
 
 
 def probe_file(workflow: str) -> str:

@@ -19,6 +19,14 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What making an environment took where it was made; a warm cache takes seconds and next to no space."""
+
+    disk_mib: int
+    download_mib: int
+    where: str
+
+
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a workflow's worker runs.
 
@@ -27,6 +35,20 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     kind: Literal["shared", "own", "container"]
     requirements: tuple[str, ...] = ()
+    #: Workflows that name the same environment share it; by default it has the workflow's id.
+    name: str = ""
+    #: Versions of Python it can be made with.
+    python: str = ">=3.10,<3.14"
+    #: Which build of torch it takes: none of it, the CPU's, or the one that fits the machine.
+    torch: Literal["none", "cpu", "auto"] = "none"
+    #: Modules that have to import before it counts as made.
+    imports: tuple[str, ...] = ()
+    #: Environments that it cannot be installed together with.
+    conflicts: tuple[str, ...] = ()
+    licence: str = ""
+    seen: Seen | None = None
+    #: What a container is started from.
+    image: str = ""
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

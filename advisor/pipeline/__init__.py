@@ -24,6 +24,7 @@ from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
 from advisor.pipeline import finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
+from advisor.probing.environments import places
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
 from advisor.probing.visits import Session, Site
@@ -64,9 +65,16 @@ class Proposal:
 def propose(answers: Answers, world: World, here: Machine | None = None) -> Proposal:
     """Check the answers, look at the machine unless `here` is what was seen, and make the plan."""
     known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
-    here = here or machine.detect(question.interpreter_of(answers), applicability.required_packages(known))
+    here = look(question.interpreter_of(answers), known, world, here)
     asked = question.resolve(answers, here, known)
     return Proposal(known, here, asked, applicability.plan(asked, here, known))
+
+
+def look(python: str, known: Catalogue, world: World, here: Machine | None = None) -> Machine:
+    """Return the machine with the interpreter `python`, unless `here` is what was seen of it, and the environments made on it."""
+    here = here or machine.detect(python, applicability.required_packages(known))
+    made = places.find_made(places.default_root(world.environment), known.workflows, world.rubric)
+    return msgspec.structs.replace(here, environments=made)
 
 
 def prepare(answers: Answers, world: World) -> Run:

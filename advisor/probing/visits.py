@@ -216,9 +216,9 @@ class Session:
             request,
             directory,
             process=process,
-            interpreter=question.python,
+            interpreter=arm.python or question.python,
             script=site.probes / "worker.py",
-            environment=worker_environment(site.environment, question, threads, scratch),
+            environment=worker_environment(site.environment, question, threads, scratch, made_for_it=bool(arm.python)),
             build_seconds=question.max_build_seconds,
         )
         for known in (self._imported, self._ready):
