@@ -24,6 +24,35 @@ HEADER = """\
 """
 
 
+class Anything:
+    """Stands for whatever a stack has: it can be called, entered, subclassed, and given attributes of any name."""
+
+    def __getattr__(self, name: str) -> Anything:
+        if name in {"__path__", "__file__", "__wrapped__"}:
+            raise AttributeError(name)
+        return Anything()
+
+    def __call__(self, *_given: object, **_named: object) -> Anything:
+        return Anything()
+
+    def __enter__(self) -> Anything:
+        return self
+
+    def __exit__(self, *_given: object) -> None:
+        return None
+
+    def __getitem__(self, _key: object) -> Anything:
+        return Anything()
+
+    def __or__(self, _other: object) -> Anything:
+        return self
+
+    __ror__ = __or__
+
+    def __mro_entries__(self, _bases: object) -> tuple[type, ...]:
+        return ()
+
+
 class Pretended(types.ModuleType):
     """A module that has whatever is asked of it."""
 
@@ -32,7 +61,7 @@ class Pretended(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return mock.MagicMock(name=name)
+        return Anything()
 
 
 class Pretending(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -68,6 +97,7 @@ def recipe_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
     request = mock.MagicMock(options=options, device="cuda", dtype="float32", task=task, batch_sizes=[1], input_tokens=32)
     return str(module.recipe(request))
