@@ -36,19 +36,24 @@ def open_subject(request: Request) -> TorchSubject | OnnxSubject:
 
 
 def model_file(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> pathlib.Path:
-    """Return the model as an ONNX file, exporting it for the shapes of `inputs` if need be."""
+    """Return the model as an ONNX file, exporting it for the shapes of `inputs` unless that was done."""
     if isinstance(subject, OnnxSubject):
         return pathlib.Path(subject.file)
     tensors = subject.tensors(inputs)
-    file = pathlib.Path(request.scratch_directory) / f"batch-{len(inputs[0])}" / "model.onnx"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(request.scratch_directory) / f"batch-{len(inputs[0])}"
+    if folder.exists():
+        return folder / "model.onnx"
     with torch_stack.ordinary_mode():
         program = torch.onnx.export(subject.module, tuple(tensor.clone() for tensor in tensors), dynamo=True, verbose=False)
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
-    program.save(file, external_data=True)
-    return file
+    # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a model.
+    beside = folder.with_name(f"part-{folder.name}")
+    beside.mkdir(parents=True, exist_ok=True)
+    program.save(beside / "model.onnx", external_data=True)
+    beside.rename(folder)
+    return folder / "model.onnx"
 
 
 def open_session(file: pathlib.Path, provider: str, request: Request) -> ort.InferenceSession:
@@ -136,28 +141,3 @@ def engagement(program: HostFeeding | IoBinding, fed: Any) -> Engagement:  # noq
     nodes = sum(placed.values())
     share = placed[wanted] / nodes if nodes else 0.0
     return Engagement(share, f"{placed[wanted]} of {nodes} nodes are placed on {wanted}", {"nodes": dict(placed)})
-
-
-def recipe(request: Request, provider: str) -> str:
-    """Return the lines that export, open the session and run it."""
-    binding = """\
-binding = session.io_binding()
-for value, tensor in zip(session.get_inputs(), inputs):
-    binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.ortvalue_from_numpy(tensor.cpu().numpy()))
-for value in session.get_outputs():
-    binding.bind_output(value.name)
-session.run_with_iobinding(binding)
-output = binding.copy_outputs_to_cpu()
-"""
-    host = """\
-feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
-output = session.run(None, feeds)
-"""
-    return f"""\
-import onnxruntime
-import torch
-
-with torch.no_grad():
-    torch.onnx.export(model, inputs, dynamo=True).save("model.onnx", external_data=True)
-session = onnxruntime.InferenceSession("model.onnx", providers=["{provider}"])
-{binding if request.options["feeding"] == IO_BINDING else host}"""

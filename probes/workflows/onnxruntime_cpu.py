@@ -25,8 +25,3 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
 
 def synchronise() -> None:
     """Return at once: a run on the CPU has ended when it returns."""
-
-
-def recipe(request: Request) -> str:
-    """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.recipe(request, PROVIDER)

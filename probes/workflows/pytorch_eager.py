@@ -27,13 +27,3 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
 def engagement(program: TorchProgram, fed: Any) -> Engagement:  # noqa: ARG001
     """Return a full share: there is no compiled path to leave."""
     return Engagement(1.0, "eager PyTorch has no compiled path to fall back from", {})
-
-
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
-    """Return the lines that run the module."""
-    return """\
-import torch
-
-with torch.inference_mode():
-    output = model(*inputs)
-"""

@@ -46,15 +46,3 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
     )
     facts = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks, "operators_outside": outside}
     return Engagement(share, proof, facts)
-
-
-def recipe(request: Request) -> str:
-    """Return the lines that compile and run the module."""
-    mode = request.options.get("mode")
-    return f"""\
-import torch
-
-compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
-with torch.inference_mode():
-    output = compiled(*inputs)  # the first call compiles
-"""
