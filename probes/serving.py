@@ -34,7 +34,7 @@ INPUT_SETS = 4
 TURNS = 8
 
 
-def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, tuple[float, float, float]]) -> None:
+def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
     """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
     wishes = parse_arguments(request.batch_sizes)
     with cache_folder(wishes.cache, workflow.versions()) as place:
@@ -152,7 +152,7 @@ def time_in_turn(calls: Sequence[Callable[[], object]], synchronise: Callable[[]
     return [statistics.median(found[1:]) for found in medians]
 
 
-def tell(found: dict[str, Any], measured: tuple[float, float, float] | None) -> str:
+def tell(found: dict[str, Any], measured: Any) -> str:
     """Return the line for one batch size."""
     line = f"batch size {found['batch_size']}: {found['throughput']:,.4g} {found['unit']}, {found['seconds'] * 1e3:.4g} ms a call"
     line += f", {found['speedup']:.2f} times eager" if found["speedup"] else ""
@@ -160,4 +160,5 @@ def tell(found: dict[str, Any], measured: tuple[float, float, float] | None) -> 
     if measured is None:
         return line
     low, value, high = measured
-    return f"{line}\n  p3-advisor measured {value:,.4g} {found['unit']} (95 %: {low:,.4g} to {high:,.4g})"
+    bounds = f"{low:,.4g} to {high:,.4g}" if low and high else "not bounded"
+    return f"{line}\n  p3-advisor measured {value:,.4g} {found['unit']} (95 %: {bounds})"

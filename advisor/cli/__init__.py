@@ -17,7 +17,7 @@ import msgspec
 import typer
 
 import advisor
-from advisor.cli import terminal
+from advisor.cli import carrying, terminal
 from advisor.cli.options import takes_answers
 from advisor.errors import GpuNotAttachedError, NoTerminalError, UserError
 from advisor.question.answers import Answers
@@ -43,6 +43,8 @@ app = typer.Typer(
     help="Advise how to compile a PyTorch model for the GPU at hand: short probes, a rubric, a recommendation with its evidence.",
     epilog="Without a command: p3-advisor --json is p3-advisor recommend --json; p3-advisor alone, on a terminal, is p3-advisor ask.",
 )
+
+app.add_typer(carrying.app)
 
 RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
