@@ -148,13 +148,15 @@ class Engagement:
 class Recipe:
     """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
 
-    `requirements` are the distributions it needs, each at the version that is installed; `python` is the version specifier.
+    `requirements` are the distributions it needs, each at the version that is installed; `python` is the version specifier,
+    `interpreter` the program that has them.
     """
 
     imports: list[str]
     source: str
     requirements: list[str]
     python: str
+    interpreter: str
     serving_command: str | None
     event: str = "recipe"
 

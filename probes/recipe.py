@@ -60,7 +60,7 @@ if __name__ == "__main__":
 """
     imports = joiner.imports()
     python = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
-    return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions), python, command)
+    return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions), python, sys.executable, command)
 
 
 def _call(function: str, fields: dict[str, Any], *, literal: bool = True) -> str:

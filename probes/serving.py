@@ -37,7 +37,8 @@ TURNS = 8
 def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
     """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
     wishes = parse_arguments(request.batch_sizes)
-    with cache_folder(wishes.cache, workflow.versions()) as place:
+    versions = workflow.versions()
+    with cache_folder(wishes.cache, versions) as place:
         request.scratch_directory = str(place)
         request.shared_directory = str(place) if wishes.cache else ""
         workflow.settings(request)
@@ -58,6 +59,7 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
                 "throughput": size * subject.units_per_sample / seconds,
                 "seconds": seconds,
                 "build_seconds": built,
+                "versions": versions,
                 "error_against_eager": error,
                 "speedup": eager[0] / seconds if eager else None,
             }

@@ -71,6 +71,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     source: str
     requirements: tuple[str, ...]
     python: str
+    #: The program that has them.
+    interpreter: str
     #: For an engine, the command that serves the model.
     serving_command: str | None
 

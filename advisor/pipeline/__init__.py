@@ -7,7 +7,7 @@ import datetime as dt
 import pathlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -23,7 +23,7 @@ from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
-from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
+from advisor.errors import BudgetSpentError, ExportFileError, ModelRefusedError, NothingViableError, RunIsImportedError, UserError
 from advisor.pipeline import finals, racing
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import GpuWatch, Guard
@@ -109,6 +109,8 @@ def create(proposal: Proposal, world: World) -> Run:
 def execute(run: Run, world: World) -> Iterator[Event]:
     """Do what the run's plan still asks for; yield each event after it is stored. Raise the `UserError` that ends it early."""
     header = run.header()
+    if header.imported:
+        raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
     with run.writer() as writer:
         progress = Progress(fold(run.events()))
         begun = world.clock() - progress.state.at
@@ -205,6 +207,14 @@ def judge(header: Header, state: RunState) -> Decision:
     """Summarise, score and decide, as far as the run has come."""
     races = racing.results_by_batch_size(state, header.question)
     return _advise(header, state, measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON))
+
+
+def examine(header: Header, events: Iterable[Event], name: str) -> Decision:
+    """Decide on a run that was read from elsewhere; raise `ExportFileError` when its figures are such that nobody can."""
+    try:
+        return judge(header, fold(events))
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise ExportFileError(f"the figures in {name} are none that a run can have: {problem}", "ask the sender what it is") from problem
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
