@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import caches, correctness, memory, protocol, timing
+from probes import caches, correctness, memory, protocol, recipe, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service, produce
@@ -107,6 +107,7 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
     channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
+    hand_out_recipe(workflow, versions, cells, request, channel)
     blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
     channel.tell(memory.read())
     # The stack's objects are there to stay: without this, collecting before each visit would walk them all and take longer than the visit.
@@ -181,6 +182,23 @@ def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, chann
     channel.tell(engagement)
     if engagement.share < request.minimum_engaged_share:
         raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
+
+
+def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Cell], request: protocol.Request, channel: Channel) -> None:
+    """Say how a user does the same; what goes wrong with that is in the log and costs the workflow nothing else."""
+
+    def compose() -> protocol.Recipe:
+        command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+        return recipe.compose(request, versions, {size: eager_errors(cell.reference) for size, cell in cells.items()}, command)
+
+    made: protocol.Recipe | str = attempt(compose, first_line)
+    if isinstance(made, protocol.Recipe):
+        channel.tell(made)
+
+
+def eager_errors(reference: correctness.Reference) -> list[float]:
+    """Return the largest error of eager PyTorch for each output."""
+    return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
 
 
 def warm_cell(

@@ -71,5 +71,8 @@ def _export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], file: path
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    program.save(file, external_data=True)
+    # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a model.
+    beside = file.parent.with_name(f"part-{file.parent.name}")
+    beside.mkdir(parents=True, exist_ok=True)
+    program.save(beside / file.name, external_data=True)
+    beside.rename(file.parent)

@@ -159,6 +159,23 @@ class Engagement:
 
 
 @dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
+
+    `requirements` are the distributions it needs, each at the version that is installed; `python` is the version specifier,
+    `interpreter` the program that has them.
+    """
+
+    imports: list[str]
+    source: str
+    requirements: list[str]
+    python: str
+    interpreter: str
+    serving_command: str | None
+    event: str = "recipe"
+
+
+@dataclasses.dataclass(frozen=True)
 class Warm:
     """One batch size is warmed up: typical seconds of a call, where the calls became steady (if they did), and the size of a visit."""
 

@@ -17,7 +17,7 @@ import msgspec
 import typer
 
 import advisor
-from advisor.cli import environments, terminal
+from advisor.cli import carrying, environments, terminal
 from advisor.cli.options import takes_answers
 from advisor.errors import GpuNotAttachedError, NoTerminalError, UserError
 from advisor.question.answers import Answers
@@ -46,6 +46,7 @@ app = typer.Typer(
 )
 
 app.add_typer(environments.app)
+app.add_typer(carrying.app)
 
 RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
@@ -242,17 +243,31 @@ def explain(
 
 
 @app.command()
-def history(*, json: AsJson = False) -> None:
+def history(
+    *,
+    model: Annotated[str, typer.Option(help="only runs whose model's name has this in it")] = "",
+    device: Annotated[str, typer.Option(help="only runs on a device whose name has this in it")] = "",
+    noted: Annotated[str, typer.Option(help="only runs whose note has this in it")] = "",
+    since: Annotated[str, typer.Option(metavar="DATE", help="only runs from this day on, such as 2026-11-21")] = "",
+    finished: Annotated[bool | None, typer.Option("--finished/--stopped", help="only runs that were finished, or that were not")] = None,
+    imported: Annotated[bool | None, typer.Option("--imported/--own", help="only runs from other machines, or from this one")] = None,
+    json: AsJson = False,
+) -> None:
     """List the stored runs, newest first."""
     from advisor.report.table import align
+    from advisor.store import Filter
 
-    entries = _world().store.history()
+    wanted = Filter(model=model, device=device, note=noted, since=since, finished=finished, imported=imported)
+    entries = _world().store.history(wanted)
     if json:
         typer.echo(msgspec.json.encode(entries).decode())
         return
-    rows = [["run", "created", "model", "device", "state"]]
-    rows += [[entry.run_id, entry.created, entry.model, entry.device, "finished" if entry.finished else "stopped"] for entry in entries]
-    typer.echo("\n".join(align(rows)) if entries else "No runs yet. p3-advisor --json makes one.")
+    rows = [["run", "created", "model", "device", "state", "note"]]
+    for entry in entries:
+        state = ("finished" if entry.finished else "stopped") + (", imported" if entry.imported else "")
+        rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
+    nothing = "No runs yet. p3-advisor --json makes one." if wanted == Filter() else "No run fits."
+    typer.echo("\n".join(align(rows)) if entries else nothing)
 
 
 @app.command()

@@ -73,6 +73,19 @@ class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     facts: dict[str, Any]
 
 
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe"):
+    """The script that does what is measured, without its head; its requirements are pinned to what is installed."""
+
+    imports: tuple[str, ...]
+    source: str
+    requirements: tuple[str, ...]
+    python: str
+    #: The program that has them.
+    interpreter: str
+    #: For an engine, the command that serves the model.
+    serving_command: str | None
+
+
 class Warm(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
     """A batch size is warmed up; its visits have this size."""
 
@@ -165,6 +178,7 @@ Said = (
     | Checked
     | Caches
     | Engaged
+    | Recipe
     | Warm
     | MemoryRead
     | Ready

@@ -39,6 +39,7 @@ from advisor.domain.outcome import (
     Peaks,
     Phase,
     Ready,
+    Recipe,
     Said,
     Sustained,
     Visited,
@@ -60,6 +61,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     checked: dict[int, Checked] = {}
     caches: Caches | None = None
     engaged: Engaged | None = None
+    recipe: Recipe | None = None
     warm: dict[int, Warm] = {}
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None
@@ -144,7 +146,15 @@ def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | E
 
 
 #: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.
-KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Caches: "caches", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
+KEPT: dict[type, str] = {
+    Imported: "imported",
+    Loaded: "loaded",
+    Caches: "caches",
+    Engaged: "engaged",
+    Recipe: "recipe",
+    MemoryRead: "memory",
+    Peaks: "peaks",
+}
 KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm", Diagnosed: "diagnosed", Flexed: "flexed"}
 
 

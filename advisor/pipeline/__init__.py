@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -21,7 +21,7 @@ from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
-from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
+from advisor.errors import BudgetSpentError, ExportFileError, ModelRefusedError, NothingViableError, RunIsImportedError, UserError
 from advisor.pipeline import finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
 from advisor.probing.environments import places
@@ -106,6 +106,8 @@ def create(proposal: Proposal, world: World) -> Run:
 def execute(run: Run, world: World) -> Iterator[Event]:
     """Do what the run's plan still asks for; yield each event after it is stored. Raise the `UserError` that ends it early."""
     header = run.header()
+    if header.imported:
+        raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
     with run.writer() as writer:
         progress = Progress(fold(run.events()))
         begun = world.clock() - progress.state.at
@@ -221,6 +223,14 @@ def judge(header: Header, state: RunState) -> Decision:
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
     return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
+
+
+def examine(header: Header, events: Iterable[Event], name: str) -> Decision:
+    """Decide on a run that was read from elsewhere; raise `ExportFileError` when its figures are such that nobody can."""
+    try:
+        return judge(header, fold(events))
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise ExportFileError(f"the figures in {name} are none that a run can have: {problem}", "ask the sender what it is") from problem
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:

@@ -56,6 +56,10 @@ class TorchSubject:
             for array, argument in zip(inputs, self._arguments, strict=True)
         )
 
+    def run(self, inputs: list[Any]) -> list[Any]:
+        """Return what the module returns, on the host."""
+        return collect(self.module(*self.tensors(inputs)))
+
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Name the higher precision and yield the module's outputs in it, one input set after the other."""
         fits = self.parameters <= MOST_PARAMETERS_IN_FLOAT64
@@ -96,7 +100,7 @@ def open_torch_subject(request: Request) -> TorchSubject:
     if not isinstance(model.module, torch.fx.GraphModule):  # an exported program has its mode built in and refuses to change it
         model.module.eval()
     model.module.requires_grad_(requires_grad=False).to(request.device)
-    if model.shares_weights:
+    if model.shares_weights and request.shared_directory:
         share_weights(model.module, pathlib.Path(request.shared_directory) / WEIGHTS_FILE)
     return TorchSubject(model, request)
 

@@ -16,6 +16,8 @@ from collections.abc import MutableSequence
 from typing import Any
 from unittest import mock
 
+from typing_extensions import Self
+
 ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
 HEADER = """\
@@ -35,7 +37,7 @@ class Anything:
     def __call__(self, *_given: object, **_named: object) -> Anything:
         return Anything()
 
-    def __enter__(self) -> Anything:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_given: object) -> None:
