@@ -106,10 +106,9 @@ def test_of_one_kind_of_work_only_what_was_asked_for_last_counts() -> None:
 
 def test_a_defect_is_told_without_the_values_of_variables(tmp_path: pathlib.Path) -> None:
     secret = "swordfish"
-    try:
-        raise KeyError(len(secret))
-    except KeyError as defect:
-        told = crash.report(defect, tmp_path, "20261121-120000")
+    with pytest.raises(KeyError) as caught:
+        {}[len(secret)]
+    told = crash.report(caught.value, tmp_path, "20261121-120000")
     written = (tmp_path / "crash-20261121-120000.txt").read_text()
     assert "KeyError" in told.splitlines()[0]
     assert str(tmp_path) in told.splitlines()[1]
