@@ -55,11 +55,15 @@ def torch_utils_benchmark(function: Callable[[], object], seconds: float, thread
 
 
 def pyperf(function: Callable[[], object], seconds: float, threads: int) -> float:
-    """Return the median of the values of one worker process."""
+    """Return the median of the values of one worker process, each of about a tenth of a second."""
     del threads
     import pyperf as tool  # noqa: PLC0415 - as above
 
-    sys.argv = [sys.argv[0], "--worker", "--quiet", f"--values={max(round(seconds / 0.1), 3)}", "--warmups=1", "--min-time=0.1"]
+    begun = time.perf_counter()
+    for _ in range(WARMUP_CALLS):
+        function()
+    loops = max(round(0.1 * WARMUP_CALLS / (time.perf_counter() - begun)), 1)
+    sys.argv = [sys.argv[0], "--worker", "--quiet", f"--loops={loops}", f"--values={max(round(seconds / 0.1), 3)}", "--warmups=1"]
     result: Any = tool.Runner().bench_func("function", function)
     return float(result.median())
 
