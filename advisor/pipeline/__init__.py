@@ -16,7 +16,7 @@ from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
 from advisor.domain.machine import Machine
 from advisor.domain.measurement import Results
-from advisor.domain.outcome import Completed, ModelRefused
+from advisor.domain.outcome import ModelRefused
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
@@ -168,7 +168,7 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     if not arms:
         return
     baseline = racing.plan_of(progress.state).baseline
-    if not _has_completed(progress.state, REFERENCE):
+    if not has_reference(progress.state):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
     built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
     yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
@@ -177,7 +177,7 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
         yield from session.check_memory()
     if session.is_running(REFERENCE):
         yield from session.ask(REFERENCE, "peaks")
-    if not _has_completed(progress.state, REFERENCE):
+    if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
     for arm in arms:
         yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
@@ -189,8 +189,9 @@ def _process_number(state: RunState, arm: str) -> int:
     return len(state.processes.get(arm, ()))
 
 
-def _has_completed(state: RunState, arm: str) -> bool:
-    return any(isinstance(process.outcome, Completed) for process in state.processes.get(arm, ()))
+def has_reference(state: RunState) -> bool:
+    """Say whether inputs and right outputs are there; whatever became of the worker afterwards, it was asked only for extras."""
+    return any(process.ready for process in state.processes.get(REFERENCE, ()))
 
 
 def _cannot_begin(state: RunState, arm: str) -> UserError:
