@@ -15,6 +15,7 @@ from handmade import make_run
 from onscreen import asynchronous, lines_of, settle, shown, wait_for, wait_for_screen
 from textual.pilot import Pilot
 
+from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.session import Session
@@ -82,12 +83,12 @@ async def test_the_questions_and_the_history_look_as_they_did(
     assert finished.directory.parent == going_on.directory.parent
     store = Store(finished.directory.parents[1])
     update = request.config.getoption("--update-goldens")
-    async with shown(AdvisorApp(Wishes(), dataclasses.replace(tui_world, store=store))) as pilot:
+    async with shown(AdvisorApp(Wishes(answers=Answers(gpu="cpu", workflows="quick,alike")), dataclasses.replace(tui_world, store=store))) as pilot:
         app = pilot.app
         assert isinstance(app, AdvisorApp)
         await wait_for(pilot, lambda: app.machine is not None)
         await compare("model", pilot, update=update)
-        for words, name in (("driver", "target"), ("sum to 100", "priorities"), ("ways to run", "plan")):
+        for words, name in (("Fancy CPU", "target"), ("sum to 100", "priorities"), ("ways to run", "plan")):
             await pilot.press("enter")
             await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
             await compare(name, pilot, update=update)

@@ -61,7 +61,7 @@ side by side only. = means that the 95 % intervals of the medians overlap."""
     def on_mount(self) -> None:
         """Show the runs."""
         comparison = self._comparison
-        self.query_one(TopLine).tell(Text(f"Compare  A = {comparison.first[-20:]}  B = {comparison.second[-20:]}"))
+        self.query_one(TopLine).tell(Text(f"Compare  A = {comparison.first[-11:]}  B = {comparison.second[-11:]}"))
         self.query_one("#differing", Static).update(self._differences())
         words = "A and B took the same question to the same device." if comparison.is_fair else "! Not like for like: no verdict."
         self.query_one("#legend", Static).update(words)
@@ -83,16 +83,16 @@ side by side only. = means that the 95 % intervals of the medians overlap."""
 
     def _draw(self) -> None:
         width = self.size.width
-        figures = 22 if width >= WIDE else 7
-        name = max(min(width - 2 * figures - 38, 44), 12)
+        figures = 22 if width >= WIDE else 6
+        name = max(min(width - 2 * figures - 38, 44), 10)
         table = self.query_one(Table)
         table.lay_out(
             [
                 Column("arm", "Workflow", name),
-                Column("size", "@", 5, figures=True),
+                Column("size", "@", 4, figures=True),
                 Column("first", "A ms", figures, figures=True),
                 Column("second", "B ms", figures, figures=True),
-                Column("change", "B to A", 8, figures=True),
+                Column("change", "B to A", 7, figures=True),
                 Column("verdict", "", 14),
             ]
         )

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.domain.machine import Machine
 from advisor.pipeline import Proposal
 from advisor.tui import text
 from advisor.tui.steps.step import Step
@@ -54,8 +53,9 @@ class PlanStep(Step):
         self._proposal = proposal
         self._draw()
 
-    def show_machine(self, machine: Machine) -> None:
-        """Nothing: the plan shows it."""
+    def on_resize(self) -> None:
+        """Lay the table out for the width."""
+        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         if self._proposal is None:
