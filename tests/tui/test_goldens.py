@@ -83,7 +83,9 @@ async def test_the_questions_and_the_history_look_as_they_did(
     assert finished.directory.parent == going_on.directory.parent
     store = Store(finished.directory.parents[1])
     update = request.config.getoption("--update-goldens")
-    async with shown(AdvisorApp(Wishes(answers=Answers(gpu="cpu", workflows="quick,alike")), dataclasses.replace(tui_world, store=store))) as pilot:
+    async with shown(
+        AdvisorApp(Wishes(answers=Answers(gpu="cpu", workflows="quick,alike")), dataclasses.replace(tui_world, store=store))
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, AdvisorApp)
         await wait_for(pilot, lambda: app.machine is not None)
