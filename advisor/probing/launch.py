@@ -18,7 +18,7 @@ import psutil
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Crashed, Entered, Imported, Outcome, Phase, Ready, Said, Skipped, TimedOut, Visited
+from advisor.domain.outcome import Built, Crashed, Entered, Imported, Outcome, Phase, Ready, Said, Skipped, TimedOut, Visited
 from probes import protocol
 
 #: Longest piece of a worker's log that is quoted as a reason.
@@ -35,6 +35,7 @@ LEAVING_SECONDS = 5.0
 PHASE_OF_TOKEN: dict[str, Phase] = {
     "build": "load",
     "peaks": "measure",
+    "allocate": "measure",
     "visit": "measure",
     "sustain": "sustain",
     "diagnose": "diagnose",
@@ -56,6 +57,9 @@ class Worker:
     doorbell: int
     exit_watch: int
     build_seconds: float
+    #: Seconds of all builds together that can be paid back, and what they have taken so far.
+    payable_seconds: float = float("inf")
+    built_seconds: float = 0.0
     phase: Phase = "start"
     deadline: float = float("inf")
     read_bytes: int = 0
@@ -187,6 +191,8 @@ class Supervisor:
     def _follow(self, worker: Worker, said: Said) -> None:
         if isinstance(said, Entered):
             self._expect(worker, said.phase)
+        elif isinstance(said, Built):
+            worker.built_seconds += said.build_seconds + said.first_call_seconds
         elif isinstance(said, (Imported, Ready, Visited)):
             worker.deadline = float("inf")  # it waits for a token
 
@@ -196,7 +202,7 @@ class Supervisor:
             "start": self._deadlines.start,
             "import": self._deadlines.import_,
             "load": self._deadlines.load,
-            "build": worker.build_seconds,
+            "build": min(worker.build_seconds, worker.payable_seconds - worker.built_seconds),
             "correctness": self._deadlines.correctness,
             "warmup": self._deadlines.warmup,
             "measure": self._deadlines.visit,
@@ -212,6 +218,10 @@ class Supervisor:
         self._bury(worker)
         reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {last_words(worker.log)}"
         fix = "allow more with --max-build-seconds" if worker.phase in {"build", "flex"} else None
+        if worker.phase == "build" and worker.payable_seconds - worker.built_seconds < worker.build_seconds:
+            limit = f"builds of more than {worker.payable_seconds:.3g} s cannot be paid back"
+            reason = f"{limit}: by then another arm has served all requests, even if the calls of this one took no time"
+            fix = "ask for more with --requests, or leave it out to compare speeds alone"
         worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
         yield worker, worker.outcome
 
