@@ -16,7 +16,7 @@ from advisor.store import Run
 from advisor.tui import documents
 from advisor.tui.advisor import Advisor
 from advisor.tui.again import failed_arms, propose_again
-from advisor.tui.comparing import Comparison, compare
+from advisor.tui.comparing import Sides, lay_side_by_side
 from advisor.tui.host import Host
 from advisor.tui.screens.compare import Compare
 from advisor.tui.screens.dialogs import Cancelling, Export
@@ -155,10 +155,11 @@ class Runs:
     def compare(self, first: str, second: str) -> None:
         """Show two stored runs side by side."""
 
-        def judge() -> Comparison:
-            return compare(*(pipeline.decide(self._advisor.world.store.find(name)) for name in (first, second)))
+        def judge() -> Sides:
+            decisions = [pipeline.decide(self._advisor.world.store.find(name)) for name in (first, second)]
+            return lay_side_by_side(*map(documents.document_of, decisions))
 
-        self._advisor.background.do("compare", judge, lambda comparison: self._app.push_screen(Compare(comparison)))
+        self._advisor.background.do("compare", judge, lambda sides: self._app.push_screen(Compare(sides)))
 
     def export(self, decision: Decision, *, explored: bool) -> None:
         """Write a decision's document where the user says."""

@@ -19,7 +19,8 @@ from advisor.cli import asking as line_by_line
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.comparing import compare
+from advisor.tui.comparing import lay_side_by_side
+from advisor.tui.documents import document_of
 from advisor.tui.host import Host
 from advisor.tui.screens.compare import Compare
 from advisor.tui.screens.results import Results
@@ -228,7 +229,7 @@ async def test_every_screen_fits_and_no_key_is_cut(tui_world: World, recorded: R
             elif name in {"History", "Doctor"}:
                 await app.run_action(name.lower())
             elif name == "Compare":
-                await app.push_screen(Compare(compare(decision, decision)))
+                await app.push_screen(Compare(lay_side_by_side(document_of(decision), document_of(decision))))
             elif name == "Setup":
                 app.action_ask_anew()
             await wait_for_screen(pilot, name)
