@@ -174,8 +174,8 @@ class Runs:
             else:
                 self._app.notify(f"written: {file.absolute()}", markup=False)
 
-        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.json"
-        self._app.push_screen(Export(pathlib.Path.cwd() / name), write)
+        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.html"
+        self._app.push_screen(Export(pathlib.Path.cwd() / name, list(documents.MAKERS)), write)
 
     def toggle_pause(self) -> None:
         """Pause after the current section, or go on."""
