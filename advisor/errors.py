@@ -207,6 +207,13 @@ class SettingsError(UserError):
     name = "settings"
 
 
+class DefectError(UserError):
+    """The program itself is defective; what happened has been written down."""
+
+    name = "defect"
+    exit_code = 1
+
+
 class NothingViableError(UserError):
     """Probes were made, and none ended with something to recommend."""
 
