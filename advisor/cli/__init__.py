@@ -264,13 +264,23 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
 
 
 @app.command()
-def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "", json: AsJson = False) -> None:
-    """Look at GPU, driver, interpreter and disk, and say what to mend."""
+def doctor(
+    *,
+    python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
+    repair: Annotated[bool, typer.Option("--repair", help="make environments anew that do not work")] = False,
+    json: AsJson = False,
+) -> None:
+    """Look at GPU, driver, interpreter, disk and environments, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
-    findings = examination.examine(python or sys.executable, default_home(os.environ))
+    findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
+    broken = examination.broken_environments(findings)
+    if repair and broken:
+        for directory in environments.make(broken, python=python):
+            _note(f"mended: {directory}")
+        findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
     if json:
         typer.echo(msgspec.json.encode(findings).decode())
     else:

@@ -20,10 +20,10 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What making an environment took where it was made; a warm cache takes seconds and next to no space."""
+    """What an environment took where it was made; what uv has in its cache is neither downloaded nor stored again."""
 
     disk_mib: int
-    download_mib: int
+    seconds: int
     where: str
 
 

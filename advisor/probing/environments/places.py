@@ -37,6 +37,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     #: Versions by distribution.
     packages: dict[str, str]
     disk_bytes: int
+    seconds: float
     made: str
 
 
