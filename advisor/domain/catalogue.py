@@ -93,6 +93,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_compute_capability: str | None = None
     #: Why it is known not to work here, by device; each with a source.
     refused: dict[str, Sourced] = {}
+    #: Containers that hold it too, in the order in which they are tried.
+    containers: tuple[Environment, ...] = ()
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
