@@ -286,14 +286,20 @@ def doctor(
     observer: Annotated[
         bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
     ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="make environments anew that do not work")] = False,
     json: AsJson = False,
 ) -> None:
-    """Look at GPU, driver, interpreter and disk, and say what to mend."""
+    """Look at GPU, driver, interpreter, disk and environments, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
-    findings = examination.examine(python or sys.executable, default_home(os.environ))
+    findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
+    broken = examination.broken_environments(findings)
+    if repair and broken:
+        for directory in environments.make(broken, python=python):
+            _note(f"mended: {directory}")
+        findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
     if observer:
         from advisor import observer as observation
 

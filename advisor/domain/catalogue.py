@@ -20,10 +20,10 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What making an environment took where it was made; a warm cache takes seconds and next to no space."""
+    """What an environment took where it was made; what uv has in its cache is neither downloaded nor stored again."""
 
     disk_mib: int
-    download_mib: int
+    seconds: int
     where: str
 
 
@@ -126,6 +126,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     refused: dict[str, Sourced] = {}
     #: Where an arm differs from what is declared for the workflow.
     arm_declared: dict[str, ArmDeclared] = {}
+    #: Containers that hold it too, in the order in which they are tried.
+    containers: tuple[Environment, ...] = ()
 
     def as_arm(self, option: str) -> Workflow:
         """Return the workflow with what is declared for this one of its arms."""

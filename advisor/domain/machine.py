@@ -61,3 +61,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     software: Interpreter
     #: By name.
     environments: dict[str, MadeEnvironment] = {}
+    #: docker or podman, and which of the catalogue's images are here.
+    engine: str | None = None
+    images: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, ModelRefusedError, NothingViableError, RunIsImportedError, UserError
 from advisor.pipeline import finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
-from advisor.probing.environments import places
+from advisor.probing.environments import containers, places
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
 from advisor.probing.visits import Session, Site
@@ -74,7 +74,10 @@ def look(python: str, known: Catalogue, world: World, here: Machine | None = Non
     """Return the machine with the interpreter `python`, unless `here` is what was seen of it, and the environments made on it."""
     here = here or machine.detect(python, applicability.required_packages(known))
     made = places.find_made(places.default_root(world.environment), known.workflows, world.rubric)
-    return msgspec.structs.replace(here, environments=made)
+    engine = containers.find_engine(world.environment)
+    wanted = {container.image for workflow in known.workflows for container in workflow.containers}
+    images = containers.find_images(engine, sorted(wanted)) if engine else ()
+    return msgspec.structs.replace(here, environments=made, engine=engine, images=images)
 
 
 def prepare(answers: Answers, world: World) -> Run:
