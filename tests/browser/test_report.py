@@ -89,7 +89,7 @@ def expected(decision: pipeline.Decision, command: str) -> list[tuple[str, str]]
         )
         for arm in decision.scored
     ]
-    return [(arm.arm, f"{arm.score:.2f}") for arm in score.rank(weighed)]
+    return [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in score.rank(weighed)]
 
 
 @pytest.fixture
