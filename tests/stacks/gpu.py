@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE.parents[1])]
 import msgspec  # noqa: E402 - the tree first
 import psutil  # noqa: E402 - as above
 
-from advisor import machine, measure, pipeline  # noqa: E402 - as above
+from advisor import gpus, machine, measure, pipeline  # noqa: E402 - as above
 from advisor.domain.events import Ended, Heard, RaceOpened  # noqa: E402 - as above
 from advisor.domain.outcome import Entered, Visited  # noqa: E402 - as above
 from advisor.domain.state import fold  # noqa: E402 - as above
@@ -45,9 +45,9 @@ SETTLED_SECONDS = 1.0
 
 
 def uuid() -> str:
-    gpus, problem = machine.detect_gpus()
-    assert gpus, problem
-    return gpus[0].uuid
+    found, problem = gpus.detect_gpus()
+    assert found, problem
+    return found[0].uuid
 
 
 def a_world() -> World:
@@ -310,13 +310,13 @@ def killed() -> dict[str, Any]:
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
     """Leave so little of the GPU that not all arms fit; return how the run ends."""
     world, watch = a_world(), MemoryWatch(uuid())
-    gpus, _ = machine.detect_gpus()
+    found, _ = gpus.detect_gpus()
     run = None
     raced: tuple[str, ...] = ()
     with holder() as take:
-        take(f"cudaMalloc {gpus[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
+        take(f"cudaMalloc {found[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
         time.sleep(SETTLED_SECONDS)
-        left = gpus[0].memory_bytes - watch.used_bytes()
+        left = found[0].memory_bytes - watch.used_bytes()
         names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
         run = pipeline.prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
         for event in pipeline.execute(run, world):
@@ -342,7 +342,7 @@ def main(names: list[str]) -> None:
     elif len(names) == 1:
         print(json.dumps(CHECKS[names[0]]()))  # noqa: T201
     else:
-        gpus, _ = machine.detect_gpus()
+        found, _ = gpus.detect_gpus()
         here = machine.detect(sys.executable, ["torch", "triton"])
         answers = {}
         for name in names or list(CHECKS):
@@ -350,7 +350,7 @@ def main(names: list[str]) -> None:
             answers[name] = json.loads(answer.stdout) if answer.returncode == 0 else {"failed": answer.returncode}
         document = {
             "created": dt.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "gpu": msgspec.to_builtins(gpus[0]),
+            "gpu": msgspec.to_builtins(found[0]),
             "software": msgspec.to_builtins(here.software),
             **answers,
         }
