@@ -79,6 +79,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: What is one program for the user on several devices: workflows that share it differ in a provider or backend; empty for its own id.
+    application: str = ""
     #: Null where no probe gives one.
     recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
@@ -93,6 +95,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fact: str
     at_least: float | None = None
     at_most: float | None = None
+    #: Whether an unknown fact meets it: for what is measured only sometimes.
+    when_known: bool = False
     is_one_of: tuple[str | int | bool, ...] | None = None
 
 

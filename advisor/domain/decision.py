@@ -142,6 +142,21 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     guideline: GuidelineOpinion | None = None
 
 
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the figures come from when they were not measured for this question, here and now."""
+
+    run: str
+    created: str
+    age_days: int
+    device: str
+    #: Of the machine that it was measured on.
+    cpu: str
+    kernel: str
+    driver: str | None
+    versions: dict[str, str]
+    words: str
+
+
 class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
     """What was published about one workflow on one GPU for one model."""
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, Said
 from advisor.domain.plan import Plan
 
@@ -130,6 +131,12 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     run: str | None = None
 
 
+class PlatformKnown(msgspec.Struct, frozen=True, kw_only=True, tag="platform-known"):
+    """When the run was made, the model had been measured on this platform too."""
+
+    platform: Platform
+
+
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
     """The run was taken up again after it had stopped."""
 
@@ -139,7 +146,20 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 
 
 Happening = (
-    Planned | Spawned | Heard | DeviceMemory | Watched | Repeated | Energy | Ended | RaceOpened | RaceClosed | Surveyed | Resumed | Finished
+    Planned
+    | Spawned
+    | Heard
+    | DeviceMemory
+    | Watched
+    | Repeated
+    | Energy
+    | Ended
+    | RaceOpened
+    | RaceClosed
+    | Surveyed
+    | PlatformKnown
+    | Resumed
+    | Finished
 )
 
 

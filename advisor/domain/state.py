@@ -15,6 +15,7 @@ from advisor.domain.events import (
     Finished,
     Heard,
     Planned,
+    PlatformKnown,
     RaceClosed,
     RaceOpened,
     Repeated,
@@ -23,6 +24,7 @@ from advisor.domain.events import (
     Surveyed,
     Watched,
 )
+from advisor.domain.measurement import Platform
 from advisor.domain.outcome import (
     Built,
     Checked,
@@ -84,6 +86,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
     surveyed: tuple[Surveyed, ...] = ()
+    platforms: tuple[Platform, ...] = ()
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -111,6 +114,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
         case Surveyed():
             return msgspec.structs.replace(state, surveyed=(*state.surveyed, happening))
+        case PlatformKnown():
+            return msgspec.structs.replace(state, platforms=(*state.platforms, happening.platform))
         case Resumed():
             return state
         case Finished():

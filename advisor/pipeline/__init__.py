@@ -7,12 +7,12 @@ import datetime as dt
 import pathlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, question, recommend, score, survey
+from advisor import applicability, catalogue, machine, measure, portability, question, recommend, score, survey
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
@@ -24,7 +24,7 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, racing, surveying
+from advisor.pipeline import elsewhere, finals, racing, surveying
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
@@ -103,7 +103,7 @@ def create(proposal: Proposal, world: World) -> Run:
     run = world.store.create(header)
     known = () if proposal.question.survey else surveying.recall(world.store, header)
     with run.writer() as writer:
-        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known)
+        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known, *elsewhere.recall(world.store, header))
         for number, happening in enumerate(first, start=1):
             writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
@@ -198,9 +198,15 @@ def decide(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
+    platforms: Sequence[Run] = (),
 ) -> Decision:
-    """Score and decide from what is stored, if asked with other priorities, constraints or rubric; the same run gives the same answer."""
+    """Score and decide from what is stored; the same run gives the same answer.
+
+    Other priorities, constraints, rubric and runs on other platforms take the place of the run's own.
+    """
     header, state = run.header(), fold(run.events())
+    if platforms:
+        state = msgspec.structs.replace(state, platforms=elsewhere.named(platforms, header))
     changes = {"priorities": priorities, "constraints": constraints}
     asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
     known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
@@ -212,7 +218,9 @@ def judge(header: Header, state: RunState) -> Decision:
     races = racing.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
-    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
+    platforms = (elsewhere.describe(header, state, results), *state.platforms)
+    carried = portability.compare(platforms, header.catalogue.workflows) if results.measurements else None
+    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried))
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:

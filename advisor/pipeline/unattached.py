@@ -12,14 +12,14 @@ from advisor.domain.catalogue import Catalogue, Criterion
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question, Transformers
-from advisor.errors import GpuNotAttachedError, NothingViableError
+from advisor.errors import NothingViableError, UserError
 from advisor.pipeline import World
 from advisor.question.answers import Answers
 
 MEASURE = "run p3-advisor on a machine with that GPU"
 
 
-def answer(answers: Answers, world: World, absent: GpuNotAttachedError) -> PublishedAnswer:
+def answer(answers: Answers, world: World, absent: UserError) -> PublishedAnswer:
     """Return what the published figures give; raise `absent` where there are none, `NothingViableError` where they contradict."""
     known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
     here = machine.detect(question.interpreter_of(answers), required_packages(known))

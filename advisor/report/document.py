@@ -15,6 +15,7 @@ from advisor.domain.decision import (
     Flip,
     GuidelineOpinion,
     HorizonBest,
+    Provenance,
     Recommendation,
     RunningCost,
     ScoredArm,
@@ -28,6 +29,7 @@ from advisor.domain.measurement import (
     Interval,
     Measurement,
     MemoryBytes,
+    Portability,
     RaceResult,
     Results,
     Survey,
@@ -195,6 +197,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None
     #: What each workflow made of a panel of small models; empty without `--survey`.
     surveys: tuple[Survey, ...] = ()
+    #: Over every platform with evidence for this model; null with one.
+    portability: Portability | None = None
+    #: Set where the answer rests on a run made on another machine.
+    provenance: Provenance | None = None
 
 
 def compose(
@@ -230,6 +236,7 @@ def compose(
         recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
         surveys=results.surveys,
+        portability=results.portability,
     )
 
 
