@@ -24,6 +24,7 @@ from advisor.domain.catalogue import (
     Recipe,
     Rubric,
     Sourced,
+    Tree,
     Workflow,
 )
 from advisor.domain.question import CRITERIA
@@ -82,6 +83,7 @@ def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None =
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", Published),
         panel=read_panel(directory / "panel.toml"),
+        tree=read_tree(directory / "tree.toml"),
     )
 
 
@@ -131,6 +133,22 @@ def read_panel(file: pathlib.Path) -> Panel:
             what = f"{file}: {model.id} must be named once and have a configuration or a factory"
             raise CatalogueError(what, "compare it with the entries beside it")
     return panel
+
+
+def read_tree(file: pathlib.Path) -> Tree:
+    """Read the decision tree; every branch must lead somewhere, and none back."""
+    tree = read(file, Tree)
+
+    def walk(name: str, above: tuple[str, ...]) -> None:
+        if name.startswith("=") and name[1:] in tree.leaf:
+            return
+        if name not in tree.node or name in above:
+            raise CatalogueError(f"{file}: {name!r} is no node, no leaf, or leads back to itself", "compare it with the entries beside it")
+        for branch in (tree.node[name].yes, tree.node[name].no):
+            walk(branch, (*above, name))
+
+    walk(tree.first, ())
+    return tree
 
 
 def probe_file(workflow: str) -> str:

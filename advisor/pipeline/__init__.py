@@ -229,12 +229,27 @@ def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Co
     return _advise(msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results)
 
 
+def advise(header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]) -> Recommendation:
+    """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
+    known, asked = header.catalogue, header.question
+    return recommend.recommend(
+        results,
+        scored,
+        asked,
+        racing.plan_of(state).excluded,
+        known.guidelines,
+        tree=known.tree,
+        workflows=known.workflows,
+        device_bytes=next((gpu.memory_bytes for gpu in header.machine.gpus if gpu.uuid == asked.gpu), None),
+    )
+
+
 def _advise(header: Header, state: RunState, results: Results) -> Decision:
     scored = score.score(results, header.question, header.catalogue)
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
             raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = recommend.recommend(results, scored, header.question, racing.plan_of(state).excluded, header.catalogue.guidelines)
+        advice = advise(header, state, results, scored)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
     return Decision(header, state, results, scored, advice, None)

@@ -9,14 +9,14 @@ import re
 
 import msgspec
 
-from advisor import catalogue, machine, pipeline, question, recommend
+from advisor import catalogue, machine, pipeline, question
 from advisor.applicability import required_packages
 from advisor.domain.decision import Provenance, Recommendation, ScoredArm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.state import fold
 from advisor.errors import UserError
-from advisor.pipeline import World, racing
+from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run
 
@@ -57,7 +57,7 @@ def answer(answers: Answers, world: World) -> Imported | None:
 
 def find(answers: Answers, asked: Question, world: World) -> Run | None:
     """Return the newest finished run of this model on a GPU of this name, with the sizes and the precision asked for, if any were."""
-    for entry in world.store.history():
+    for entry in [] if world.store.is_empty() else world.store.history():
         if entry.finished and entry.model == asked.model.name and is_named(entry.device, answers.gpu):
             try:
                 run = world.store.find(entry.run_id)
@@ -103,9 +103,7 @@ def _relabel(decision: pipeline.Decision, provenance: Provenance) -> pipeline.De
     scored = tuple(_relabel_arm(arm) for arm in decision.scored)
     if decision.recommendation is None:
         return dataclasses.replace(decision, scored=scored)
-    header = decision.header
-    excluded = racing.plan_of(decision.state).excluded
-    advice = recommend.recommend(decision.results, scored, header.question, excluded, header.catalogue.guidelines)
+    advice = pipeline.advise(decision.header, decision.state, decision.results, scored)
     return dataclasses.replace(decision, scored=scored, recommendation=_doubt(advice, provenance))
 
 

@@ -11,14 +11,17 @@ from advisor.domain.decision import (
     BreakEven,
     ConstraintEffect,
     Distance,
+    EnergyUse,
     Evidence,
     Flip,
     GuidelineOpinion,
     HorizonBest,
+    MemoryFit,
     Provenance,
     Recommendation,
     RunningCost,
     ScoredArm,
+    TreeAdvice,
     Trust,
 )
 from advisor.domain.machine import Cpu, Gpu, Interpreter
@@ -168,6 +171,9 @@ class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
+    memory: tuple[MemoryFit, ...] = ()
+    energy: tuple[EnergyUse, ...] = ()
+    tree: tuple[TreeAdvice, ...] = ()
     reasons: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
 

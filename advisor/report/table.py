@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import BreakEven, Flip
+from advisor.domain.decision import BreakEven, Flip, TreeAdvice
 from advisor.report.document import RecommendationEntry, RunDocument, WorkflowEntry
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
@@ -165,10 +165,23 @@ def standing(advice: RecommendationEntry) -> list[str]:
         for cost in advice.costs
         if cost.arm == advice.arm
     ]
+    lines += [
+        f"  {use.arm} at batch size {use.batch_size}: {use.joules_per_call:.3g} J a call, {use.watt_hours:.3g} Wh a thousand requests"
+        for use in advice.energy
+    ]
     if advice.guideline is not None:
         words = {True: "the evidence agrees", False: "the evidence disagrees", None: "the evidence cannot tell"}
         lines += [f"Published advice: {advice.guideline.says}", f"  {words[advice.guideline.agrees]}: {advice.guideline.why}"]
+    if advice.tree:
+        lines += ["Decision tree of the handbook:", *(f"  {line}" for line in _tree_lines(advice.tree))]
+    if advice.next_steps:
+        lines += ["Next:", *(f"  {step}" for step in advice.next_steps)]
     return lines
+
+
+def _tree_lines(tree: Sequence[TreeAdvice]) -> list[str]:
+    """Return where the tree leads, one line for each place, with the way to it."""
+    return ["; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in advice.steps) + f": {advice.says}" for advice in tree]
 
 
 def _break_even_line(entry: BreakEven) -> str:
