@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, question, recommend, score, survey
+from advisor import applicability, catalogue, machine, measure, portability, question, recommend, score, survey
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
@@ -22,7 +22,7 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, ModelRefusedError, NothingViableError, RunIsImportedError, UserError
-from advisor.pipeline import finals, pruning, racing, surveying
+from advisor.pipeline import elsewhere, finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
 from advisor.probing.environments import containers, places
 from advisor.probing.guard import GpuWatch, Guard
@@ -100,7 +100,7 @@ def create(proposal: Proposal, world: World) -> Run:
     run = world.store.create(header)
     known = () if proposal.question.survey else surveying.recall(world.store, header)
     with run.writer() as writer:
-        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known)
+        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known, *elsewhere.recall(world.store, header))
         for number, happening in enumerate(first, start=1):
             writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
@@ -212,9 +212,15 @@ def decide(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
+    platforms: Sequence[Run] = (),
 ) -> Decision:
-    """Score and decide from what is stored, if asked with other priorities, constraints or rubric; the same run gives the same answer."""
+    """Score and decide from what is stored; the same run gives the same answer.
+
+    Other priorities, constraints, rubric and runs on other platforms take the place of the run's own.
+    """
     header, state = run.header(), fold(run.events())
+    if platforms:
+        state = msgspec.structs.replace(state, platforms=elsewhere.named(platforms, header))
     changes = {"priorities": priorities, "constraints": constraints}
     asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
     known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
@@ -226,7 +232,9 @@ def judge(header: Header, state: RunState) -> Decision:
     races = racing.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
-    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
+    platforms = (elsewhere.describe(header, state, results), *state.platforms)
+    carried = portability.compare(platforms, header.catalogue.workflows) if results.measurements else None
+    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried))
 
 
 def examine(header: Header, events: Iterable[Event], name: str) -> Decision:
@@ -243,12 +251,27 @@ def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Co
     return _advise(msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results)
 
 
+def advise(header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]) -> Recommendation:
+    """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
+    known, asked = header.catalogue, header.question
+    return recommend.recommend(
+        results,
+        scored,
+        asked,
+        racing.plan_of(state).excluded,
+        known.guidelines,
+        tree=known.tree,
+        workflows=known.workflows,
+        device_bytes=next((gpu.memory_bytes for gpu in header.machine.gpus if gpu.uuid == asked.gpu), None),
+    )
+
+
 def _advise(header: Header, state: RunState, results: Results) -> Decision:
     scored = score.score(results, header.question, header.catalogue)
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
             raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = recommend.recommend(results, scored, header.question, racing.plan_of(state).excluded, header.catalogue.guidelines)
+        advice = advise(header, state, results, scored)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
     return Decision(header, state, results, scored, advice, None)

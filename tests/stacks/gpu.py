@@ -95,20 +95,27 @@ def holder() -> Iterator[Callable[[str], None]]:
         process.stdin.close()
 
 
+def used(watch: MemoryWatch) -> int:
+    """Return what NVML says is used."""
+    found = watch.used_bytes()
+    assert found is not None, "NVML says nothing of the memory"
+    return found
+
+
 def memory() -> dict[str, Any]:
     """Compare what is taken with what NVML says, for both ways and three sizes; and what is left when the process has ended."""
     watch = MemoryWatch(uuid())
-    begin = watch.used_bytes()
+    begin = used(watch)
     errors: dict[str, int] = {}
     with holder() as take:
         for way in ("torch", "cudaMalloc"):
             for mebibytes in (64, 256, 1024):
-                before = watch.used_bytes()
+                before = used(watch)
                 take(f"{way} {mebibytes}")
                 time.sleep(SETTLED_SECONDS)
-                errors[f"{way} {mebibytes} MiB"] = watch.used_bytes() - before - mebibytes * MEBIBYTE
+                errors[f"{way} {mebibytes} MiB"] = used(watch) - before - mebibytes * MEBIBYTE
     time.sleep(SETTLED_SECONDS)
-    return {"error_bytes": errors, "left_after_the_process_bytes": watch.used_bytes() - begin}
+    return {"error_bytes": errors, "left_after_the_process_bytes": used(watch) - begin}
 
 
 # The same callables, timed by others
@@ -282,7 +289,7 @@ def killed() -> dict[str, Any]:
     """Kill one worker while it builds and another while it is timed; return how the run ends and what is left in the GPU's memory."""
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
     world, watch = a_world(), MemoryWatch(uuid())
-    before = watch.used_bytes()
+    before = used(watch)
     run = pipeline.prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
     freed: dict[str, int] = {}
     held: dict[str, int] = {}
@@ -291,20 +298,20 @@ def killed() -> dict[str, Any]:
         match event.happening:
             case Heard(arm=arm, said=Entered(phase="build")) if arm == building:
                 time.sleep(SETTLED_SECONDS)
-                held[arm] = watch.used_bytes()
+                held[arm] = used(watch)
                 kill_worker(run, arm)
             case Heard(arm=arm, said=Visited()) if arm == visiting:
                 visits += 1
                 if visits == 2:
-                    held[arm] = watch.used_bytes()
+                    held[arm] = used(watch)
                     kill_worker(run, arm)
             case Ended(arm=arm) if arm in held and arm not in freed:
                 time.sleep(SETTLED_SECONDS)
-                freed[arm] = held[arm] - watch.used_bytes()
+                freed[arm] = held[arm] - used(watch)
             case _:
                 pass
     time.sleep(SETTLED_SECONDS)
-    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": watch.used_bytes() - before}
+    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": used(watch) - before}
 
 
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
@@ -316,7 +323,7 @@ def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
     with holder() as take:
         take(f"cudaMalloc {found[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
         time.sleep(SETTLED_SECONDS)
-        left = found[0].memory_bytes - watch.used_bytes()
+        left = found[0].memory_bytes - used(watch)
         names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
         run = pipeline.prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
         for event in pipeline.execute(run, world):
