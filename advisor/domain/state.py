@@ -79,15 +79,24 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome | None = None
 
 
+class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Arms that raced together at a batch size, and the number of their first round; rounds are counted on over the groups."""
+
+    arms: tuple[str, ...]
+    first_round: int
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """A run, as far as it has come."""
 
     plan: Plan | None = None
     #: By arm, its processes in the order they were started.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: By batch size, the arms that entered its race, and why the race was closed.
+    #: By batch size, the arms that entered its race, and why the race was closed; of the last group, where memory allows only groups.
     opened: dict[int, tuple[str, ...]] = {}
     closed: dict[int, str] = {}
+    #: By batch size, all groups.
+    groups: dict[int, tuple[RaceGroup, ...]] = {}
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
@@ -126,7 +135,7 @@ def _changes(state: RunState, happening: Happening) -> dict[str, Any]:
         case Planned():
             return {"plan": happening.plan}
         case RaceOpened():
-            return {"opened": {**state.opened, happening.batch_size: happening.arms}}
+            return _open(state, happening)
         case RaceClosed():
             return {"closed": {**state.closed, happening.batch_size: happening.reason}}
         case Repeated():
@@ -141,6 +150,18 @@ def _changes(state: RunState, happening: Happening) -> dict[str, Any]:
             return {"finished": True}
         case _:
             return {}
+
+
+def _open(state: RunState, happening: RaceOpened) -> dict[str, Any]:
+    size = happening.batch_size
+    raced = [process for processes in state.processes.values() for process in processes if process.repeat == 0]
+    rounds = [visit.round for process in raced for visit in process.visits if visit.batch_size == size]
+    group = RaceGroup(arms=happening.arms, first_round=max(rounds, default=0) + 1)
+    return {
+        "opened": {**state.opened, size: happening.arms},
+        "closed": {known: reason for known, reason in state.closed.items() if known != size},
+        "groups": {**state.groups, size: (*state.groups.get(size, ()), group)},
+    }
 
 
 def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | Energy | Ended) -> ProcessState:

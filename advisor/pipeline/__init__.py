@@ -17,7 +17,7 @@ from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
 from advisor.domain.machine import Machine
 from advisor.domain.measurement import Results
 from advisor.domain.outcome import ModelRefused
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
@@ -132,8 +132,15 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
     asked, presets = header.question, header.catalogue.presets
     guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
     with guard.running(), open_session(run, header, world, guard) as session:
-        yield from _build(session, asked, progress)
-        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+        while True:
+            before = progress.state
+            yield from _build(session, asked, progress)
+            yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+            raced_more = (progress.state.groups, progress.state.closed) != (before.groups, before.closed)
+            waits = racing.waiting_arms(progress.state, asked) and session.is_running(racing.plan_of(progress.state).baseline.id)
+            if not (waits and raced_more):
+                break
+            yield from finals.make_room(session, lambda: progress.state, asked)
         yield from finals.look_closer(session, lambda: progress.state, asked)
         yield from session.stop()
         yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
@@ -166,7 +173,7 @@ def site_of(run: Run, header: Header, world: World) -> Site:
 
 
 def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
-    """Start, build and warm every arm that is still needed, in turn; raise when the model or the baseline cannot be had."""
+    """Start every arm that is still needed and build as many as memory allows; raise when the model or the baseline cannot be had."""
     arms = racing.needed_arms(progress.state, asked)
     if not arms:
         return
@@ -174,7 +181,8 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     if not has_reference(progress.state):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
     built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
-    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
+    waiting = [arm for arm in arms if not session.is_running(arm.id)]
+    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in waiting], built=built)
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
         yield from session.check_memory()
@@ -182,7 +190,17 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
         yield from session.ask(REFERENCE, "peaks")
     if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
+    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress)
+
+
+def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progress: Progress) -> Iterator[Happening]:
+    """Build and warm one after the other; when memory is short the rest waits for a race of its own against the best of this one."""
+    baseline = racing.plan_of(progress.state).baseline
+    is_new = False
     for arm in arms:
+        if is_new and not session.has_room():
+            return
+        is_new = is_new or (arm.duplicate_of is None and arm != baseline and arm.id not in racing.raced_arms(progress.state))
         yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
