@@ -155,6 +155,12 @@ class RunIsActiveError(UserError):
     name = "run-active"
 
 
+class PlatformError(UserError):
+    """Runs that were named as other platforms measured something else, or are on the same device."""
+
+    name = "platforms"
+
+
 class NotWritableError(UserError):
     """A directory that has to be written cannot be."""
 

@@ -13,17 +13,19 @@ from advisor.domain.events import (
     Energy,
     Event,
     Finished,
+    Happening,
     Heard,
     MemoryChecked,
     Planned,
+    PlatformKnown,
     RaceClosed,
     RaceOpened,
     Repeated,
-    Resumed,
     Spawned,
     Surveyed,
     Watched,
 )
+from advisor.domain.measurement import Platform
 from advisor.domain.outcome import (
     Built,
     Caches,
@@ -90,6 +92,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
     surveyed: tuple[Surveyed, ...] = ()
+    platforms: tuple[Platform, ...] = ()
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -107,28 +110,37 @@ def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
 def _apply(state: RunState, event: Event) -> RunState:
     happening = event.happening
     match happening:
-        case Planned():
-            return msgspec.structs.replace(state, plan=happening.plan)
-        case RaceOpened():
-            return msgspec.structs.replace(state, opened={**state.opened, happening.batch_size: happening.arms})
-        case RaceClosed():
-            return msgspec.structs.replace(state, closed={**state.closed, happening.batch_size: happening.reason})
-        case Repeated():
-            return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
-        case MemoryChecked():
-            return msgspec.structs.replace(state, memory_checked=happening)
-        case Surveyed():
-            return msgspec.structs.replace(state, surveyed=(*state.surveyed, happening))
-        case Resumed():
-            return state
-        case Finished():
-            return msgspec.structs.replace(state, finished=True)
         case Spawned(arm=arm):
             return _with_processes(state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=happening.repeat)))
-        case happening:
+        case Heard() | DeviceMemory() | Watched() | Energy() | Ended():
             known = list(state.processes[happening.arm])
             known[happening.process] = _follow(known[happening.process], happening)
             return _with_processes(state, happening.arm, tuple(known))
+        case happening:
+            return msgspec.structs.replace(state, **_changes(state, happening))
+
+
+def _changes(state: RunState, happening: Happening) -> dict[str, Any]:
+    """Return what changes about the run as a whole, by field."""
+    match happening:
+        case Planned():
+            return {"plan": happening.plan}
+        case RaceOpened():
+            return {"opened": {**state.opened, happening.batch_size: happening.arms}}
+        case RaceClosed():
+            return {"closed": {**state.closed, happening.batch_size: happening.reason}}
+        case Repeated():
+            return {"repeats": {**state.repeats, happening.repeat: happening.arms}}
+        case MemoryChecked():
+            return {"memory_checked": happening}
+        case Surveyed():
+            return {"surveyed": (*state.surveyed, happening)}
+        case PlatformKnown():
+            return {"platforms": (*state.platforms, happening.platform)}
+        case Finished():
+            return {"finished": True}
+        case _:
+            return {}
 
 
 def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | Energy | Ended) -> ProcessState:

@@ -16,7 +16,7 @@ from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, V
 from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch, above
-from advisor.probing.environments import thread_count, worker_environment
+from advisor.probing.environments import containers, thread_count, worker_environment
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Message, Supervisor, Worker
 from probes import protocol
@@ -220,10 +220,25 @@ class Session:
             script=site.probes / "worker.py",
             environment=worker_environment(site.environment, question, threads, scratch, made_for_it=bool(arm.python)),
             build_seconds=question.max_build_seconds,
+            within=self._container(arm, directory, scratch, shared),
         )
         for known in (self._imported, self._ready):
             known.discard(arm.id)
         yield Spawned(arm=arm.id, process=process, repeat=repeat)
+
+    def _container(self, arm: Arm, directory: pathlib.Path, scratch: pathlib.Path, shared: pathlib.Path) -> list[str]:
+        """Return what starts Python in the arm's image; nothing for an arm that runs here."""
+        if not arm.image or not self._site.machine.engine:
+            return []
+        model = pathlib.Path(self._site.question.model.name)
+        return containers.start_python(
+            self._site.machine.engine,
+            arm.image,
+            gpu=self._site.question.gpu,
+            code=self._site.probes,
+            writable=(directory, scratch, shared),
+            readable=(model.resolve(),) if model.is_absolute() and model.exists() else (),
+        )
 
     def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
         while not condition():

@@ -99,9 +99,11 @@ def open_torch_subject(request: Request) -> TorchSubject:
     model = OPENERS[kind](request)
     if not isinstance(model.module, torch.fx.GraphModule):  # an exported program has its mode built in and refuses to change it
         model.module.eval()
-    model.module.requires_grad_(requires_grad=False).to(request.device)
+    model.module.requires_grad_(requires_grad=False)
+    # Before they go to the device, which would otherwise hold them twice for a moment, and the peak tell of that.
     if model.shares_weights and request.shared_directory:
         share_weights(model.module, pathlib.Path(request.shared_directory) / WEIGHTS_FILE)
+    model.module.to(request.device)
     return TorchSubject(model, request)
 
 

@@ -153,6 +153,6 @@ class PlanStep(Step):
 def describe_environment(environment: Environment) -> str:
     """Return what making a workflow's own environment brings and takes, as far as it was seen."""
     seen = environment.seen
-    size = f"{seen.disk_mib} MiB on disk, at most {seen.download_mib} MiB to download ({seen.where})" if seen else "size not known yet"
+    size = f"{seen.disk_mib} MiB on disk, made in {seen.seconds} s ({seen.where})" if seen else "size not known yet"
     licence = f"; licence {environment.licence}" if environment.licence else ""
     return f"an environment of its own with {', '.join(environment.requirements)}: {size}{licence}"
