@@ -13,7 +13,7 @@ import uv
 
 from advisor import applicability, catalogue, machine
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.machine import Machine
+from advisor.domain.machine import Gpu, Machine
 from advisor.probing.environments import health, places
 
 CPU_LOAD_LIMIT = 0.5
@@ -40,6 +40,7 @@ def examine(python: str, home: pathlib.Path, variables: Mapping[str, str] = os.e
         look_at_torch(here),
         look_at_service(here, known),
         look_at_gpu(here),
+        *look_at_gpus(here),
         look_at_compiler(),
         look_at_load(here),
         look_at_home(home),
@@ -103,6 +104,44 @@ def look_at_gpu(here: Machine) -> Finding:
             name="gpu", status="warn", what=f"{what}; torch is a CPU build, so it is not used", fix="install a CUDA build of torch"
         )
     return Finding(name="gpu", status="ok", what=f"{what}, driver {gpu.driver}")
+
+
+def look_at_gpus(here: Machine) -> list[Finding]:
+    """Say what each GPU is, and what on it would disturb a measurement or change what it is worth."""
+    findings = []
+    for gpu in here.gpus:
+        facts = [f"{gpu.name}, {gpu.uuid}"]
+        facts += [f"SM clock up to {gpu.sm_clock_max_mhz} MHz"] if gpu.sm_clock_max_mhz else []
+        facts += [f"{gpu.power_limit_w:.0f} W"] if gpu.power_limit_w else []
+        facts += [f"ECC {'on' if gpu.ecc else 'off'}"] if gpu.ecc is not None else []
+        facts += [f"{gpu.nvlinks} NVLinks"] if gpu.nvlinks else []
+        troubles = troubles_of(gpu)
+        what = ", ".join(facts) + "".join(f"; {trouble}" for trouble, _ in troubles)
+        fix = "; ".join(cure for _, cure in troubles) or None
+        findings.append(Finding(name=f"gpu {gpu.index}", status="warn" if troubles else "ok", what=what, fix=fix))
+    if here.gpus and here.gpu_problem:
+        findings.append(Finding(name="nvml", status="warn", what=here.gpu_problem, fix="reset or replace the GPU that does not answer"))
+    return findings
+
+
+def troubles_of(gpu: Gpu) -> list[tuple[str, str]]:
+    """Return what is amiss with a GPU, each with what helps."""
+    troubles = []
+    if gpu.processes:
+        held = sum(process.memory_bytes or 0 for process in gpu.processes) / GIBIBYTE
+        names = sorted({process.name for process in gpu.processes if process.name})
+        who = ", ".join(names) if names else "not to be seen from in here: their numbers are the host's"
+        troubles.append((f"{len(gpu.processes)} others compute on it and hold {held:.1f} GiB ({who})", "end them before measuring"))
+    if gpu.mps_processes:
+        troubles.append(("it is shared through MPS", "measure without MPS: neighbours take turns with what is timed"))
+    if gpu.mig:
+        troubles.append(
+            ("it is cut into MIG instances", "name an instance in CUDA_VISIBLE_DEVICES; memory and power are told for the whole GPU")
+        )
+    if gpu.power_limit_w and gpu.power_limit_default_w and gpu.power_limit_w < gpu.power_limit_default_w:
+        limits = f"{gpu.power_limit_w:.0f} W instead of {gpu.power_limit_default_w:.0f} W"
+        troubles.append((f"its power is limited to {limits}", "the advice holds for this limit only; nvidia-smi -pl raises it"))
+    return troubles
 
 
 def look_at_compiler() -> Finding:

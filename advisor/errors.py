@@ -106,6 +106,49 @@ class RunFileError(UserError):
     name = "run-file"
 
 
+class NoRecipeError(UserError):
+    """A run has no script for this workflow."""
+
+    name = "no-recipe"
+
+
+class ExportFileError(UserError):
+    """A file of an exported run is damaged, too large or of a newer program, or a run of this id exists."""
+
+    name = "export-file"
+
+
+class RunIsImportedError(UserError):
+    """A run that was made on another machine cannot be worked on, and its code is not run."""
+
+    name = "run-imported"
+
+
+class NotComparableError(UserError):
+    """Two runs answer different questions, so that no figure of theirs may be compared."""
+
+    name = "not-comparable"
+
+
+class VerificationError(UserError):
+    """A recipe could not be run, so that nothing can be said about its speed."""
+
+    name = "verification"
+    exit_code = 3
+
+
+class OutputFileError(UserError):
+    """A file cannot be written."""
+
+    name = "output-file"
+
+
+class FormatError(UserError):
+    """A report has no such format."""
+
+    name = "format"
+
+
 class RunIsActiveError(UserError):
     """Another process works on this run."""
 
@@ -162,6 +205,13 @@ class SettingsError(UserError):
     """The user's file of settings does not fit."""
 
     name = "settings"
+
+
+class DefectError(UserError):
+    """The program itself is defective; what happened has been written down."""
+
+    name = "defect"
+    exit_code = 1
 
 
 class NothingViableError(UserError):

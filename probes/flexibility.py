@@ -17,6 +17,8 @@ from probes.protocol import Flexed
 STEADY_CALLS = 3
 #: A first call this much longer than the steady ones, and at least this long, is a stall that a user would notice.
 STALL_RATIO, STALL_SECONDS = 10.0, 0.25
+#: After this long no further size is tried: an arm that builds anew for half a minute a size has shown what it does.
+ENOUGH_SECONDS = 30.0
 
 
 def new_batch_sizes(built: list[int]) -> list[int]:

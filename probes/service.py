@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -73,10 +74,9 @@ class Service:
     def visit(self, batch_size: int, number: int) -> None:
         """Time one block."""
         cell, block = self.cells[batch_size], self.blocks[batch_size]
-        timed = timing.time_block(cell.program, cell.fed, self.workflow.synchronise, block, offset=number)
-        self.channel.tell(
-            protocol.Visit(batch_size, number, timed.seconds, timed.enqueue_seconds, block.lead_calls, timed.cpu_seconds),
-        )
+        streams = self.request.device == "cuda"
+        timed = timing.time_block(cell.program, cell.fed, self.workflow.synchronise, block, offset=number, streams=streams)
+        self.channel.tell(protocol.Visit(batch_size, number, lead_calls=block.lead_calls, **dataclasses.asdict(timed)))
 
     def sustain(self, batch_size: int, seconds: float) -> None:
         """Call without a pause."""
@@ -101,9 +101,12 @@ class Service:
         cell = self.cells[largest]
         if not flexibility.is_batched(cell.reference.inputs[0], largest):
             return
+        start = time.monotonic()
         for size in flexibility.new_batch_sizes(list(self.cells)):
             self.channel.enter("flex", size)
             self.channel.tell(self.try_batch_size(cell, size))
+            if time.monotonic() - start > flexibility.ENOUGH_SECONDS:
+                return
 
     def try_batch_size(self, cell: Cell, size: int) -> protocol.Flexed:
         """Return what came of one new batch size; what the stack raises is its way to refuse."""

@@ -20,6 +20,8 @@ from advisor.race import Race
 #: Rounds without which a batch size says nothing: one round shows no spread.
 FEWEST_ROUNDS = 2
 OUT_OF_TIME = "the measuring time is spent"
+#: How many times the measuring time a run may take on top of it to get every race its fewest rounds: an answer in doubt beats none.
+OVERTIME = 5.0
 
 
 def failed_arms(state: RunState) -> set[str]:
@@ -130,6 +132,19 @@ def make_visit(session: Session, arm: str, batch_size: int, number: int, discard
             return
 
 
+@dataclasses.dataclass(frozen=True)
+class Patience:
+    """How long a race may go on, on `clock`: to its deadline, and while it has too few rounds to say anything, to the last one."""
+
+    clock: Callable[[], float]
+    deadline: float
+    last: float
+
+    def is_over(self, rounds: int) -> bool:
+        """Say whether a race that has come so far ends now."""
+        return self.clock() >= (self.deadline if rounds >= FEWEST_ROUNDS else self.last)
+
+
 def drive(
     session: Session, state: Callable[[], RunState], question: Question, rules: GuardRules, clock: Callable[[], float]
 ) -> Iterator[Happening]:
@@ -142,16 +157,15 @@ def drive(
             yield RaceOpened(batch_size=size, arms=tuple(arm.id for arm in plan.arms if session.is_running(arm.id)))
         now = clock()
         deadline = now + (end - now) / (len(open_sizes) - place)
-        reason = yield from _race(session, replay(state(), size, question), size, discards, clock, deadline)
+        patience = Patience(clock, deadline, end + OVERTIME * question.budget.measuring_seconds)
+        reason = yield from _race(session, replay(state(), size, question), size, discards, patience)
         yield RaceClosed(batch_size=size, reason=reason)
 
 
-def _race(
-    session: Session, contest: Race, batch_size: int, discards: Discards, clock: Callable[[], float], deadline: float
-) -> Generator[Happening, None, str]:
-    """Visit round after round until the verdict stands or `deadline` has come; return why it ended."""
+def _race(session: Session, contest: Race, batch_size: int, discards: Discards, patience: Patience) -> Generator[Happening, None, str]:
+    """Visit round after round until the verdict stands or patience is at its end; return why it ended."""
     while not contest.finished:
-        if clock() >= deadline:
+        if patience.is_over(contest.rounds):
             return OUT_OF_TIME
         number = contest.rounds + 1
         for arm in contest.next_round():

@@ -135,7 +135,7 @@ def test_a_workflow_of_a_container_says_how_to_get_it() -> None:
 )
 def test_missing_packages_are_named_with_the_command_that_installs_them(packages: dict[str, str], missing: list[str]) -> None:
     machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
-    assert applicability.missing_requirements(builders.workflow(environment=SHARED), machine) == missing
+    assert applicability.missing_packages(SHARED.requirements, machine) == missing
     found = obstacle(machine, environment=SHARED)
     if not missing:
         assert found is None

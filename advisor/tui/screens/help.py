@@ -15,6 +15,7 @@ GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows hjkl  move                   tab     next part
+ctrl+o       jump to any part       y       copy, where there is something to copy
 """
 WORDS = """\
 Tiers        A best, B, C least. Trust: A to D, how far the measurement can be relied on.
@@ -38,7 +39,7 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Show the words of the screen below, then those for all screens."""
         with VerticalScroll(classes="dialog"):
-            yield Static(Text(getattr(self._below, "HELP_TEXT", "").strip() + "\n"), markup=False)
+            yield Static(Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False)
             yield Static(Text("Keys of this screen", style="bold"), markup=False)
             yield Static(self._keys(), markup=False)
             yield Static(Text("\nEverywhere", style="bold"), markup=False)

@@ -9,24 +9,35 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.domain.machine import Machine
+from advisor.domain.catalogue import Environment
 from advisor.pipeline import Proposal
 from advisor.tui import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.table import Column, Table
 
 BASELINE = "the baseline"
+#: Status of a workflow that could be measured here if something were installed.
+ADDABLE = "not-installed"
+
+
+class PlanTable(Table):
+    """The plan; enter starts it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Start")]
 
 
 class PlanStep(Step):
     """The arms, each to be left out or not, and the workflows that cannot be measured here, each with its reason."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "leave_out", "Leave out", id="leave-out")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "leave_out", "Leave out", id="leave-out"),
+        Binding("y", "copy", "Copy command", id="copy", tooltip="copy the command that adds the workflow under the cursor"),
+    ]
 
     def compose(self) -> ComposeResult:
         """Make summary, table and the words about the row under the cursor."""
         yield Static("Looking at the machine ...", id="summary", classes="lead", markup=False)
-        yield Table(id="plan")
+        yield PlanTable(id="plan")
         yield Static("", id="why", markup=False)
 
     def on_mount(self) -> None:
@@ -43,8 +54,9 @@ class PlanStep(Step):
         self._proposal = proposal
         self._draw()
 
-    def show_machine(self, machine: Machine) -> None:
-        """Nothing: the plan shows it."""
+    def on_resize(self) -> None:
+        """Lay the table out for the width."""
+        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         if self._proposal is None:
@@ -56,7 +68,11 @@ class PlanStep(Step):
         table.lay_out([Column("on", "", 3), Column("arm", "Workflow", 36), Column("how", "Here", max(width - 48, 10))])
         rows = {arm.id: {"on": self._mark(arm.id), "arm": arm.id, "how": self._how(arm.id)} for arm in arms}
         rows |= {
-            entry.workflow: {"on": " - ", "arm": entry.workflow, "how": text.plain(f"{entry.status}: {entry.reason}", 400)}
+            entry.workflow: {
+                "on": " + " if entry.status == ADDABLE else " - ",
+                "arm": entry.workflow,
+                "how": text.plain(f"{entry.status}: {entry.reason}", 400),
+            }
             for entry in plan.excluded
         }
         table.fill(rows, {entry.workflow: "dim" for entry in plan.excluded})
@@ -64,6 +80,8 @@ class PlanStep(Step):
         sizes = ", ".join(map(str, asked.batch_sizes))
         words = f"{measured} ways to run {text.plain(asked.model.name, 30)}, batch {sizes}, {asked.dtype}.  "
         words += f"At most {asked.budget.measuring_seconds:g} s + builds."
+        addable = sum(entry.status == ADDABLE for entry in plan.excluded)
+        words += f"  {addable} more can be added." if addable else ""
         self.query_one("#summary", Static).update(words)
 
     def _mark(self, arm: str) -> str:
@@ -91,6 +109,8 @@ class PlanStep(Step):
         if excluded is not None:
             words += Text(f"\n{text.plain(excluded.reason, 600)}", "")
             words += Text(f"\nnext: {text.plain(excluded.fix, 600)}" if excluded.fix else "", "")
+            if workflow is not None and excluded.status == ADDABLE and workflow.environment.kind == "own":
+                words += Text(f"\n{text.plain(describe_environment(workflow.environment), 400)}")
         elif workflow is not None:
             options = next((arm.options for arm in self._proposal.plan.arms if arm.id == key), {})
             given = ", ".join(f"{name} = {value}" for name, value in options.items()) or "the stack's defaults"
@@ -109,6 +129,15 @@ class PlanStep(Step):
             self._left_out ^= {key}
             self._draw()
 
+    def action_copy(self) -> None:
+        """Copy the command that adds the workflow under the cursor."""
+        key = self.query_one(Table).key_at_cursor()
+        excluded = self._proposal.plan.excluded if self._proposal is not None else ()
+        fix = next((entry.fix for entry in excluded if entry.workflow == key), None)
+        if fix:
+            self.app.copy_to_clipboard(fix)
+            self.notify(f"copied: {fix}", markup=False)
+
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Start."""
         event.stop()
@@ -119,3 +148,11 @@ class PlanStep(Step):
         if self._proposal is not None and self._left_out:
             kept = [arm for arm in self._proposal.plan.arms if arm.duplicate_of is None and arm.id not in self._left_out]
             self.answer(workflows=",".join(f"{arm.workflow}/{arm.option}" for arm in kept))
+
+
+def describe_environment(environment: Environment) -> str:
+    """Return what making a workflow's own environment brings and takes, as far as it was seen."""
+    seen = environment.seen
+    size = f"{seen.disk_mib} MiB on disk, made in {seen.seconds} s ({seen.where})" if seen else "size not known yet"
+    licence = f"; licence {environment.licence}" if environment.licence else ""
+    return f"an environment of its own with {', '.join(environment.requirements)}: {size}{licence}"

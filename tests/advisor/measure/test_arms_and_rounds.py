@@ -9,31 +9,22 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from hypothesis import given
 from hypothesis import strategies as st
+from summarised import RACES, WRONG, only_measurement, raced, summarise
 
 from advisor import measure
 from advisor.domain.events import DeviceMemory
-from advisor.domain.measurement import Measurement, RaceResult, Results
-from advisor.domain.outcome import Built, Completed, Crashed, Incorrect, Loaded, MemoryRead, Outcome, TimedOut, Visited
+from advisor.domain.outcome import (
+    Built,
+    Completed,
+    Crashed,
+    Loaded,
+    MemoryRead,
+    Outcome,
+    TimedOut,
+    Visited,
+)
 from advisor.domain.plan import REFERENCE
 from advisor.domain.state import ProcessState, RunState
-
-WRONG = Incorrect(phase="done", reason="its last output was wrong")
-RACES = {1: builders.race_result(1)}
-
-
-def summarise(state: RunState, races: dict[int, RaceResult]) -> Results:
-    return measure.summarise(state, races, dtype="float32", margin=0.02)
-
-
-def only_measurement(results: Results) -> Measurement:
-    (measurement,) = (entry for entry in results.measurements if entry.arm != BASELINE)
-    return measurement
-
-
-def raced(*seconds: float, against: float = 0.4, **changes: object) -> RunState:
-    """Return a run in which `compiled` took these seconds, and the baseline the same time in each round."""
-    baseline = builders.process(*builders.visits([against] * len(seconds)))
-    return builders.run_state({BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)})
 
 
 def test_a_visit_counts_for_the_logarithm_of_the_median_of_its_calls() -> None:
@@ -259,3 +250,6 @@ def test_checks_are_listed_by_batch_size() -> None:
     checks = {size: builders.checked(size) for size in (16, 1, 4)}
     measurement = only_measurement(summarise(raced(0.1, 0.1, checked=checks), RACES))
     assert [checked.batch_size for checked in measurement.correctness] == [1, 4, 16]
+
+
+# Repetitions in fresh processes
