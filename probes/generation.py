@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from probes.adapter import ModelError
@@ -285,3 +285,13 @@ def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: s
 def _record(verdict: str, reference: TokenReference, batch_size: int, agreement: Agreement | None) -> Correctness:
     compared = sum(int(tokens.size) for tokens in reference.tokens)
     return Correctness(batch_size, verdict, reference.name, None, None, None, None, compared, agreement)
+
+
+def scores_of_likeliest(tops: Sequence[Sequence[Mapping[int, float]]], count: int) -> Scores:
+    """Return scores from the `count` likeliest tokens and their logarithms, by row and position; there may be more of them."""
+    import numpy as np  # noqa: PLC0415
+
+    chosen = [[sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row] for row in tops]
+    ids = np.array([[[token for token, _ in position] for position in row] for row in chosen], dtype="int64")
+    logarithms = np.array([[[logarithm for _, logarithm in position] for position in row] for row in chosen], dtype="float32")
+    return Scores(logarithms, ids, f"teacher-forced through the prompt, {count} likeliest tokens")
