@@ -129,6 +129,7 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
         model.save_pretrained(beside)
     write_tokenizer(beside, config)
     tell_older_readers(beside / "config.json")
+    choose_greedily(beside / "generation_config.json")
     checkpoint.write_note(beside, describe(model, "seeded random" if random else f"from {subject['weights']}"))
     beside.rename(folder)
 
@@ -173,6 +174,14 @@ def write_tokenizer(folder: pathlib.Path, config: Any) -> None:
     special = {"unk_token": checkpoint.word_of(0), "pad_token": checkpoint.word_of(0)}
     special |= {"eos_token": checkpoint.word_of(end)} if end is not None else {}
     transformers.PreTrainedTokenizerFast(tokenizer_object=made, **special).save_pretrained(folder)
+
+
+def choose_greedily(file: pathlib.Path) -> None:
+    """Say outright that nothing is sampled: some engines take their defaults from this file and cannot be told otherwise."""
+    config = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    for name in ("temperature", "top_k", "top_p"):
+        config.pop(name, None)
+    file.write_text(json.dumps({**config, "do_sample": False}, indent=2), encoding="utf-8")
 
 
 def tell_older_readers(file: pathlib.Path) -> None:
