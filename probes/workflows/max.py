@@ -121,7 +121,9 @@ def synchronise() -> None:
 
 def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     """Return a full share: the engine has no other code than its own that could make the tokens."""
-    return Engagement(1.0, "the engine makes all tokens; it has no eager code to fall back to", {"preallocates": program.request.device == "cuda"})
+    return Engagement(
+        1.0, "the engine makes all tokens; it has no eager code to fall back to", {"preallocates": program.request.device == "cuda"}
+    )
 
 
 def recipe(request: Request) -> str:

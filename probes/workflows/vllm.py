@@ -111,13 +111,13 @@ class Generation:
     def score(self, fed: list[Any], tokens: Any, rows: int) -> Scores:
         """Give `tokens` as part of the prompts and return the likeliest tokens at their places."""
         start, count = self.request.input_tokens, tokens.shape[1]
-        prompts = [{"prompt_token_ids": [*one["prompt_token_ids"], *row]} for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)]
+        prompts = [
+            {"prompt_token_ids": [*one["prompt_token_ids"], *row]} for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)
+        ]
         asked = self._sampling(temperature=0.0, max_tokens=1, prompt_logprobs=LIKELIEST, ignore_eos=True, detokenize=False)
         outputs = self.engine.generate(prompts, asked, use_tqdm=False)
         told = [output.prompt_logprobs[start : start + count] for output in outputs]
-        return scores_of_likeliest(
-            [[{token: entry.logprob for token, entry in place.items()} for place in row] for row in told], LIKELIEST
-        )
+        return scores_of_likeliest([[{token: entry.logprob for token, entry in place.items()} for place in row] for row in told], LIKELIEST)
 
     def collect(self, output: Any) -> list[Any]:
         """Return the new tokens."""
@@ -140,7 +140,9 @@ def synchronise() -> None:
 def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     """Say how the engine compiles: on a GPU neither compiled nor captured means that it fell back to eager code."""
     config = program.engine.llm_engine.vllm_config
-    compiled, graphs = (str(getattr(value, "name", value)) for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode))
+    compiled, graphs = (
+        str(getattr(value, "name", value)) for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode)
+    )
     plain = program.request.device == "cuda" and {compiled, graphs} == {"NONE"}
     facts = {
         "compilation_mode": compiled,
