@@ -1,4 +1,7 @@
-"""Modular MAX: its own graph compiler and kernels, offline. It takes and gives text only, so tokens travel as the words of the checkpoint."""
+"""Modular MAX: its own graph compiler and kernels, offline.
+
+It takes and gives text only, so tokens travel as the words of the checkpoint.
+"""
 
 from __future__ import annotations
 

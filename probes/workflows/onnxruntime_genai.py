@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -175,8 +174,9 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def recipe(request: Request) -> str:
     """Return the command that writes the model and the lines that generate."""
+    precision = PRECISIONS[request.dtype]
     return f"""\
-# once: {os.path.basename(sys.executable)} -m onnxruntime_genai.models.builder -i CHECKPOINT -o model -p {PRECISIONS[request.dtype]} -e {request.device}
+# once: python -m onnxruntime_genai.models.builder -i CHECKPOINT -o model -p {precision} -e {request.device}
 import onnxruntime_genai as og
 
 model = og.Model("model")

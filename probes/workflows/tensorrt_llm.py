@@ -1,4 +1,4 @@
-"""TensorRT-LLM through its LLM API with the PyTorch back end, the default since 1.0; the one with TensorRT engines has been removed since."""
+"""TensorRT-LLM through its LLM API with the PyTorch back end, its default since 1.0; the one with TensorRT engines is gone."""
 
 from __future__ import annotations
 
