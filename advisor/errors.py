@@ -112,6 +112,49 @@ class RunFileError(UserError):
     name = "run-file"
 
 
+class NoRecipeError(UserError):
+    """A run has no script for this workflow."""
+
+    name = "no-recipe"
+
+
+class ExportFileError(UserError):
+    """A file of an exported run is damaged, too large or of a newer program, or a run of this id exists."""
+
+    name = "export-file"
+
+
+class RunIsImportedError(UserError):
+    """A run that was made on another machine cannot be worked on, and its code is not run."""
+
+    name = "run-imported"
+
+
+class NotComparableError(UserError):
+    """Two runs answer different questions, so that no figure of theirs may be compared."""
+
+    name = "not-comparable"
+
+
+class VerificationError(UserError):
+    """A recipe could not be run, so that nothing can be said about its speed."""
+
+    name = "verification"
+    exit_code = 3
+
+
+class OutputFileError(UserError):
+    """A file cannot be written."""
+
+    name = "output-file"
+
+
+class FormatError(UserError):
+    """A report has no such format."""
+
+    name = "format"
+
+
 class RunIsActiveError(UserError):
     """Another process works on this run."""
 
@@ -129,6 +172,25 @@ class InterpreterError(UserError):
     """The interpreter of `--python` does not run."""
 
     name = "interpreter"
+    exit_code = 3
+
+
+class UnknownEnvironmentError(UserError):
+    """No workflow or environment of its own has this name."""
+
+    name = "unknown-environment"
+
+
+class EnvironmentInUseError(UserError):
+    """A worker runs in the environment that should go."""
+
+    name = "environment-in-use"
+
+
+class EnvironmentNotMadeError(UserError):
+    """An environment cannot be made, or was made and does not work."""
+
+    name = "environment-not-made"
     exit_code = 3
 
 

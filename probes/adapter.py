@@ -2,7 +2,7 @@
 
 No base class, no registration: the harness loads the module by the file named in the request and calls it in this order:
 `versions`, `settings`, `open_subject`, then for each batch size `build`, `Program.feed` and the program itself, then `engagement`.
-`recipe` is called by nobody here: it is the source text that the advisor hands to the user for the same build.
+The script that is handed to the user is joined from the source of these functions; see `probes.recipe`.
 """
 
 from __future__ import annotations
@@ -97,5 +97,4 @@ class Workflow(Protocol):
     def engagement(self, program: Program, fed: Any) -> Engagement:
         """Prove that the compiled path ran for `program(fed)` and say which share of the work it took."""
 
-    def recipe(self, request: Request) -> str:
-        """Return a script's source that does the same for the user."""
+    # An engine may also have `serving_command(request) -> str`: the command line that serves the model.

@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import judgement, memory, protocol, timing
+from probes import caches, judgement, memory, protocol, recipe, text_recipe, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service
@@ -103,12 +103,14 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         for size in request.batch_sizes:
             make_reference(workflow, subject, size, request, channel)
         channel.tell(protocol.Ready())
-        if channel.token()[0] == "peaks":
-            channel.enter("measure")
-            measure_peaks(request, channel)
+        answer_questions(request, channel)
         return
+    scratch = pathlib.Path(request.scratch_directory)
+    lay_there = caches.count_bytes(scratch)
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
+    channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
+    hand_out_recipe(workflow, versions, cells, request, channel)
     blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
     channel.tell(memory.read())
     # The stack's objects are there to stay: without this, collecting before each visit would walk them all and take longer than the visit.
@@ -178,6 +180,25 @@ def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, chann
         raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
 
 
+def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Cell], request: protocol.Request, channel: Channel) -> None:
+    """Say how a user does the same; what goes wrong with that is in the log and costs the workflow nothing else."""
+
+    def compose() -> protocol.Recipe:
+        command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+        if request.task == protocol.GENERATE:
+            return text_recipe.compose(request, workflow.recipe(request), versions, command)
+        return recipe.compose(request, versions, {size: eager_errors(cell.reference) for size, cell in cells.items()}, command)
+
+    made: protocol.Recipe | str = attempt(compose, first_line)
+    if isinstance(made, protocol.Recipe):
+        channel.tell(made)
+
+
+def eager_errors(reference: Any) -> list[float]:
+    """Return the largest error of eager PyTorch for each output."""
+    return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
+
+
 def warm_cell(
     workflow: Any,
     batch_size: int,
@@ -205,6 +226,20 @@ def device_synchronise() -> Callable[[], None]:
     if torch is not None and torch.cuda.is_initialized():
         return torch.cuda.synchronize  # type: ignore[no-any-return]
     return lambda: None
+
+
+def answer_questions(request: protocol.Request, channel: Channel) -> None:
+    """Hold what memory the advisor wants to see, until it asks for the peaks or for the end."""
+    with contextlib.ExitStack() as held:
+        while (token := channel.token())[0] == "allocate":
+            channel.enter("measure")
+            held.close()
+            if int(token[1]):
+                held.enter_context(memory.hold(int(token[1]), request.device))
+            channel.tell(protocol.Ready())
+    if token[0] == "peaks":
+        channel.enter("measure")
+        measure_peaks(request, channel)
 
 
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:

@@ -10,6 +10,7 @@ Standard input is the lifeline and carries one-line tokens:
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
     flex                        check the outputs, then try shapes that were not built: the last thing, as it may break the program
+    allocate BYTES              hold this much memory of the device outside every allocator, or none (the reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs once more, answer, end
 After each but `visit` and `stop` the worker says `ready` again.
@@ -167,6 +168,19 @@ class Correctness:
 
 
 @dataclasses.dataclass(frozen=True)
+class Caches:
+    """What lay in this arm's caches before its first build and after its last, and how often the builds found something they could use.
+
+    None for hits where the stack does not count them.
+    """
+
+    bytes_before: int
+    bytes_after: int
+    hits: int | None
+    event: str = "caches"
+
+
+@dataclasses.dataclass(frozen=True)
 class Engagement:
     """Which share of the work runs on the compiled path, and how that is known."""
 
@@ -174,6 +188,23 @@ class Engagement:
     proof: str
     facts: dict[str, Any]
     event: str = "engaged"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
+
+    `requirements` are the distributions it needs, each at the version that is installed; `python` is the version specifier,
+    `interpreter` the program that has them.
+    """
+
+    imports: list[str]
+    source: str
+    requirements: list[str]
+    python: str
+    interpreter: str
+    serving_command: str | None
+    event: str = "recipe"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +241,7 @@ class Ready:
 class Visit:
     """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept.
 
-    `enqueue_seconds` is the median time until a call returned, before waiting for its end.
+    `enqueue_seconds` is the median time until a call returned, before waiting for its end; `lead_seconds` are the times that do not count.
     """
 
     batch_size: int
@@ -219,6 +250,9 @@ class Visit:
     enqueue_seconds: float
     lead_calls: int
     cpu_seconds: float
+    lead_seconds: list[float]
+    #: Seconds of a call when the next is made without waiting for its end; None where a call is over when it returns.
+    streamed_seconds: float | None
     event: str = "visited"
 
 

@@ -17,13 +17,14 @@ import msgspec
 import typer
 
 import advisor
-from advisor.cli import terminal
+from advisor.cli import carrying, environments, terminal
 from advisor.cli.options import takes_answers
 from advisor.errors import GpuNotAttachedError, NoTerminalError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor import pipeline
+    from advisor.world import World
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
@@ -43,6 +44,9 @@ app = typer.Typer(
     help="Advise how to compile a PyTorch model for the GPU at hand: short probes, a rubric, a recommendation with its evidence.",
     epilog="Without a command: p3-advisor --json is p3-advisor recommend --json; p3-advisor alone, on a terminal, is p3-advisor ask.",
 )
+
+app.add_typer(environments.app)
+app.add_typer(carrying.app)
 
 RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
@@ -137,9 +141,9 @@ def ask(  # noqa: PLR0913 - one for each option
 
         code = asking.ask(answers, _world())
     elif terminal.is_terminal(os.environ):
-        from advisor.tui import app as screens
+        from advisor.tui import program
 
-        code = screens.show(wishes, _world())
+        code = program.show(wishes, _world())
     else:
         raise NoTerminalError("the questions need a terminal, and here there is none", "use --json, recommend, or ask --plain")
     raise typer.Exit(code)
@@ -239,17 +243,31 @@ def explain(
 
 
 @app.command()
-def history(*, json: AsJson = False) -> None:
+def history(
+    *,
+    model: Annotated[str, typer.Option(help="only runs whose model's name has this in it")] = "",
+    device: Annotated[str, typer.Option(help="only runs on a device whose name has this in it")] = "",
+    noted: Annotated[str, typer.Option(help="only runs whose note has this in it")] = "",
+    since: Annotated[str, typer.Option(metavar="DATE", help="only runs from this day on, such as 2026-11-21")] = "",
+    finished: Annotated[bool | None, typer.Option("--finished/--stopped", help="only runs that were finished, or that were not")] = None,
+    imported: Annotated[bool | None, typer.Option("--imported/--own", help="only runs from other machines, or from this one")] = None,
+    json: AsJson = False,
+) -> None:
     """List the stored runs, newest first."""
     from advisor.report.table import align
+    from advisor.store import Filter
 
-    entries = _world().store.history()
+    wanted = Filter(model=model, device=device, note=noted, since=since, finished=finished, imported=imported)
+    entries = _world().store.history(wanted)
     if json:
         typer.echo(msgspec.json.encode(entries).decode())
         return
-    rows = [["run", "created", "model", "device", "state"]]
-    rows += [[entry.run_id, entry.created, entry.model, entry.device, "finished" if entry.finished else "stopped"] for entry in entries]
-    typer.echo("\n".join(align(rows)) if entries else "No runs yet. p3-advisor --json makes one.")
+    rows = [["run", "created", "model", "device", "state", "note"]]
+    for entry in entries:
+        state = ("finished" if entry.finished else "stopped") + (", imported" if entry.imported else "")
+        rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
+    nothing = "No runs yet. p3-advisor --json makes one." if wanted == Filter() else "No run fits."
+    typer.echo("\n".join(align(rows)) if entries else nothing)
 
 
 @app.command()
@@ -258,17 +276,29 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
     """List what applies here, what does not and why, how to get it, and where it was verified."""
     from advisor.cli import listing
 
-    typer.echo(listing.render(answers, as_json=json), nl=False)
+    typer.echo(listing.render(answers, _world(), as_json=json), nl=False)
 
 
 @app.command()
-def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "", json: AsJson = False) -> None:
+def doctor(
+    *,
+    python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
+    observer: Annotated[
+        bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """Look at GPU, driver, interpreter and disk, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
     findings = examination.examine(python or sys.executable, default_home(os.environ))
+    if observer:
+        from advisor import observer as observation
+
+        seen = observation.observe(python or sys.executable, _world())
+        findings.append(examination.Finding(name="observer", status=seen.status, what=seen.words, fix=seen.fix))
     if json:
         typer.echo(msgspec.json.encode(findings).decode())
     else:
@@ -281,11 +311,11 @@ def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the
         raise typer.Exit(3)
 
 
-def _world() -> pipeline.World:
-    from advisor import pipeline
+def _world() -> World:
     from advisor.store import Store, default_home
+    from advisor.world import World
 
-    return pipeline.World(environment=dict(os.environ), store=Store(default_home(os.environ)))
+    return World(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
 
 def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
@@ -321,7 +351,7 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _present_published(answers: Answers, world: pipeline.World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
+def _present_published(answers: Answers, world: World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
     """Print what published figures say about a GPU that is not attached; raise `absent` where they say nothing."""
     from advisor.pipeline import unattached
     from advisor.report import document, published, table

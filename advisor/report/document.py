@@ -15,6 +15,7 @@ from advisor.domain.decision import (
     Flip,
     GuidelineOpinion,
     HorizonBest,
+    Rating,
     Recommendation,
     RunningCost,
     ScoredArm,
@@ -30,6 +31,7 @@ from advisor.domain.measurement import (
     MemoryBytes,
     RaceResult,
     Results,
+    Survey,
     SustainedCheck,
     VerdictKind,
     Visits,
@@ -42,6 +44,8 @@ from advisor.domain.state import RunState
 from advisor.errors import UserError
 
 SCHEMA: Final = "p3-advisor/run/1"
+#: Stands for the run's id in an answer from published figures: nothing was run, so nothing is stored.
+PUBLISHED = "published"
 
 Status = Literal[
     "completed",
@@ -53,6 +57,7 @@ Status = Literal[
     "out-of-memory",
     "timed-out",
     "crashed",
+    "skipped",
     "excluded",
 ]
 
@@ -186,12 +191,16 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     advisor_version: str
     rubric: str
     finished: bool
+    #: True for a run that was made on another machine.
+    imported: bool = False
     question: Question
     machine: MachineEntry
     workflows: tuple[WorkflowEntry, ...]
     race: RaceEntry | None
     recommendation: RecommendationEntry | None
     problem: Problem | None
+    #: What each workflow made of a panel of small models; empty without `--survey`.
+    surveys: tuple[Survey, ...] = ()
 
 
 def compose(
@@ -206,7 +215,8 @@ def compose(
     plan = state.plan
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
     measurements = {measurement.arm: measurement for measurement in results.measurements}
-    entries = [_measured(arm, measurements[arm.arm]) for arm in scored]
+    evidence: Evidence = "imported" if header.imported else "measured"
+    entries = [_measured(arm, measurements[arm.arm], evidence) for arm in scored]
     if plan is not None:
         entries += [_failed(arm, state) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
         entries += [_excluded(entry) for entry in plan.excluded]
@@ -218,6 +228,7 @@ def compose(
         advisor_version=header.advisor_version,
         rubric=header.catalogue.rubric.name,
         finished=state.finished,
+        imported=header.imported,
         question=header.question,
         machine=MachineEntry(
             gpu=machine.gpus, gpu_problem=machine.gpu_problem, cpu=machine.cpu, kernel=machine.kernel, software=machine.software
@@ -226,6 +237,7 @@ def compose(
         race=_race(results, recommendation),
         recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
+        surveys=results.surveys,
     )
 
 
@@ -234,14 +246,14 @@ def encode(document: RunDocument) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode("utf-8") + "\n"
 
 
-def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
+def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -> WorkflowEntry:
     verdicts = {checked.verdict for checked in measurement.correctness}
     return WorkflowEntry(
         id=measurement.workflow,
         options=measurement.option,
         arm=measurement.arm,
         status="completed",
-        evidence="measured",
+        evidence=evidence,
         engaged_share=measurement.engaged_share,
         engagement=measurement.engagement,
         cells=measurement.cells,
@@ -259,14 +271,16 @@ def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
         steady=measurement.steady,
         versions=measurement.versions,
         settings=measurement.settings,
-        scores={
-            name: msgspec.convert({**msgspec.structs.asdict(rating), "to_next": rating.to_next or None}, ScoreEntry, from_attributes=True)
-            for name, rating in scored.ratings.items()
-        },
+        scores={name: _rated(rating, evidence) for name, rating in scored.ratings.items()},
         fails=scored.fails,
         score=scored.score,
         rank=scored.rank,
     )
+
+
+def _rated(rating: Rating, evidence: Evidence) -> ScoreEntry:
+    changes = {"to_next": rating.to_next or None, "evidence": evidence if rating.evidence == "measured" else rating.evidence}
+    return msgspec.convert({**msgspec.structs.asdict(rating), **changes}, ScoreEntry, from_attributes=True)
 
 
 def _failed(arm: Arm, state: RunState) -> WorkflowEntry:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from advisor.domain.decision import BreakEven, Flip
-from advisor.report.document import RecommendationEntry, RunDocument, WorkflowEntry
+from advisor.report.document import PUBLISHED, RecommendationEntry, RunDocument, WorkflowEntry
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 CRITERIA = (
@@ -20,7 +21,7 @@ NOTHING = "-"
 
 def render(document: RunDocument) -> str:
     """Return the whole table."""
-    blocks = [[headline(document), *honesty(document)], ranking(document), left_out(document), closing(document)]
+    blocks = [[headline(document), *honesty(document)], ranking(document), left_out(document), surveyed(document), closing(document)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -92,6 +93,16 @@ def left_out(document: RunDocument) -> list[str]:
     return ["Not in the ranking, or barred by a constraint (!):", *lines] if lines else []
 
 
+def surveyed(document: RunDocument) -> list[str]:
+    """Return what each workflow made of the panel of small models, with the reason for every model that did not pass."""
+    lines = []
+    for survey in document.surveys:
+        origin = f" (run {survey.run})" if survey.run else ""
+        lines.append(f"  {survey.workflow}: {survey.passed} of {survey.tried} pass{origin}")
+        lines += [f"    {one.model}: {one.verdict}, {one.reason}" for one in survey.models if one.verdict != "pass"]
+    return ["Survey of small models:", *lines] if lines else []
+
+
 def closing(document: RunDocument) -> list[str]:
     """Return the reasons, what is missing, and where the run is."""
     advice = document.recommendation
@@ -102,10 +113,17 @@ def closing(document: RunDocument) -> list[str]:
         lines += (
             ["What keeps the trust from being higher:", *(f"  {reason}" for reason in advice.trust_reasons)] if advice.trust_reasons else []
         )
-    lines.append(
-        f"Run {document.run_id}; tiers: A best, C least; p3-advisor show {document.run_id} --json has every figure and its source."
-    )
-    return lines
+    return [*lines, last_line(document)]
+
+
+def last_line(document: RunDocument) -> str:
+    """Return where every figure is; an answer from published figures is not stored, so it has to be asked for again."""
+    where, command = f"Run {document.run_id}", f"p3-advisor show {document.run_id} --json"
+    if document.run_id == PUBLISHED:
+        question = document.question
+        where = "Published figures"
+        command = f"p3-advisor --json --gpu {shlex.quote(question.gpu or '')} --model {shlex.quote(question.model.name)}"
+    return f"{where}; tiers: A best, C least; {command} has every figure and its source."
 
 
 def standing(advice: RecommendationEntry) -> list[str]:

@@ -129,14 +129,18 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     )
 
 
-def recipe(request: Request) -> str:
+def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
+    name, most = request.subject["name"], max(request.batch_sizes)
+    return f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that ask the server, with any client of the OpenAI interface: the offline one is private."""
     return f"""\
-# max serve --model CHECKPOINT --quantization-encoding {request.dtype} --max-batch-size {max(request.batch_sizes)}
-# then, with any client of the OpenAI interface:
 import openai
 
 client = openai.OpenAI(base_url="http://localhost:8000/v1", api_key="none")
-answer = client.completions.create(model="CHECKPOINT", prompt=prompts, max_tokens={request.output_tokens}, temperature=0)
-texts = [choice.text for choice in answer.choices]
+answer = client.completions.create(model=CHECKPOINT, prompt=prompts, max_tokens={request.output_tokens}, temperature=0)
+tokens = [choice.text for choice in answer.choices]
 """

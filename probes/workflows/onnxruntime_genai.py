@@ -174,16 +174,19 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def recipe(request: Request) -> str:
     """Return the command that writes the model and the lines that generate."""
-    precision = PRECISIONS[request.dtype]
     return f"""\
-# once: python -m onnxruntime_genai.models.builder -i CHECKPOINT -o model -p {precision} -e {request.device}
+import subprocess
+
+import numpy as np
 import onnxruntime_genai as og
 
+builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", CHECKPOINT, "-o", "model"]
+subprocess.run([*builder, "-p", "{PRECISIONS[request.dtype]}", "-e", "{request.device}", "-c", "builder"], check=True)  # once
 model = og.Model("model")
 parameters = og.GeneratorParams(model)
 parameters.set_search_options(batch_size=len(prompts), max_length={request.input_tokens + request.output_tokens}, do_sample=False)
 generator = og.Generator(model, parameters)
-generator.append_tokens(prompts)  # whole numbers of 32 bits, a row for each prompt
+generator.append_tokens(np.array(prompts, dtype=np.int32))
 while not generator.is_done():
     generator.generate_next_token()
 tokens = [generator.get_sequence(row) for row in range(len(prompts))]

@@ -1,11 +1,12 @@
-"""PyTorch as it is: the baseline that every other workflow is compared with."""
+"""PyTorch as it is: the baseline that every other workflow is compared with. On a GPU also captured as a CUDA graph."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from probes import protocol, torch_stack
-from probes.adapter import Program
+from probes import cuda_graphs, protocol, torch_stack
+from probes.adapter import Program, UnsupportedError
+from probes.cuda_graphs import CapturedProgram
 from probes.protocol import Engagement, Request
 from probes.subjects.by_task import open_by_task
 from probes.torch_stack import TorchProgram
@@ -22,17 +23,24 @@ def versions() -> dict[str, str]:
     return torch_stack.versions()
 
 
-def build(subject: Any, inputs: list[Any], request: Request) -> Program:  # noqa: ARG001 - nothing to compile
-    """Return the module itself, or its `generate` with a cache that grows."""
+def build(subject: Any, inputs: list[Any], request: Request) -> Program:
+    """Return the module itself, a call of it captured for these shapes, or its `generate` with a cache that grows."""
+    captured = request.options.get("cuda_graph")
     if request.task == protocol.GENERATE:
         from probes.generate_stack import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
 
+        if captured:
+            message = "a cache that grows cannot be captured as a CUDA graph; torch-compile-inductor-static-cache has arms whose step is"
+            raise UnsupportedError(message)
         return TextGeneration(subject.model, request)
-    return TorchProgram(subject, subject.module)
+    program = TorchProgram(subject, subject.module)
+    return cuda_graphs.capture(program, inputs) if captured else program
 
 
-def engagement(program: Program, fed: Any) -> Engagement:  # noqa: ARG001
-    """Return a full share: there is no compiled path to leave."""
+def engagement(program: Program, fed: Any) -> Engagement:
+    """Return a full share without a graph: there is no compiled path to leave."""
+    if isinstance(program, CapturedProgram):
+        return cuda_graphs.engagement(program, fed)
     return Engagement(1.0, "eager PyTorch has no compiled path to fall back from", {})
 
 
@@ -45,6 +53,8 @@ import torch
 with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
 """
+    if request.options.get("cuda_graph"):
+        return f"import torch\n\n{cuda_graphs.recipe('model')}"
     return """\
 import torch
 

@@ -131,13 +131,19 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(1.0 if captured else 0.0, f"the engine makes all tokens; CUDA graphs {'on' if captured else 'off'}", facts)
 
 
-def recipe(request: Request) -> str:
+def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
+    name, most = request.subject["name"], max(request.batch_sizes)
+    return f"python -m sglang.launch_server --model-path {name} --dtype {request.dtype} --max-running-requests {most}"
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that start the engine and generate."""
     return f"""\
-# python -m sglang.launch_server --model-path CHECKPOINT --dtype {request.dtype} --max-running-requests {max(request.batch_sizes)}
 import sglang
 
-engine = sglang.Engine(model_path="CHECKPOINT", dtype="{request.dtype}", max_running_requests={max(request.batch_sizes)})
+most = {max(request.batch_sizes)}
+engine = sglang.Engine(model_path=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_running_requests=most)
 outputs = engine.generate(
     input_ids=prompts, sampling_params={{"temperature": 0, "max_new_tokens": {request.output_tokens}, "ignore_eos": True}}
 )

@@ -116,14 +116,17 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(1.0, "the engine makes all tokens, with CUDA graphs for the batch sizes that were asked for", facts)
 
 
-def recipe(request: Request) -> str:
+def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
+    return f"trtllm-serve {request.subject['name']} --backend pytorch --max_batch_size {max(request.batch_sizes)}"
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that start the engine and generate."""
     return f"""\
-# trtllm-serve CHECKPOINT --backend pytorch --max_batch_size {max(request.batch_sizes)}
 from tensorrt_llm import LLM, SamplingParams
 
-if __name__ == "__main__":  # it starts processes of its own
-    engine = LLM(model="CHECKPOINT", dtype="{request.dtype}", max_batch_size={max(request.batch_sizes)})
-    outputs = engine.generate(prompts, SamplingParams(max_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True))
-    tokens = [list(output.outputs[0].token_ids) for output in outputs]
+engine = LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_batch_size={max(request.batch_sizes)})
+asked = SamplingParams(max_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True, end_id=-1, pad_id=0, detokenize=False)
+tokens = [list(output.outputs[0].token_ids) for output in engine.generate(prompts, asked)]
 """

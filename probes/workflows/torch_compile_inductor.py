@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
 
-from probes import protocol, torch_stack
+from probes import kernels, protocol, torch_stack
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
 from probes.subjects.by_task import open_by_task
@@ -21,6 +22,8 @@ synchronise = torch_stack.synchronise
 
 #: Names that Dynamo gives to the profiler for a call into compiled code.
 COMPILED_REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
+#: Modes that capture what they compile as CUDA graphs, and say so nowhere when they cannot.
+CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 
 
 def versions() -> dict[str, str]:
@@ -38,14 +41,22 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         from probes.generate_stack import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
 
         return TextGeneration(torch.compile(subject.model, mode=request.options.get("mode")), request)
-    compiled = torch.compile(subject.module, dynamic=False, mode=request.options.get("mode"))
-    program = TorchProgram(subject, compiled)
+    options = request.options
+    compiled = torch.compile(subject.module, dynamic=options.get("dynamic", False), mode=options.get("mode"))
+    program = CompiledProgram(subject, compiled, captures=request.device == "cuda" and options.get("mode") in CAPTURING_MODES)
     program(program.feed(inputs))
     return program
 
 
-def engagement(program: Program, fed: Any) -> Engagement:
-    """Count operators that ran outside compiled regions against those that Dynamo captured."""
+@dataclasses.dataclass(frozen=True)
+class CompiledProgram(TorchProgram):
+    """A compiled module, and whether its mode promises CUDA graphs."""
+
+    captures: bool
+
+
+def engagement(program: Any, fed: Any) -> Engagement:
+    """Count operators that ran outside compiled regions against those that Dynamo captured, and the graphs where some are promised."""
     outside, regions = torch_stack.operators_outside(lambda: program(fed), COMPILED_REGIONS)
     captured = counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1) if regions else 0
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
@@ -56,12 +67,24 @@ def engagement(program: Program, fed: Any) -> Engagement:
         else f"no compiled region ran: {next(iter(breaks), 'Dynamo captured nothing')}"
     )
     facts = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks, "operators_outside": outside}
-    return Engagement(share, proof, facts)
+    engaged = Engagement(share, proof, facts)
+    return with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.captures and regions else engaged
+
+
+def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:
+    """Add what was captured; Inductor leaves graphs out without a word, and then the mode is not what was asked for."""
+    skips = int(counters["inductor"]["cudagraph_skips"])
+    facts = {**engaged.facts, **kernels.facts(started), "cudagraph_skips": skips}
+    if not started.graphs:
+        return Engagement(0.0, f"Inductor captured no CUDA graph; it counts {skips} reasons not to", facts)
+    proof = f"{engaged.proof}; {started.graphs} captured graphs start them, {started.single} kernels come one by one"
+    return Engagement(engaged.share, proof, facts)
 
 
 def recipe(request: Request) -> str:
     """Return the lines that compile and run the module."""
     mode = request.options.get("mode")
+    dynamic = request.options.get("dynamic", False)
     if request.task == protocol.GENERATE:
         return f"""\
 import torch
@@ -73,7 +96,7 @@ with torch.inference_mode():
     return f"""\
 import torch
 
-compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
+compiled = torch.compile(model, dynamic={dynamic}{f', mode="{mode}"' if mode else ""})
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
 """

@@ -154,16 +154,18 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(0.0 if plain else 1.0, f"the engine makes all tokens; compilation {compiled}, CUDA graphs {graphs}", facts)
 
 
+def serving_command(request: Request) -> str:
+    """Return the command that serves the model; how much memory it may take is said with --gpu-memory-utilization."""
+    return f"vllm serve {request.subject['name']} --dtype {request.dtype} --max-num-seqs {max(request.batch_sizes)}"
+
+
 def recipe(request: Request) -> str:
-    """Return the command that serves the model."""
-    length = request.input_tokens + request.output_tokens
+    """Return the lines that start the engine and generate."""
     return f"""\
-# vllm serve CHECKPOINT --dtype {request.dtype} --max-num-seqs {max(request.batch_sizes)}
-# Longer texts than were measured (here {length} tokens in all) need no setting; --gpu-memory-utilization says how much memory it may take.
 import vllm
 
-engine = vllm.LLM(model="CHECKPOINT", dtype="{request.dtype}", max_num_seqs={max(request.batch_sizes)})
-asked = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True)
+engine = vllm.LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_num_seqs={max(request.batch_sizes)})
+asked = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
 outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts], asked)
 tokens = [list(output.outputs[0].token_ids) for output in outputs]
 """

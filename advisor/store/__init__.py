@@ -2,6 +2,7 @@
 
 <home>/runs/<id>/run.json       the header
                  events.jsonl   what happened, appended
+                 note           what the user wrote about it
                  lock           held by the process that works on it
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
@@ -17,7 +18,7 @@ import pathlib
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import platformdirs
@@ -28,7 +29,9 @@ from advisor.domain.run import SCHEMA, Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 
 LATEST = "latest"
+NOTE = "note"
 HOME_VARIABLE = "P3_ADVISOR_HOME"
+READ_INDEX = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +42,33 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     device: str
     finished: bool
+    #: Made on another machine.
+    imported: bool = False
+    #: What the user wrote about it.
+    note: str = ""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs of the history are wanted; what is empty or null does not matter."""
+
+    #: Part of the name, whatever the case.
+    model: str = ""
+    device: str = ""
+    note: str = ""
+    #: First day, as 2026-11-21.
+    since: str = ""
+    finished: bool | None = None
+    imported: bool | None = None
+
+    def wants(self, entry: Entry) -> bool:
+        """Say whether a run fits."""
+        parts = ((self.model, entry.model), (self.device, entry.device), (self.note, entry.note))
+        states = ((self.finished, entry.finished), (self.imported, entry.imported))
+        return (
+            all(part.lower() in whole.lower() for part, whole in parts)
+            and entry.created >= self.since
+            and all(wanted is None or wanted == is_so for wanted, is_so in states)
+        )
 
 
 def default_home(environment: Mapping[str, str]) -> pathlib.Path:
@@ -98,6 +128,23 @@ class Run:
             return [msgspec.json.decode(line, type=Event) for line in whole.splitlines()], place + len(whole)
         except msgspec.MsgspecError as problem:
             raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def note(self) -> str:
+        """Return what the user wrote about the run."""
+        try:
+            return (self.directory / NOTE).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def write_note(self, text: str) -> None:
+        """Keep a line about the run; an empty one removes it."""
+        try:
+            if text:
+                (self.directory / NOTE).write_text(" ".join(text.split()), encoding="utf-8")
+            else:
+                (self.directory / NOTE).unlink(missing_ok=True)
+        except OSError as problem:
+            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
 
     def is_active(self) -> bool:
         """Say whether some process works on the run."""
@@ -193,38 +240,56 @@ class Store:
             raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 
+    def place_of(self, run_id: str) -> pathlib.Path:
+        """Return where the run of this id is, or would be."""
+        return self._runs / run_id
+
+    def delete(self, name: str) -> str:
+        """Remove a stored run with everything that belongs to it; return its id."""
+        run = self.find(name)
+        if run.directory.resolve().parent != self._runs.resolve():
+            raise UnknownRunError(f"{name!r} is not among the stored runs", "remove the directory yourself")
+        if run.is_active():
+            raise RunIsActiveError(f"another process works on run {run.directory.name}", "end it first")
+        try:
+            shutil.rmtree(run.directory)
+        except OSError as problem:
+            raise NotWritableError(f"{run.directory} cannot be removed: {problem.strerror}", "make it writable") from problem
+        return run.directory.name
+
     def unfinished(self) -> Run:
-        """Return the newest run that has not finished; raise `UnknownRunError` if there is none."""
+        """Return the newest run of this machine that has not finished; raise `UnknownRunError` if there is none."""
         for entry in self.history():
-            if not entry.finished:
+            if not entry.finished and not entry.imported:
                 return Run(self._runs / entry.run_id)
         raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
 
-    def history(self) -> list[Entry]:
-        """Return all runs, newest first, from the index; runs that it does not know yet are read and added."""
+    def history(self, wanted: Filter | None = None) -> list[Entry]:
+        """Return the runs, newest first, from the index; runs that it does not know, or that went on, are read and added."""
         with contextlib.closing(self._open_index()) as index:
-            known = {
-                row[0]: Entry(run_id=row[0], created=row[1], model=row[2], device=row[3], finished=bool(row[4]))
-                for row in index.execute("SELECT * FROM runs")
-            }
+            known = {row[0]: (row[1], _entry_of(row)) for row in index.execute(READ_INDEX)}
             ids = self._ids()
             for gone in known.keys() - set(ids):
                 index.execute("DELETE FROM runs WHERE run_id = ?", (gone,))
             for run_id in ids:
-                if run_id not in known or not known[run_id].finished:
+                size = _bytes_of(self._runs / run_id / "events.jsonl")
+                if known.get(run_id, (None,))[0] != size:
                     entry = self._read_entry(run_id)
                     if entry is None:
                         known.pop(run_id, None)
                         continue
-                    known[run_id] = entry
-                    row = (entry.run_id, entry.created, entry.model, entry.device, entry.finished)
-                    index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+                    known[run_id] = (size, entry)
+                    row = (entry.run_id, size, entry.created, entry.model, entry.device, entry.finished, entry.imported)
+                    index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             index.commit()
-        return [known[run_id] for run_id in reversed(ids) if run_id in known]
+        entries = [
+            msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note()) for run_id in reversed(ids) if run_id in known
+        ]
+        return [entry for entry in entries if wanted is None or wanted.wants(entry)]
 
     def _ids(self) -> list[str]:
         try:
-            return sorted(entry.name for entry in self._runs.iterdir() if (entry / "run.json").is_file())
+            return sorted(entry.name for entry in self._runs.iterdir() if entry.name[0] != "." and (entry / "run.json").is_file())
         except FileNotFoundError:
             return []
 
@@ -251,15 +316,31 @@ class Store:
         question = header.question
         gpu = next((gpu.name for gpu in header.machine.gpus if gpu.uuid == question.gpu), "CPU")
         finished = any(isinstance(event.happening, Finished) for event in events)
-        return Entry(run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished)
+        return Entry(
+            run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished, imported=header.imported
+        )
+
+
+def _entry_of(row: tuple[Any, ...]) -> Entry:
+    run_id, _, created, model, device, finished, imported = row
+    return Entry(run_id=run_id, created=created, model=model, device=device, finished=bool(finished), imported=bool(imported))
+
+
+def _bytes_of(file: pathlib.Path) -> int:
+    """Return the size of a file, 0 for one that is not there: events are only ever appended, so it says whether a run went on."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _connect(file: pathlib.Path) -> sqlite3.Connection:
     """Open the index and see that it is one."""
     index = sqlite3.connect(file)
     try:
-        index.execute("CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, created TEXT, model TEXT, device TEXT, finished INTEGER)")
-        index.execute("SELECT run_id, created, model, device, finished FROM runs LIMIT 1")
+        columns = "run_id TEXT PRIMARY KEY, bytes INTEGER, created TEXT, model TEXT, device TEXT, finished INTEGER, imported INTEGER"
+        index.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
+        index.execute(READ_INDEX)
     except sqlite3.DatabaseError:
         index.close()
         raise
