@@ -30,11 +30,13 @@ LIKELIEST = 20
 SCORED = 1
 #: No child process, no usage reports, no binding to processors that others measure on.
 VARIABLES = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+#: A sampler that is compiled with nvcc when it is first used: greedy choice has no need of it, and many machines have no nvcc.
+UNLESS_SET = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
 
 def versions() -> dict[str, str]:
     """Import the engine as it shall behave and return its version and torch's."""
-    os.environ.update(VARIABLES)
+    os.environ.update({**UNLESS_SET, **os.environ, **VARIABLES})
     import torch  # noqa: PLC0415 - after the variables that decide how it is imported
     import vllm  # noqa: PLC0415
 
