@@ -52,8 +52,7 @@ def share_weights(model: Any) -> Any:
 
 def build_generate(model: Any, request: Request) -> TextGeneration:
     """Let transformers compile: on devices that it would not, too."""
-    mode = request.options.get("mode", "reduce-overhead")
-    compile_config = transformers.CompileConfig(dynamic=False, mode=mode)
+    compile_config = transformers.CompileConfig(dynamic=False)
     compile_config._compile_all_devices = True  # noqa: SLF001 - the library's own switch for processors
     length = request.input_tokens + request.output_tokens
     if request.options.get("cache") != "kept":
@@ -87,21 +86,16 @@ def recipe(request: Request) -> str:
     """Return the lines that compile and generate."""
     if request.options.get("loop"):
         return decode_step.recipe(request)
-    mode = request.options.get("mode")
-    compile_config = f', compile_config=transformers.CompileConfig(mode="{mode}")' if mode else ""
     length = request.input_tokens + request.output_tokens
-    cache = 'cache_implementation="static"'
-    before = ""
+    how = 'cache_implementation="static"'
+    before = "import torch\n"
     if request.options.get("cache") == "kept":
-        before = f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls\n"
-        cache = "past_key_values=cache"
+        how = "past_key_values=cache"
+        cache = f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls"
+        before = f"import torch\nimport transformers\n\n{cache}"
+    fixed = f"attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens}"
     return f"""\
-import torch
-import transformers
-
-{before}with torch.inference_mode():
-    tokens = model.generate(  # the first call compiles
-        prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens},
-        {cache}{compile_config},
-    )
+{before}
+with torch.inference_mode():
+    tokens = model.generate(prompts, {fixed}, {how})
 """
