@@ -88,6 +88,12 @@ class SizeError(UserError):
     name = "size"
 
 
+class TaskError(UserError):
+    """The model cannot do the task."""
+
+    name = "task"
+
+
 class CatalogueError(UserError):
     """A TOML file of the rubric does not fit its schema."""
 

@@ -216,10 +216,17 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that can be named without bringing one."""
 
     demo: Synthetic
+    #: Small language models among the configurations, the first of which is the demonstration of text generation.
+    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, Family]
     configurations: dict[str, ShippedConfiguration]
+
+    @property
+    def demo_language_model(self) -> str:
+        """The language model that is taken where none is named."""
+        return self.demo_language_models[0]
 
 
 class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -36,6 +36,21 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     unit: Literal["tokens/s", "samples/s"]
 
 
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """What users of a generated text notice, and how near the device is to its limits; null for what could not be had."""
+
+    #: Until the first token of a whole batch, and between two further ones: from calls for one token beside calls for all.
+    ttft_seconds: float | None
+    itl_seconds: float | None
+    tokens_per_second_per_user: float | None
+    #: Keys and values of the whole batch after the last token.
+    cache_bytes: int | None
+    #: Of the measured memory bandwidth while decoding, and of the measured arithmetic peak over the whole call.
+    mbu: float | None
+    mfu: float | None
+    method: str
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One arm at one batch size."""
 
@@ -51,6 +66,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     process_variation: float | None = None
     #: By how much, as a share, its seconds against the baseline's changed while they were measured; 0 where they did not.
     shift: float = 0.0
+    #: For the task `generate` only.
+    generation: Generation | None = None
 
 
 Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]

@@ -35,6 +35,7 @@ from advisor.domain.outcome import (
     Entered,
     Flexed,
     Imported,
+    Latency,
     Loaded,
     MemoryRead,
     Outcome,
@@ -71,6 +72,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     visits: tuple[Visited, ...] = ()
     watched: tuple[Watched, ...] = ()
     workload: dict[int, int | None] = {}
+    demand: dict[int, Workload] = {}
+    latency: dict[int, Latency] = {}
     peaks: Peaks | None = None
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[Energy, ...] = ()
@@ -188,7 +191,14 @@ KEPT: dict[type, str] = {
     MemoryRead: "memory",
     Peaks: "peaks",
 }
-KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm", Diagnosed: "diagnosed", Flexed: "flexed"}
+KEPT_BY_BATCH_SIZE: dict[type, str] = {
+    Built: "built",
+    Checked: "checked",
+    Warm: "warm",
+    Diagnosed: "diagnosed",
+    Flexed: "flexed",
+    Latency: "latency",
+}
 
 
 def _heard(process: ProcessState, said: Said) -> dict[str, Any]:
@@ -202,8 +212,8 @@ def _heard(process: ProcessState, said: Said) -> dict[str, Any]:
         case Sustained() as sustained:
             return {"sustained": (*process.sustained, sustained)}
         case Workload(batch_size=size, flops=flops):
-            return {"workload": {**process.workload, size: flops}}
-        case Built() | Checked() | Warm() | Diagnosed() | Flexed():
+            return {"workload": {**process.workload, size: flops}, "demand": {**process.demand, size: said}}
+        case Built() | Checked() | Warm() | Diagnosed() | Flexed() | Latency():
             field = KEPT_BY_BATCH_SIZE[type(said)]
             return {field: {**getattr(process, field), said.batch_size: said}}
         case _:

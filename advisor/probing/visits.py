@@ -215,6 +215,8 @@ class Session:
             device=question.device,
             batch_sizes=list(question.batch_sizes),
             input_tokens=question.input_tokens,
+            task=question.task,
+            output_tokens=question.output_tokens,
             seed=question.seed,
             threads=threads,
             role="reference" if arm.id == REFERENCE else "measure",

@@ -94,7 +94,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """What the outputs were compared with, and how far they are from it, by batch size."""
 
-    verdict: Literal["equivalent", "wrong"]
+    verdict: Literal["equivalent", "near", "wrong"]
     reference: str
     by_batch_size: tuple[Checked, ...]
 
@@ -260,7 +260,7 @@ def encode(document: RunDocument) -> str:
 
 
 def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -> WorkflowEntry:
-    wrong = any(checked.verdict == "wrong" for checked in measurement.correctness)
+    verdicts = {checked.verdict for checked in measurement.correctness}
     return WorkflowEntry(
         id=measurement.workflow,
         options=measurement.option,
@@ -274,7 +274,7 @@ def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -
         build_seconds=measurement.build_seconds,
         memory_bytes=measurement.memory_bytes,
         correctness=Correctness(
-            verdict="wrong" if wrong else "equivalent",
+            verdict="wrong" if "wrong" in verdicts else "near" if "near" in verdicts else "equivalent",
             reference=measurement.correctness[0].reference if measurement.correctness else "none",
             by_batch_size=measurement.correctness,
         ),

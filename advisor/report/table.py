@@ -74,19 +74,22 @@ def ranking(document: RunDocument) -> list[str]:
     if not ranked:
         return []
     sizes = [cell.batch_size for cell in ranked[0].cells]
-    header = ["#", "arm", "speed-up", *(f"ms @{size}" for size in sizes), "build s", "MiB", *(short for _, short in CRITERIA), "score"]
+    unit = "tok/s" if any(cell.generation for cell in ranked[0].cells) else "ms"
+    header = ["#", "arm", "speed-up", *(f"{unit} @{size}" for size in sizes), "build s", "MiB", *(short for _, short in CRITERIA), "score"]
     return align([header, *(_row(entry, sizes) for entry in ranked)], left=1)
 
 
 def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
-    milliseconds = {cell.batch_size: f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells}
+    speeds = {
+        cell.batch_size: f"{cell.throughput.value:.0f}" if cell.generation else f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells
+    }
     memory = entry.memory_bytes.peak if entry.memory_bytes else None
     scores = entry.scores or {}
     return [
         str(entry.rank) + ("!" if entry.fails else ""),
         entry.arm,
         f"{entry.speedup.value:.2f}x" if entry.speedup else NOTHING,
-        *(milliseconds.get(size, NOTHING) for size in sizes),
+        *(speeds.get(size, NOTHING) for size in sizes),
         f"{entry.build_seconds.cold:.1f}" if entry.build_seconds else NOTHING,
         f"{memory / 2**20:.0f}" if memory is not None else NOTHING,
         *(LETTERS[scores[name].tier] if name in scores else NOTHING for name, _ in CRITERIA),
