@@ -261,10 +261,10 @@ def history(
 ) -> None:
     """List the stored runs, newest first."""
     from advisor.report.table import align
-    from advisor.store import Filter
+    from advisor.store import Filter, Store, default_home
 
     wanted = Filter(model=model, device=device, note=noted, since=since, finished=finished, imported=imported)
-    entries = _world().store.history(wanted)
+    entries = Store(default_home(os.environ)).history(wanted)
     if json:
         typer.echo(msgspec.json.encode(entries).decode())
         return
