@@ -55,7 +55,12 @@ def recommend(
         margin=winner.score - runner_up.score if runner_up else None,
         ties=ties,
         flips=find_flips(viable, question.priorities),
-        reasons=(*give_reasons(winner, measurement, results, ties), *_tell_horizon(horizons, question.requests), *_tell_effects(effects)),
+        reasons=(
+            *give_reasons(winner, measurement, results, ties),
+            *_tell_undecided(winner, results, trust),
+            *_tell_horizon(horizons, question.requests),
+            *_tell_effects(effects),
+        ),
         next_steps=tuple(give_next_steps(trust, excluded)),
         simplex_share=simplex[winner.arm],
         simplex=simplex,
@@ -67,6 +72,14 @@ def recommend(
         constraints=effects,
         guideline=guidance.compare_with_guideline(guideline, winner, scored, excluded) if guideline else None,
     )
+
+
+def _tell_undecided(winner: ScoredArm, results: Results, trust: Trust) -> list[str]:
+    """Say, where nothing can be trusted, which arms may be as fast or faster: an answer is not forced."""
+    open_arms = sorted({arm for race in results.races for arm in (race.best, *race.tied, *race.unresolved)} - {winner.arm})
+    if trust != "D" or not open_arms:
+        return []
+    return [f"the speeds are not decided: {', '.join(open_arms)} may be as fast or faster, so this is one of several candidates"]
 
 
 def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
