@@ -88,6 +88,12 @@ class SizeError(UserError):
     name = "size"
 
 
+class TaskError(UserError):
+    """The model cannot do the task."""
+
+    name = "task"
+
+
 class CatalogueError(UserError):
     """A TOML file of the rubric does not fit its schema."""
 
@@ -153,6 +159,12 @@ class RunIsActiveError(UserError):
     """Another process works on this run."""
 
     name = "run-active"
+
+
+class PlatformError(UserError):
+    """Runs that were named as other platforms measured something else, or are on the same device."""
+
+    name = "platforms"
 
 
 class NotWritableError(UserError):

@@ -62,8 +62,22 @@ class Program(Protocol):
         """Turn an output into numpy arrays on the host; not timed."""
 
 
+class TextProgram(Program, Protocol):
+    """One batch size of a language model: `feed` takes the prompts, a call gives all new tokens, `collect` them as one array.
+
+    A program may have `score` too: forced to give the `tokens`, it returns the probabilities that it gave them, for the first `rows`.
+    """
+
+    def first_token(self, fed: Any) -> Any:
+        """Run until the first new token and no further."""
+
+
 class Workflow(Protocol):
-    """The functions a workflow's module has."""
+    """The functions a workflow's module has.
+
+    One that generates text says so with `TASKS = ("forward", "generate")`; without that it is asked for `forward` only. For `generate` its
+    subject and programs are `probes.subjects.causal_lm`'s or an engine's, see `probes.checkpoint`.
+    """
 
     def versions(self) -> dict[str, str]:
         """Import the stack and return the versions that decide its behaviour."""

@@ -17,10 +17,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import caches, correctness, memory, protocol, recipe, timing
+from probes import caches, judgement, memory, protocol, recipe, text_recipe, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
-from probes.service import Cell, OutcomeError, Service, produce
+from probes.service import Cell, OutcomeError, Service
 
 #: Names of exceptions by which stacks say that memory is short, in any module.
 OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
@@ -91,6 +91,9 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     if channel.token()[0] != "build":
         return
     channel.enter("load")
+    if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
+        message = f"this release of p3-advisor does not probe it for the task {request.task}"
+        raise UnsupportedError(message)
     with stopwatch() as loaded:
         subject: Subject = workflow.open_subject(request)
     channel.tell(
@@ -158,21 +161,14 @@ def make_reference(workflow: Any, subject: Subject, batch_size: int, request: pr
     channel.enter("correctness", batch_size)
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
-    fed = [program.feed(arguments) for arguments in inputs]
-    reference = correctness.create_reference(*subject.reference(inputs), produce(workflow, program, fed), inputs)
-    correctness.save_reference(reference, reference_file(request, batch_size))
-    channel.tell(protocol.Workload(batch_size, subject.flops(inputs[0])))
-
-
-def reference_file(request: protocol.Request, batch_size: int) -> pathlib.Path:
-    """Return where the reference of a batch size lies."""
-    return pathlib.Path(request.shared_directory) / f"reference-{batch_size}.npz"
+    judgement.make(workflow, subject, program, inputs, judgement.file_of(request, batch_size), request.task)
+    channel.tell(judgement.demand(subject, inputs[0], batch_size, request))
 
 
 def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel) -> Cell:
     """Build one batch size and check it; raise `OutcomeError` when its outputs are wrong."""
     channel.enter("build", batch_size)
-    reference = correctness.load_reference(reference_file(request, batch_size))
+    reference = judgement.load(request, batch_size)
     with stopwatch() as built:
         program: Program = workflow.build(subject, reference.inputs[0], request)
     fed = [program.feed(arguments) for arguments in reference.inputs]
@@ -181,7 +177,7 @@ def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protoc
         workflow.synchronise()
     channel.tell(protocol.Built(batch_size, built(), first_call()))
     channel.enter("correctness", batch_size)
-    record, reason = correctness.judge(reference, produce(workflow, program, fed), subject.dtype, batch_size)
+    record, reason = judgement.judge(workflow, program, fed, reference, subject.dtype, batch_size)
     channel.tell(record)
     if reason is not None:
         raise OutcomeError(protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}"))
@@ -201,6 +197,8 @@ def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Ce
 
     def compose() -> protocol.Recipe:
         command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+        if request.task == protocol.GENERATE:
+            return text_recipe.compose(request, workflow.recipe(request), versions, command)
         return recipe.compose(request, versions, {size: eager_errors(cell.reference) for size, cell in cells.items()}, command)
 
     made: protocol.Recipe | str = attempt(compose, first_line)
@@ -208,7 +206,7 @@ def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Ce
         channel.tell(made)
 
 
-def eager_errors(reference: correctness.Reference) -> list[float]:
+def eager_errors(reference: Any) -> list[float]:
     """Return the largest error of eager PyTorch for each output."""
     return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
 

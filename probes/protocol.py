@@ -32,6 +32,9 @@ EVENTS = "events.jsonl"
 RESPONSE = "response.json"
 LOG = "log"
 
+#: Tasks: one pass over the inputs, or new tokens for prompts.
+FORWARD, GENERATE = "forward", "generate"
+
 #: Environment variable that holds the control directory: whatever a worker starts inherits it and is found by it when it has to end.
 MARK = "P3_ADVISOR_WORKER"
 
@@ -77,6 +80,9 @@ class Request:
     warmup_seconds: float
     #: Below this share of the work on the compiled path, the arm counts as not engaged.
     minimum_engaged_share: float
+    #: `forward`: one pass over the inputs; `generate`: `output_tokens` new tokens for each prompt.
+    task: str = "forward"
+    output_tokens: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +128,31 @@ class Built:
 
 
 @dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How generated tokens and their probabilities agree with the reference's; None for what the stack does not tell.
+
+    Divergence is where a sequence first departs from the reference's own; its gap is by how much the reference preferred its token there.
+    Distances and shares are of next-token probabilities when the reference's tokens are forced.
+    """
+
+    method: str
+    sequences: int
+    identical_sequences: int
+    first_divergence: int | None
+    divergence_gap: float | None
+    allowed_gap: float
+    positions: int
+    kl_mean: float | None
+    kl_p99: float | None
+    kl_eager: float
+    kl_allowed: float
+    top1: float | None
+    top1_eager: float
+    top1_least: float
+    top5: float | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Correctness:
     """How far one batch size is from the reference; see `probes.correctness`."""
 
@@ -133,6 +164,7 @@ class Correctness:
     allowed: float | None
     max_abs: float | None
     compared_elements: int
+    agreement: Agreement | None = None
     event: str = "checked"
 
 
@@ -227,11 +259,28 @@ class Visit:
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """Floating-point operations of one call of the model; None where nobody can count them."""
+    """Floating-point operations of one call of the model; None where nobody can count them.
+
+    For generation also the bytes that a call and one of its decode steps have to move at the least, and what the cache holds at the end.
+    """
 
     batch_size: int
     flops: int | None
+    moved_bytes: int | None = None
+    step_bytes: int | None = None
+    cache_bytes: int | None = None
     event: str = "workload"
+
+
+@dataclasses.dataclass(frozen=True)
+class Latency:
+    """Seconds of calls for the first token only and of whole calls, in pairs."""
+
+    batch_size: int
+    output_tokens: int
+    first_token_seconds: list[float]
+    whole_seconds: list[float]
+    event: str = "latency"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -116,6 +116,10 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: What to keep of a build, so that the next process does not build again.
+    keep: tuple[str, ...] = ()
+    #: What is one program for the user on several devices: workflows that share it differ in a provider or backend; empty for its own id.
+    application: str = ""
     #: Null where no probe gives one.
     recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
@@ -144,6 +148,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fact: str
     at_least: float | None = None
     at_most: float | None = None
+    #: Whether an unknown fact meets it: for what is measured only sometimes.
+    when_known: bool = False
     is_one_of: tuple[str | int | bool, ...] | None = None
 
 
@@ -212,10 +218,17 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that can be named without bringing one."""
 
     demo: Synthetic
+    #: Small language models among the configurations, the first of which is the demonstration of text generation.
+    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, Family]
     configurations: dict[str, ShippedConfiguration]
+
+    @property
+    def demo_language_model(self) -> str:
+        """The language model that is taken where none is named."""
+        return self.demo_language_models[0]
 
 
 class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -278,6 +291,34 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     at_least: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
     basis: Literal["paper", "handbook"]
     source: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class TreeNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One question of the handbook's decision tree; `yes` and `no` name a node or, with a leading `=`, a leaf."""
+
+    asks: Annotated[str, msgspec.Meta(min_length=1)]
+    #: What decides it; `open` where nothing that is asked tells.
+    fact: Literal["on-nvidia", "portability-leads", "generates", "performance-leads", "open"]
+    yes: str
+    no: str
+
+
+class TreeLeaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the decision tree can end."""
+
+    says: Annotated[str, msgspec.Meta(min_length=1)]
+    workflows: tuple[str, ...]
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tree.toml`."""
+
+    source: str = ""
+    first: str = ""
+    #: Weight in percent from which on one of the three Ps leads.
+    leads_from: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
+    node: dict[str, TreeNode] = {}
+    leaf: dict[str, TreeLeaf] = {}
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -355,3 +396,4 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     guidelines: tuple[Guideline, ...] = ()
     published: Published = Published()
     panel: Panel = Panel()
+    tree: Tree = Tree()

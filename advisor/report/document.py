@@ -11,14 +11,18 @@ from advisor.domain.decision import (
     BreakEven,
     ConstraintEffect,
     Distance,
+    EnergyUse,
     Evidence,
     Flip,
     GuidelineOpinion,
     HorizonBest,
+    MemoryFit,
+    Provenance,
     Rating,
     Recommendation,
     RunningCost,
     ScoredArm,
+    TreeAdvice,
     Trust,
 )
 from advisor.domain.machine import Cpu, Gpu, Interpreter
@@ -29,6 +33,7 @@ from advisor.domain.measurement import (
     Interval,
     Measurement,
     MemoryBytes,
+    Portability,
     RaceResult,
     Results,
     Survey,
@@ -89,7 +94,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """What the outputs were compared with, and how far they are from it, by batch size."""
 
-    verdict: Literal["equivalent", "wrong"]
+    verdict: Literal["equivalent", "near", "wrong"]
     reference: str
     by_batch_size: tuple[Checked, ...]
 
@@ -170,6 +175,9 @@ class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
+    memory: tuple[MemoryFit, ...] = ()
+    energy: tuple[EnergyUse, ...] = ()
+    tree: tuple[TreeAdvice, ...] = ()
     reasons: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
 
@@ -201,6 +209,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None
     #: What each workflow made of a panel of small models; empty without `--survey`.
     surveys: tuple[Survey, ...] = ()
+    #: Over every platform with evidence for this model; null with one.
+    portability: Portability | None = None
+    #: Set where the answer rests on a run made on another machine.
+    provenance: Provenance | None = None
 
 
 def compose(
@@ -238,6 +250,7 @@ def compose(
         recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
         surveys=results.surveys,
+        portability=results.portability,
     )
 
 
@@ -247,7 +260,7 @@ def encode(document: RunDocument) -> str:
 
 
 def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -> WorkflowEntry:
-    wrong = any(checked.verdict == "wrong" for checked in measurement.correctness)
+    verdicts = {checked.verdict for checked in measurement.correctness}
     return WorkflowEntry(
         id=measurement.workflow,
         options=measurement.option,
@@ -261,7 +274,7 @@ def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -
         build_seconds=measurement.build_seconds,
         memory_bytes=measurement.memory_bytes,
         correctness=Correctness(
-            verdict="wrong" if wrong else "equivalent",
+            verdict="wrong" if "wrong" in verdicts else "near" if "near" in verdicts else "equivalent",
             reference=measurement.correctness[0].reference if measurement.correctness else "none",
             by_batch_size=measurement.correctness,
         ),

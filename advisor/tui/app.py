@@ -56,7 +56,7 @@ class AdvisorApp(App[int]):
         self.catalogue = catalogue_files.load(world.rubric, probes=world.probes)
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
-        self.background = Background(self.call_later, self.tell_problem)
+        self.background = Background(self._hand, self.tell_problem)
         self._runs: Runs | None = None
         self._start_host = start_host
         self._settings_file = settings_file
@@ -65,6 +65,10 @@ class AdvisorApp(App[int]):
             self.register_theme(theme)
         if not no_color:
             self.theme = "p3-dark"
+
+    def _hand(self, function: Callable[..., object], *arguments: object) -> None:
+        """Have a function called where screens may be touched, unless the program is ending; callable from any thread."""
+        self.call_later(lambda: function(*arguments) if self.screen_stack else None)
 
     @property
     def runs(self) -> Runs:

@@ -83,7 +83,7 @@ class Runs:
 
     def _tick(self, session: Session) -> None:
         """Look at the run, draw what is new, and look again later."""
-        if session is not self.session:
+        if session is not self.session or not self._app.screen_stack:  # another run is shown, or the program is ending
             return
         try:
             session.look()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parents[1])]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 import msgspec  # noqa: E402 - the tree first
 import psutil  # noqa: E402 - as above
@@ -95,20 +95,27 @@ def holder() -> Iterator[Callable[[str], None]]:
         process.stdin.close()
 
 
+def used(watch: MemoryWatch) -> int:
+    """Return what NVML says is used."""
+    found = watch.used_bytes()
+    assert found is not None, "NVML says nothing of the memory"
+    return found
+
+
 def memory() -> dict[str, Any]:
     """Compare what is taken with what NVML says, for both ways and three sizes; and what is left when the process has ended."""
     watch = MemoryWatch(uuid())
-    begin = watch.used_bytes()
+    begin = used(watch)
     errors: dict[str, int] = {}
     with holder() as take:
         for way in ("torch", "cudaMalloc"):
             for mebibytes in (64, 256, 1024):
-                before = watch.used_bytes()
+                before = used(watch)
                 take(f"{way} {mebibytes}")
                 time.sleep(SETTLED_SECONDS)
-                errors[f"{way} {mebibytes} MiB"] = watch.used_bytes() - before - mebibytes * MEBIBYTE
+                errors[f"{way} {mebibytes} MiB"] = used(watch) - before - mebibytes * MEBIBYTE
     time.sleep(SETTLED_SECONDS)
-    return {"error_bytes": errors, "left_after_the_process_bytes": watch.used_bytes() - begin}
+    return {"error_bytes": errors, "left_after_the_process_bytes": used(watch) - begin}
 
 
 # The same callables, timed by others
@@ -282,7 +289,7 @@ def killed() -> dict[str, Any]:
     """Kill one worker while it builds and another while it is timed; return how the run ends and what is left in the GPU's memory."""
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
     world, watch = a_world(), MemoryWatch(uuid())
-    before = watch.used_bytes()
+    before = used(watch)
     run = pipeline.prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
     freed: dict[str, int] = {}
     held: dict[str, int] = {}
@@ -291,20 +298,20 @@ def killed() -> dict[str, Any]:
         match event.happening:
             case Heard(arm=arm, said=Entered(phase="build")) if arm == building:
                 time.sleep(SETTLED_SECONDS)
-                held[arm] = watch.used_bytes()
+                held[arm] = used(watch)
                 kill_worker(run, arm)
             case Heard(arm=arm, said=Visited()) if arm == visiting:
                 visits += 1
                 if visits == 2:
-                    held[arm] = watch.used_bytes()
+                    held[arm] = used(watch)
                     kill_worker(run, arm)
             case Ended(arm=arm) if arm in held and arm not in freed:
                 time.sleep(SETTLED_SECONDS)
-                freed[arm] = held[arm] - watch.used_bytes()
+                freed[arm] = held[arm] - used(watch)
             case _:
                 pass
     time.sleep(SETTLED_SECONDS)
-    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": watch.used_bytes() - before}
+    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": used(watch) - before}
 
 
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
@@ -316,13 +323,64 @@ def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
     with holder() as take:
         take(f"cudaMalloc {found[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
         time.sleep(SETTLED_SECONDS)
-        left = found[0].memory_bytes - watch.used_bytes()
+        left = found[0].memory_bytes - used(watch)
         names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
         run = pipeline.prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
         for event in pipeline.execute(run, world):
             if isinstance(event.happening, RaceOpened):
                 raced = event.happening.arms
     return {"free_bytes": left, "raced": list(raced), "ends": statuses(run)}
+
+
+# What is built in one process serves in another
+
+
+def artefact(step: str, workflow: str, place: str) -> None:
+    """In a process of its own: build and save, or load, the small model of one workflow; write its output."""
+    import importlib  # noqa: PLC0415 - only this process needs these
+
+    import numpy as np  # noqa: PLC0415
+    import workers  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+
+    module = importlib.import_module(f"probes.workflows.{workflow}")
+    folder = pathlib.Path(place)
+    subject = {"kind": "synthetic", "block": "ffn", "hidden": 256, "intermediate": 512, "layers": 1, "heads": 1}
+    request = workers.make_request(
+        folder / "none.py", folder, subject=subject, batch_sizes=[4], dtype="bfloat16", device="cuda", scratch_directory=place
+    )
+    module.settings(request)
+    opened = module.open_subject(request)
+    inputs = opened.inputs(4, 0)
+    file = folder / "saved.pt2"
+    if workflow == "torch_tensorrt" and step == "load":
+        fed = opened.tensors(inputs)
+        loaded = module.TorchProgram(opened, module.load(file))
+        arrays = loaded.collect(loaded(fed))
+    else:
+        # TensorRT's own adapter saves every engine, and loads one that lies there.
+        program = module.build(opened, inputs, request)
+        fed = program.feed(inputs)
+        output = program(fed)
+        module.synchronise()
+        arrays = program.collect(output)
+        if workflow == "torch_tensorrt":
+            module.save(program.call, fed, file)
+    np.save(folder / f"{step}.npy", arrays[0])
+
+
+def saved() -> dict[str, Any]:
+    """Build and save in one process, load in another; return how far the outputs are from each other."""
+    import numpy as np  # noqa: PLC0415 - only this needs it
+
+    found = {}
+    places = {name: tempfile.mkdtemp() for name in ("tensorrt_rtx", "torch_tensorrt")}
+    for step in ("save", "load"):
+        running = [subprocess.Popen([sys.executable, __file__, "artefact", step, *each]) for each in places.items()]
+        assert [process.wait() for process in running] == [0, 0]
+    for name, place in places.items():
+        one, other = (np.load(pathlib.Path(place) / f"{step}.npy") for step in ("save", "load"))
+        found[name] = {"largest": float(abs(one).max()), "largest_difference": float(abs(one - other).max())}
+    return found
 
 
 CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -332,6 +390,7 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "equal": equal,
     "killed": killed,
     "crowded": crowded,
+    "saved": saved,
 }
 
 
@@ -339,6 +398,8 @@ def main(names: list[str]) -> None:
     """Do the checks in turn, each in a process of its own so that none sees another's memory."""
     if names == ["hold"]:
         hold()
+    elif names[:1] == ["artefact"]:
+        artefact(*names[1:])
     elif len(names) == 1:
         print(json.dumps(CHECKS[names[0]]()))  # noqa: T201
     else:

@@ -22,7 +22,7 @@ from advisor.tui.widgets.table import Column, Table
 #: Words for the judgement on B, with a mark that no colour is needed for.
 MARKS = {"slower": "> A faster", "faster": "< B faster", "same": "= the same", "not told apart": "? cannot tell"}
 #: From this width on there is room for the intervals.
-WIDE = 100
+WIDE = 120
 
 
 class Compare(Frame):

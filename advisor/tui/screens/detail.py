@@ -164,13 +164,14 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         words += Text(f"install   {text.plain(workflow.how_to_get, 300)}\n")
         words += Text(f"changes   {declared.lines_changed.value} lines, export step: {'yes' if declared.export_step.value else 'no'}\n")
         words += Text(f"source    {text.plain(declared.lines_changed.source, 300)}\n\n", "dim")
+        words += Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
         code = recipe.stored(self._decision.state, self._arm)
         if code is not None:
             lines = [*(f"# {requirement}" for requirement in code.requirements), *code.imports, *code.source.splitlines()]
-            command = f"p3-advisor recipe {self._decision.header.run_id} --workflow {self._arm}"
-            words += Text("The code that was measured", "bold") + Text(f"   {text.plain(command, 200)} writes it with its figures\n", "dim")
-            words += Text("".join(f"{text.plain(line, 400)}\n" for line in lines) + "\n")
-        return words + Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
+            command = text.plain(f"p3-advisor recipe {self._decision.header.run_id} --workflow {self._arm}", 200)
+            words += Text("\nThe code that was measured", "bold") + Text(f"   {command} writes it with its figures\n", "dim")
+            words += Text("".join(f"{text.plain(line, 400)}\n" for line in lines))
+        return words
 
     def _environment(self) -> Text:
         measured = next(entry for entry in self._decision.results.measurements if entry.arm == self._arm)
