@@ -130,6 +130,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     refused: dict[str, Sourced] = {}
     #: Where an arm differs from what is declared for the workflow.
     arm_declared: dict[str, ArmDeclared] = {}
+    #: GPUs that it can build for without having one: `sm_89`, ...
+    builds_for: tuple[str, ...] = ()
     #: Containers that hold it too, in the order in which they are tried.
     containers: tuple[Environment, ...] = ()
 
