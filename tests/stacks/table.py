@@ -93,7 +93,8 @@ def measuring() -> list[str]:
   by more than the margin of 2 %. The medians of the two processes lay {abs(1 - equal["median_ratio"]):.1%} apart; only finalists are
   repeated in fresh processes.
 - The same callable, timed in turn: a call of 1 ms takes {one["triton do_bench"]["ratio"]:.3f} times as long {short}.
-  One that is limited by power takes {long["triton do_bench"]["ratio"]:.2f} and {long["torch.utils.benchmark"]["ratio"]:.2f} times as long:
+  One of 3 ms that keeps the arithmetic busy takes {long["triton do_bench"]["ratio"]:.2f} and
+  {long["torch.utils.benchmark"]["ratio"]:.2f} times as long:
   they call without a pause, and so does the sustained check, which says {long["p3-advisor, sustained"]["ratio"]:.2f}.
 - Workers killed in a build and in a visit gave back at least {freed:.0f} MiB and the run went on. With
   {kept["crowded"]["free_bytes"] / (1 << 30):.1f} GiB free the arms that fit were measured and the others were out-of-memory.
