@@ -196,8 +196,9 @@ def find_divergence(produced: Sequence[Any], reference: TokenReference, rows: Se
         logarithms: Any = reference.logarithms(number) if departing else ()
         for row, place in departing:
             if chosen[row] < len(logarithms):
-                along = logarithms[chosen[row], place]
-                gaps.append(float(along[wanted[row, place]] - along[tokens[row, place]]))
+                along, token = logarithms[chosen[row], place], tokens[row, place]
+                # What is no token at all, such as the filling of a text that ended early, is as far off as can be.
+                gaps.append(float(along[wanted[row, place]] - along[token]) if 0 <= token < len(along) else math.inf)
     return Divergence(sequences, sequences - len(places), min(places, default=None), max(gaps, default=None))
 
 
