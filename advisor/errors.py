@@ -161,6 +161,12 @@ class RunIsActiveError(UserError):
     name = "run-active"
 
 
+class PlatformError(UserError):
+    """Runs that were named as other platforms measured something else, or are on the same device."""
+
+    name = "platforms"
+
+
 class NotWritableError(UserError):
     """A directory that has to be written cannot be."""
 
@@ -211,6 +217,13 @@ class SettingsError(UserError):
     """The user's file of settings does not fit."""
 
     name = "settings"
+
+
+class DefectError(UserError):
+    """The program itself is defective; what happened has been written down."""
+
+    name = "defect"
+    exit_code = 1
 
 
 class NothingViableError(UserError):

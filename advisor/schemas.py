@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
-from advisor.domain.catalogue import Models, Panel, Presets, Published, Rubric, Workflow
+from advisor.domain.catalogue import Models, Panel, Presets, Published, Rubric, Tree, Workflow
 from advisor.domain.events import Event
 from advisor.domain.run import Header
 from advisor.question.answers import Answers
@@ -28,6 +28,7 @@ SHIPPED: dict[str, Any] = {
     "guidelines": GuidelinesFile,
     "published": Published,
     "panel": Panel,
+    "tree": Tree,
 }
 
 

@@ -93,7 +93,7 @@ class Joiner:
         self._modules: dict[str, Module] = {}
         self._names: dict[Place, str] = {}
         self._order: list[Place] = []
-        self._imports: dict[str, str] = {}
+        self._imports: dict[str, set[str]] = {}
         #: Names that mean something else where a definition is referred to.
         self._hidden: dict[Place, set[str]] = {}
 
@@ -123,7 +123,7 @@ class Joiner:
 
     def imports(self) -> list[str]:
         """Return the lines that import from elsewhere."""
-        return sorted(set(self._imports.values()), key=lambda line: (not line.startswith("import "), line))
+        return sorted(set().union(*self._imports.values()), key=lambda line: (not line.startswith("import "), line))
 
     def definitions(self) -> str:
         """Return the source of everything that was added, two empty lines apart."""
@@ -166,8 +166,10 @@ class Joiner:
             self._hidden.setdefault(self._resolve(target), set()).update(bound)
             self.add(*target)
         elif isinstance(node, ast.Name) and node.id in module.elsewhere:
-            line = module.elsewhere[node.id]
-            if self._imports.setdefault(node.id, line) != line:
+            lines = self._imports.setdefault(node.id, set())
+            lines.add(module.elsewhere[node.id])
+            # `import a.b` and `import a.c` both bind `a`, and to the same.
+            if len(lines) > 1 and not all(line.startswith(f"import {node.id}") and " as " not in line for line in lines):
                 message = f"{node.id} means two things"
                 raise CannotJoinError(message)
         elif isinstance(node, ast.Name) and node.id not in {*vars(builtins), "__file__"}:

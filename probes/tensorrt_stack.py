@@ -153,7 +153,8 @@ class Context:
 
 def open_context(trt: Any, engine: Any, inputs: list[Any], profile: int, log: Log) -> Context:
     """Make an execution context for the shapes of `inputs`, with tensors for the outputs."""
-    context = create_context(trt, engine)
+    # As the library makes it: TensorRT for RTX 1.4.0.76, told to make its kernels at once, crashes at the second profile.
+    context = engine.create_execution_context()
     stream = torch.cuda.Stream()
     context.set_optimization_profile_async(profile, stream.cuda_stream)
     names = [engine.get_tensor_name(place) for place in range(engine.num_io_tensors)]
@@ -169,16 +170,6 @@ def open_context(trt: Any, engine: Any, inputs: list[Any], profile: int, log: Lo
     types = {name: type_of(engine, name) for name in inward}
     stream.synchronize()
     return Context(context, engine, stream, types, outputs, tuple(tuple(array.shape) for array in inputs), log)
-
-
-def create_context(trt: Any, engine: Any) -> Any:
-    """Return an execution context; TensorRT for RTX is told to make its kernels for the shapes at once, not some calls later."""
-    strategies = getattr(trt, "DynamicShapesKernelSpecializationStrategy", None)
-    if strategies is None:
-        return engine.create_execution_context()
-    config = engine.create_runtime_config()
-    config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
-    return engine.create_execution_context(config)
 
 
 def type_of(engine: Any, name: str) -> torch.dtype:

@@ -50,11 +50,11 @@ def compile_options(subject: TorchSubject, request: Request) -> dict[str, Any]:
     }
 
 
-def engagement(program: TorchProgram, fed: Any, facts: dict[str, Any] | None = None) -> Engagement:
+def engagement(program: TorchProgram, fed: Any) -> Engagement:
     """Count the operators that ran in PyTorch against those of the eager module, and the engines that ran."""
     outside, engines = torch_stack.operators_outside(lambda: program(fed), ENGINE_REGIONS)
     operators, _ = torch_stack.operators_outside(lambda: program.subject.module(*fed), ("no engine",))
-    found = {**(facts or {}), "engines": engines, "operators_outside": outside, "operators": operators}
+    found = {"engines": engines, "operators_outside": outside, "operators": operators}
     if not engines:
         return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", found)
     share = max(1 - outside / operators, 0.0) if operators else 1.0

@@ -19,7 +19,7 @@ import typer
 import advisor
 from advisor.cli import carrying, environments, terminal
 from advisor.cli.options import takes_answers
-from advisor.errors import GpuNotAttachedError, NoTerminalError, UserError
+from advisor.errors import GpuNotAttachedError, NoTerminalError, UnknownGpuError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ def recommend(
     world = _world()
     try:
         run = pipeline.prepare(answers, world)
-    except GpuNotAttachedError as absent:
-        _present_published(answers, world, absent, as_json=json or jsonl)
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        _present_unattached(answers, world, absent, as_json=json or jsonl)
         return
     _note(f"run {run.directory.name}, kept in {run.directory}")
     _finish(run.directory, as_json=json, as_events=jsonl)
@@ -211,6 +211,7 @@ def decide(
     preset: Annotated[str, typer.Option(help="other priorities, by name")] = "",
     require: Annotated[str, typer.Option(help="other constraints")] = "",
     rubric: Annotated[str, typer.Option(help="another file of criteria")] = "",
+    platforms: Annotated[str, typer.Option(help="runs of the same model on other devices, separated by commas")] = "",
     json: AsJson = False,
 ) -> None:
     """Score and decide again from what is stored, if you like with other weights."""
@@ -219,8 +220,13 @@ def decide(
 
     priorities = choose_priorities(Answers(priority=priority, preset=preset), catalogue.load()) if priority or preset else None
     constraints = parse_constraints(require) if require else None
+    store = _world().store
     decision = pipeline.decide(
-        _world().store.find(run), priorities=priorities, constraints=constraints, rubric=pathlib.Path(rubric) if rubric else None
+        store.find(run),
+        priorities=priorities,
+        constraints=constraints,
+        rubric=pathlib.Path(rubric) if rubric else None,
+        platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
     _present(decision, as_json=json)
 
@@ -286,14 +292,20 @@ def doctor(
     observer: Annotated[
         bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
     ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="make environments anew that do not work")] = False,
     json: AsJson = False,
 ) -> None:
-    """Look at GPU, driver, interpreter and disk, and say what to mend."""
+    """Look at GPU, driver, interpreter, disk and environments, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
-    findings = examination.examine(python or sys.executable, default_home(os.environ))
+    findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
+    broken = examination.broken_environments(findings)
+    if repair and broken:
+        for directory in environments.make(broken, python=python):
+            _note(f"mended: {directory}")
+        findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
     if observer:
         from advisor import observer as observation
 
@@ -351,13 +363,17 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _present_published(answers: Answers, world: World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
-    """Print what published figures say about a GPU that is not attached; raise `absent` where they say nothing."""
-    from advisor.pipeline import unattached
+def _present_unattached(answers: Answers, world: World, absent: UserError, *, as_json: bool) -> None:
+    """Print what a stored run from such a GPU says, else what published figures say; raise `absent` where there is neither."""
+    from advisor.pipeline import imported, unattached
     from advisor.report import document, published, table
+    from advisor.report import imported as origin
 
-    composed = published.compose(unattached.answer(answers, world, absent))
+    found = imported.answer(answers, world)
+    composed = origin.compose(found) if found else published.compose(unattached.answer(answers, world, absent))
     typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+    if found and found.decision.problem:
+        raise typer.Exit(found.decision.problem.exit_code)
 
 
 def _note(line: str) -> None:

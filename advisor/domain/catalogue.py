@@ -20,10 +20,10 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What making an environment took where it was made; a warm cache takes seconds and next to no space."""
+    """What an environment took where it was made; what uv has in its cache is neither downloaded nor stored again."""
 
     disk_mib: int
-    download_mib: int
+    seconds: int
     where: str
 
 
@@ -116,6 +116,10 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: What to keep of a build, so that the next process does not build again.
+    keep: tuple[str, ...] = ()
+    #: What is one program for the user on several devices: workflows that share it differ in a provider or backend; empty for its own id.
+    application: str = ""
     #: Null where no probe gives one.
     recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
@@ -126,6 +130,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     refused: dict[str, Sourced] = {}
     #: Where an arm differs from what is declared for the workflow.
     arm_declared: dict[str, ArmDeclared] = {}
+    #: Containers that hold it too, in the order in which they are tried.
+    containers: tuple[Environment, ...] = ()
 
     def as_arm(self, option: str) -> Workflow:
         """Return the workflow with what is declared for this one of its arms."""
@@ -140,6 +146,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fact: str
     at_least: float | None = None
     at_most: float | None = None
+    #: Whether an unknown fact meets it: for what is measured only sometimes.
+    when_known: bool = False
     is_one_of: tuple[str | int | bool, ...] | None = None
 
 
@@ -283,6 +291,34 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class TreeNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One question of the handbook's decision tree; `yes` and `no` name a node or, with a leading `=`, a leaf."""
+
+    asks: Annotated[str, msgspec.Meta(min_length=1)]
+    #: What decides it; `open` where nothing that is asked tells.
+    fact: Literal["on-nvidia", "portability-leads", "generates", "performance-leads", "open"]
+    yes: str
+    no: str
+
+
+class TreeLeaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the decision tree can end."""
+
+    says: Annotated[str, msgspec.Meta(min_length=1)]
+    workflows: tuple[str, ...]
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tree.toml`."""
+
+    source: str = ""
+    first: str = ""
+    #: Weight in percent from which on one of the three Ps leads.
+    leads_from: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
+    node: dict[str, TreeNode] = {}
+    leaf: dict[str, TreeLeaf] = {}
+
+
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A figure of the paper, with everything that is needed to compare it with a measurement."""
 
@@ -358,3 +394,4 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     guidelines: tuple[Guideline, ...] = ()
     published: Published = Published()
     panel: Panel = Panel()
+    tree: Tree = Tree()

@@ -24,6 +24,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_of: str | None = None
     #: Interpreter of the environment that was made for it; empty for the question's.
     python: str = ""
+    #: Image of the container it runs in; empty for none.
+    image: str = ""
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):

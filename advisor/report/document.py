@@ -11,14 +11,18 @@ from advisor.domain.decision import (
     BreakEven,
     ConstraintEffect,
     Distance,
+    EnergyUse,
     Evidence,
     Flip,
     GuidelineOpinion,
     HorizonBest,
+    MemoryFit,
+    Provenance,
     Rating,
     Recommendation,
     RunningCost,
     ScoredArm,
+    TreeAdvice,
     Trust,
 )
 from advisor.domain.machine import Cpu, Gpu, Interpreter
@@ -29,6 +33,7 @@ from advisor.domain.measurement import (
     Interval,
     Measurement,
     MemoryBytes,
+    Portability,
     RaceResult,
     Results,
     Survey,
@@ -170,6 +175,9 @@ class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
+    memory: tuple[MemoryFit, ...] = ()
+    energy: tuple[EnergyUse, ...] = ()
+    tree: tuple[TreeAdvice, ...] = ()
     reasons: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
 
@@ -201,6 +209,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None
     #: What each workflow made of a panel of small models; empty without `--survey`.
     surveys: tuple[Survey, ...] = ()
+    #: Over every platform with evidence for this model; null with one.
+    portability: Portability | None = None
+    #: Set where the answer rests on a run made on another machine.
+    provenance: Provenance | None = None
 
 
 def compose(
@@ -238,6 +250,7 @@ def compose(
         recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
         surveys=results.surveys,
+        portability=results.portability,
     )
 
 

@@ -14,9 +14,10 @@ from importlib import resources
 from typing import Any
 
 import jinja2
+import msgspec
 from markupsafe import Markup
 
-from advisor.domain.question import CRITERIA, PILLARS
+from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.report import charts
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import tell_value
@@ -132,7 +133,10 @@ def _arms(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
         for entry in ranked
     ]
     weights = {name: getattr(document.question.priorities, name) for name in CRITERIA}
-    text = json.dumps({"run": document.run_id, "weights": weights, "arms": arms})
+    # Part of the command only where it would otherwise be taken for what is usual.
+    usual = msgspec.structs.asdict(Priorities(performance=100, productivity=0, portability=0))
+    further = "".join(f",{name}={weights[name]!r}" for name in FURTHER_CRITERIA if weights[name] != usual[name])
+    text = json.dumps({"run": document.run_id, "weights": weights, "further": further, "arms": arms})
     return "".join(IN_A_SCRIPT.get(sign, sign) for sign in text)
 
 

@@ -264,6 +264,10 @@ class Store:
                 return Run(self._runs / entry.run_id)
         raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
 
+    def is_empty(self) -> bool:
+        """Say whether no run was ever stored; nothing is written to find out."""
+        return not self._runs.is_dir()
+
     def history(self, wanted: Filter | None = None) -> list[Entry]:
         """Return the runs, newest first, from the index; runs that it does not know, or that went on, are read and added."""
         with contextlib.closing(self._open_index()) as index:

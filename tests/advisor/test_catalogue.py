@@ -248,3 +248,14 @@ def test_the_recipes_are_those_of_the_modules() -> None:
     script = pathlib.Path(__file__).parents[1] / "stacks" / "recipes.py"
     answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
     assert (catalogue.rubric_directory() / "recipes.toml").read_text() == answer.stdout, "run python tests/stacks/recipes.py"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('yes = "=tensorrt"', 'yes = "=nowhere"'), ('no = "settled"', 'no = "nvidia"'), ('first = "nvidia"', "")]
+)
+def test_a_tree_that_leads_nowhere_or_back_is_refused(old: str, new: str, rubric: pathlib.Path) -> None:
+    file = rubric / "tree.toml"
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(CatalogueError, match="no node, no leaf, or leads back"):
+        catalogue.load(rubric)

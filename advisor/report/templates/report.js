@@ -49,7 +49,7 @@ function show() {
   const best = ranked[0];
   document.getElementById("answer").textContent = best.barred ? "Every workflow fails a constraint." : "Use " + best.arm + ".";
   const exact = PILLARS.map((name) => name + "=" + weights[name]).join(",");
-  document.getElementById("command").textContent = "p3-advisor decide " + given.run + " --priority " + exact;
+  document.getElementById("command").textContent = "p3-advisor decide " + given.run + " --priority " + exact + given.further;
 }
 
 for (const pillar of PILLARS) {

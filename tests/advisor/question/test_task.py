@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from advisor import catalogue, question
-from advisor.domain.question import Transformers
+from advisor.domain.question import Question, Transformers
 from advisor.errors import TaskError
 from advisor.question.answers import Answers
 
 SHIPPED = catalogue.load()
 
 
-def resolve(**answers: str | int) -> question.Question:
+def resolve(**answers: str | int) -> Question:
     return question.resolve(msgspec.convert(answers, Answers), builders.machine(), SHIPPED)
 
 
