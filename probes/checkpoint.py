@@ -47,8 +47,8 @@ def read_note(request: Request) -> Note:
 
 
 def word_of(token: int) -> str:
-    """Return the word that the made-up tokenizer has for a token."""
-    return f"t{token}"
+    """Return the word that the made-up tokenizer has for a token; all are of one length, for none may be the beginning of another."""
+    return f"t{token:07d}"
 
 
 class EngineSubject:

@@ -21,7 +21,7 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-WORD = re.compile(r"t(\d+)")
+WORD = re.compile(r"t(\d{7})")
 
 
 def versions() -> dict[str, str]:

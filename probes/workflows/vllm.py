@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -36,11 +38,21 @@ UNLESS_SET = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
 def versions() -> dict[str, str]:
     """Import the engine as it shall behave and return its version and torch's."""
-    os.environ.update({**UNLESS_SET, **os.environ, **VARIABLES})
+    os.environ.update({**UNLESS_SET, **os.environ, **VARIABLES, **device_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", ""))})
     import torch  # noqa: PLC0415 - after the variables that decide how it is imported
     import vllm  # noqa: PLC0415
 
     return {"vllm": vllm.__version__, "torch": torch.__version__}
+
+
+def device_by_index(chosen: str) -> dict[str, str]:
+    """Return the variables that name the GPU by its index instead of its UUID, which some versions of the engine take for a number."""
+    if not chosen.startswith("GPU-") or shutil.which("nvidia-smi") is None:
+        return {}
+    command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()  # noqa: S603 - an argument list, no shell
+    indices = [line.partition(",")[0].strip() for line in listed if line.endswith(chosen)]
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": indices[0]} if indices else {}
 
 
 def settings(request: Request) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -168,3 +169,25 @@ def test_the_recorded_interface_of_tensorrt_llm_says_where_it_was_read() -> None
     assert recorded["source"].startswith("https://")
     assert recorded["read"]
     assert next(workflow for workflow in catalogue.load().workflows if workflow.id == "tensorrt-llm").verified == ()
+
+
+def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '0, GPU-aaaa'\necho '1, GPU-bbbb'\n")
+    smi.chmod(0o755)
+    place = tmp_path / "run"
+    place.mkdir()
+    request = request_for("vllm", place)
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "import os, pathlib\nfrom probes import harness\n"
+        f"harness.load_workflow(pathlib.Path({request.workflow_file!r})).versions()\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\n"
+    )
+    root = str(catalogue.probes_directory().parent)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": f"{ENGINES}:{root}", "PATH": path}
+    for chosen, told in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):
+        answer = subprocess.run(
+            [sys.executable, script], env={**environment, "CUDA_VISIBLE_DEVICES": chosen}, capture_output=True, text=True, check=True
+        )
+        assert answer.stdout.strip() == told
