@@ -15,18 +15,16 @@ from advisor.domain.catalogue import (
     Condition,
     Criterion,
     Declared,
-    Guideline,
     KnownGpu,
     Models,
     Panel,
     Presets,
-    Published,
     Recipe,
     Rubric,
     Sourced,
-    Tree,
     Workflow,
 )
+from advisor.domain.published import Guideline, Published, Tree
 from advisor.domain.question import CRITERIA
 from advisor.errors import CatalogueError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.catalogue import Guideline, Tree, TreeNode
 from advisor.domain.decision import GuidelineOpinion, ScoredArm, TreeAdvice, TreeStep
 from advisor.domain.plan import Excluded
+from advisor.domain.published import Guideline, Tree, TreeNode
 from advisor.domain.question import Question
 
 

@@ -33,7 +33,8 @@ RESPONSE = "response.json"
 LOG = "log"
 
 #: Tasks: one pass over the inputs, or new tokens for prompts.
-FORWARD, GENERATE = "forward", "generate"
+FORWARD = "forward"
+GENERATE = "generate"
 
 #: Environment variable that holds the control directory: whatever a worker starts inherits it and is found by it when it has to end.
 MARK = "P3_ADVISOR_WORKER"

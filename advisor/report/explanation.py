@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.catalogue import Published, PublishedFigure
+from advisor.domain.published import Published, PublishedFigure
 from advisor.domain.question import CRITERIA
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.document import RunDocument, ScoreEntry, WorkflowEntry

@@ -6,8 +6,8 @@ import builders
 import pytest
 
 from advisor import guidance
-from advisor.domain.catalogue import Tree
 from advisor.domain.decision import GuidelineOpinion
+from advisor.domain.published import Tree
 
 SHIPPED = builders.shipped_catalogue()
 
