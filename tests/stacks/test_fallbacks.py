@@ -13,7 +13,7 @@ import pytest
 
 from advisor import catalogue
 
-pytestmark = [pytest.mark.stack]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 STACKS = pathlib.Path(__file__).parents[1] / "fakes" / "stacks"
 #: Each script runs in an interpreter of its own, with the probes and a stand-in on its path, and prints one object in JSON.
