@@ -6,6 +6,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from advisor import footprint
 from advisor.domain.catalogue import Catalogue, Workflow
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm, Excluded, ExclusionStatus, Plan
@@ -142,7 +143,7 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
     generations = workflow.compute_capabilities
     if gpu and generations and not any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations):
         return f"it runs on compute capability {' or '.join(generations)} only; the {gpu.name} has {gpu.compute_capability}"
-    return None
+    return footprint.find_shortage(workflow, question, gpu) if gpu else None
 
 
 def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:

@@ -104,11 +104,11 @@ def tell(portability: Portability | None, workflow: Workflow) -> str:
     """Return the performance portability in a sentence, with its set of platforms; say so where there is only one."""
     entry = _entry(portability, workflow)
     if portability is None or entry is None:
-        return "declared, as this model has evidence from one platform only"
+        return "this model has evidence from no other platform"
     names = " and ".join(f"{platform.name} (run {platform.run})" for platform in portability.platforms)
     if entry.performance_portability is None:
         unknown = ", ".join(name for name, value in entry.efficiencies.items() if value is None)
-        return f"declared, as it was not measured on {unknown}"
+        return f"it was not measured on {unknown}"
     return f"performance portability {math.floor(entry.performance_portability * 100) / 100:.2f} over {names}"
 
 

@@ -70,6 +70,7 @@ def recommend(
         flips=find_flips(viable, question.priorities),
         reasons=(
             *give_reasons(winner, measurement, results, ties),
+            *_tell_undecided(winner, results, trust),
             *_tell_horizon(horizons, question.requests),
             *_tell_effects(effects),
             *_tell_memory(memory, winner.arm),
@@ -88,6 +89,14 @@ def recommend(
         energy=economics.weigh_energy(results.sustained),
         tree=guidance.follow_tree(tree, question) if tree else (),
     )
+
+
+def _tell_undecided(winner: ScoredArm, results: Results, trust: Trust) -> list[str]:
+    """Say, where nothing can be trusted, which arms may be as fast or faster: an answer is not forced."""
+    open_arms = sorted({arm for race in results.races for arm in (race.best, *race.tied, *race.unresolved)} - {winner.arm})
+    if trust != "D" or not open_arms:
+        return []
+    return [f"the speeds are not decided: {', '.join(open_arms)} may be as fast or faster, so this is one of several candidates"]
 
 
 def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:

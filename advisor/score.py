@@ -94,7 +94,7 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *
     above = criterion.tiers[place - 1] if place else None
     unmet = [condition for condition in above.all if not holds(condition, facts)] if above else []
     known = [condition for condition in reached.all if facts[condition.fact] is not None or not condition.when_known]
-    deciding = unmet[0] if unmet else known[0]
+    deciding = (unmet or known or reached.all)[0]
     return Rating(
         tier=reached.tier,
         fact=deciding.fact,
@@ -109,7 +109,7 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *
 
 
 def holds(condition: Condition, facts: Mapping[str, FactValue]) -> bool:
-    """Say whether the condition holds; a fact that is not known meets only conditions that ask for no more than what is known."""
+    """Say whether the condition holds; a fact that is not known meets only conditions that count where it is known."""
     value = facts[condition.fact]
     if value is None:
         return condition.when_known

@@ -105,6 +105,9 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         channel.tell(protocol.Ready())
         answer_questions(request, channel)
         return
+    if request.role == "build":
+        build_for_elsewhere(workflow, subject, request, channel)
+        return
     scratch = pathlib.Path(request.scratch_directory)
     lay_there = caches.count_bytes(scratch)
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
@@ -120,6 +123,15 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     channel.tell(protocol.Ready())
     Service(workflow, subject, cells, blocks, request, channel, lambda work: attempt(work, first_line)).answer()
     channel.tell(memory.read())
+
+
+def build_for_elsewhere(workflow: Any, subject: Subject, request: protocol.Request, channel: Channel) -> None:
+    """Build for the device that the options name, which is not here, and leave the artefact in the scratch directory."""
+    size = request.batch_sizes[-1]
+    channel.enter("build", size)
+    with stopwatch() as built:
+        workflow.build_for(str(request.options["target"]), subject, subject.inputs(size, 0), request)
+    channel.tell(protocol.Built(size, built(), 0.0))
 
 
 def load_workflow(file: pathlib.Path) -> Any:

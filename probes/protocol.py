@@ -64,6 +64,7 @@ class Request:
     input_tokens: int
     seed: int
     threads: int
+    #: `build`: build for a device that is not here, leave the artefact, end.
     #: `reference`: make weights, inputs and reference outputs in `shared_directory` and end; `measure`: build, check and be timed.
     #: They are different processes because what the first allocates would change how fast the second runs.
     role: str

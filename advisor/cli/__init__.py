@@ -249,6 +249,25 @@ def explain(
 
 
 @app.command()
+def build(
+    run: RunName = "latest",
+    *,
+    target: Annotated[str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")],
+    output: Annotated[str, typer.Option("-o", "--output", help="the directory for what is built")] = ".",
+) -> None:
+    """Build a run's model for a GPU that is not attached here; it is built, and neither run nor measured."""
+    from advisor.domain.events import Event
+    from advisor.pipeline import building
+    from advisor.report import narration
+
+    for happening in building.build(_world().store.find(run), target, pathlib.Path(output), _world()):
+        line = narration.tell(Event(seq=1, at=0.0, happening=happening))
+        if line is not None:
+            _note(line)
+    typer.echo(str(pathlib.Path(output) / f"{target}.engine"))
+
+
+@app.command()
 def history(
     *,
     model: Annotated[str, typer.Option(help="only runs whose model's name has this in it")] = "",
@@ -261,10 +280,10 @@ def history(
 ) -> None:
     """List the stored runs, newest first."""
     from advisor.report.table import align
-    from advisor.store import Filter
+    from advisor.store import Filter, Store, default_home
 
     wanted = Filter(model=model, device=device, note=noted, since=since, finished=finished, imported=imported)
-    entries = _world().store.history(wanted)
+    entries = Store(default_home(os.environ)).history(wanted)
     if json:
         typer.echo(msgspec.json.encode(entries).decode())
         return

@@ -80,6 +80,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     source: str
 
 
+class WeightCopies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many times a workflow holds the model's weights in the device's memory, at the least."""
+
+    always: float = 1.0
+    #: Beside that, for each batch size: engines and packages built for one size hold their own.
+    each_batch_size: float = 0.0
+    source: str = "the model itself"
+
+
 class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is declared otherwise for one arm of a workflow than for the workflow."""
 
@@ -128,8 +137,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compute_capabilities: tuple[str, ...] = ()
     #: Why it is known not to work here, by device; each with a source.
     refused: dict[str, Sourced] = {}
+    weight_copies: WeightCopies = WeightCopies()
     #: Where an arm differs from what is declared for the workflow.
     arm_declared: dict[str, ArmDeclared] = {}
+    #: GPUs that it can build for without having one: `sm_89`, ...
+    builds_for: tuple[str, ...] = ()
     #: Containers that hold it too, in the order in which they are tried.
     containers: tuple[Environment, ...] = ()
 

@@ -13,6 +13,10 @@ ExclusionStatus = Literal["unsupported", "not-installed", "excluded"]
 REFERENCE = "reference"
 
 
+#: The process that builds for a device that is not here; nothing of it can be run, let alone timed.
+ELSEWHERE = "elsewhere"
+
+
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow with one set of options: the unit that is built, measured and ranked."""
 

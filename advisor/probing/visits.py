@@ -13,7 +13,7 @@ import msgspec
 from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
 from advisor.domain.machine import Machine
 from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, Visited
-from advisor.domain.plan import REFERENCE, Arm, folder_of
+from advisor.domain.plan import ELSEWHERE, REFERENCE, Arm, folder_of
 from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch, above
 from advisor.probing.environments import containers, thread_count, worker_environment
@@ -44,6 +44,10 @@ class Site:
     probes: pathlib.Path
     minimum_engaged_share: float
     environment: Mapping[str, str]
+
+
+#: What a process is for that is no arm.
+ROLES = {REFERENCE: "reference", ELSEWHERE: "build"}
 
 
 class Session:
@@ -219,7 +223,7 @@ class Session:
             output_tokens=question.output_tokens,
             seed=question.seed,
             threads=threads,
-            role="reference" if arm.id == REFERENCE else "measure",
+            role=ROLES.get(arm.id, "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
             trust_remote_code=question.trust_remote_code,

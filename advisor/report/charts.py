@@ -25,6 +25,8 @@ MOST_SIGNS = 36
 MOST_TICKS = 8
 #: What the names of two points need so as not to run into each other.
 LINE, NAME_WIDTH = 13, 200
+#: How many times the largest speed-up an interval is shown.
+WIDEST = 2
 STEPS = (1, 2, 2.5, 5, 10)
 
 
@@ -108,8 +110,11 @@ def tiers(ranked: Sequence[WorkflowEntry]) -> Markup:
 def speedups(ranked: Sequence[WorkflowEntry], place: int, batch_size: int, noise: float | None) -> Markup:
     """Return the speed-ups at one batch size with their intervals; what lies in the grey band is no more than noise."""
     found = [(entry.arm, entry.cells[place].speedup) for entry in ranked if len(entry.cells) > place]
-    ends = [end for _, speedup in found for end in (speedup.value, speedup.low, speedup.high) if end is not None]
-    scale = _around([*ends, 1.0], LEFT, WIDTH - 60)
+    values = [1.0, *(speedup.value for _, speedup in found)]
+    # An interval that says nearly nothing is cut off rather than making all others too small to see.
+    least, most = min(values) / WIDEST, max(values) * WIDEST
+    ends = [min(max(end, least), most) for _, speedup in found for end in (speedup.low, speedup.high) if end is not None]
+    scale = _around([*ends, *values], LEFT, WIDTH - 60)
     bottom = 10 + len(found) * ROW
     parts = []
     if noise:
@@ -122,7 +127,8 @@ def speedups(ranked: Sequence[WorkflowEntry], place: int, batch_size: int, noise
         y = 20 + row * ROW
         parts.append(text(LEFT - 12, y + 4, shorten(arm), "name"))
         if speedup.low is not None and speedup.high is not None:
-            parts.append(line(scale.place(speedup.low), y, scale.place(speedup.high), y, "interval"))
+            low, high = max(speedup.low, scale.low), min(speedup.high, scale.high)
+            parts.append(line(scale.place(low), y, scale.place(high), y, "interval"))
         parts += [
             circle(scale.place(speedup.value), y, 5, "point", f"{arm}: {_interval(speedup)}"),
             text(WIDTH - 50, y + 4, f"{speedup.value:.2f}x"),

@@ -19,11 +19,12 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.report import charts
+from advisor.report.circumstances import circumstances
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import tell_value
 from advisor.report.platforms import Standing
 from advisor.report.table import CRITERIA as SHORT
-from advisor.report.table import LETTERS, device_name, flip_line, headline
+from advisor.report.table import LETTERS, flip_line, headline
 
 #: What would end a script element, or begin one, inside it.
 IN_A_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -62,27 +63,6 @@ def render(document: RunDocument, script: str | None = None, standings: Sequence
     )
 
 
-def circumstances(document: RunDocument) -> list[tuple[str, str]]:
-    """Return what was asked and where it was answered, by name."""
-    asked, machine = document.question, document.machine
-    gpus = [f"{gpu.name}, {gpu.memory_bytes >> 20:,} MiB, driver {gpu.driver}, CUDA {gpu.cuda_driver}" for gpu in machine.gpu]
-    weights = ", ".join(f"{name} {getattr(asked.priorities, name):g} %" for name in CRITERIA)
-    constraints = ", ".join(f"{constraint.criterion}>={constraint.at_least}" for constraint in asked.constraints)
-    return [
-        ("model", f"{asked.model.name}, {asked.task}, {asked.dtype}, {asked.input_tokens} input tokens"),
-        ("batch sizes", ", ".join(map(str, asked.batch_sizes))),
-        ("device", device_name(document)),
-        ("weights", weights),
-        ("constraints", constraints or "none"),
-        ("budget", f"{asked.budget.name}, {asked.budget.measuring_seconds:g} s of measuring"),
-        ("seed", str(asked.seed)),
-        ("GPUs", "; ".join(gpus) or machine.gpu_problem or "none"),
-        ("processor", f"{machine.cpu.model}, {machine.cpu.physical_cores} cores, {machine.cpu.memory_bytes >> 20:,} MiB"),
-        ("kernel", machine.kernel),
-        ("Python", f"{machine.software.version}, {_packages(machine.software.packages)}"),
-    ]
-
-
 def _contents(document: RunDocument, **given: object) -> list[tuple[str, str]]:
     """Return the sections that the page has, with their titles."""
     sections = [
@@ -99,10 +79,6 @@ def _contents(document: RunDocument, **given: object) -> list[tuple[str, str]]:
         ("recipe", "Recipe", given["script"]),
     ]
     return [(name, title) for name, title, there in sections if there]
-
-
-def _packages(packages: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
 
 
 def _flips(document: RunDocument) -> list[str]:

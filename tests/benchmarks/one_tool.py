@@ -95,11 +95,9 @@ TOOLS = {
 
 def time_nothing(tool: str) -> dict[str, float]:
     """Return what the tool adds within its clock, and what a call takes with everything around it."""
-    calls = 0
 
     def nothing(_: object = None) -> None:
-        nonlocal calls
-        calls += 1
+        """Do nothing."""
 
     if tool == "p3-advisor":
         sys.path.insert(0, str(ROOT))
@@ -107,7 +105,7 @@ def time_nothing(tool: str) -> dict[str, float]:
 
         begun = time.perf_counter()
         timed = timing.time_block(nothing, [None], no_wait, timing.Block(EMPTY_CALLS, 0))
-        return {"inside": statistics.median(timed.seconds), "around": (time.perf_counter() - begun) / calls}
+        return {"inside": statistics.median(timed.seconds), "around": (time.perf_counter() - begun) / EMPTY_CALLS}
     from optimum_benchmark.trackers.latency import LatencySessionTracker  # noqa: PLC0415 - as above
 
     tracker = LatencySessionTracker(device="cpu", backend="pytorch")
@@ -116,7 +114,7 @@ def time_nothing(tool: str) -> dict[str, float]:
         while tracker.count() < EMPTY_CALLS:
             with tracker.track():
                 nothing()
-    around = (time.perf_counter() - begun) / calls
+    around = (time.perf_counter() - begun) / EMPTY_CALLS
     return {"inside": float(tracker.get_latency().p50), "around": around}
 
 

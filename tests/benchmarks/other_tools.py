@@ -1,6 +1,7 @@
 """The same function under p3-advisor, torch.utils.benchmark, pyperf and optimum-benchmark, in turns; and what each tool takes itself.
 
-    python -m venv .venv-ob && .venv-ob/bin/pip install torch==2.13.0 optimum-benchmark==0.6.0 pyperf
+    python -m venv .venv-ob
+    .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 "datasets<5" "huggingface_hub<1" optimum-benchmark==0.6.0
     python tests/benchmarks/other_tools.py --optimum-python .venv-ob/bin/python            # 10 rounds: about 8 minutes
     python tests/benchmarks/other_tools.py --optimum-python .venv-ob/bin/python --rounds 2 --seconds 0.3
 

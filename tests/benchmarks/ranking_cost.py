@@ -1,6 +1,7 @@
 """What a ranking of the same arms costs: p3-advisor against optimum-benchmark run once an arm with its defaults.
 
-    python -m venv .venv-ob && .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 optimum-benchmark==0.6.0
+    python -m venv .venv-ob
+    .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 "datasets<5" "huggingface_hub<1" optimum-benchmark==0.6.0
     python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python        # 3 arms: about 6 minutes
     python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python --duration 1 --warmups 2
 

@@ -52,8 +52,13 @@ for day in ("engine", "fails", "lies"):
 """
 #: PyTorch's own limit is 8: one is as good, and quicker.
 RECOMPILES = """
+import functools
 from probes.workflows import torch_compile_inductor as workflow
 torch._dynamo.config.recompile_limit = 1
+# The limit is Dynamo's: what it hands its graphs to does not matter, and this compiles in no time.
+torch.compile = functools.partial(torch.compile, backend="eager")
+tell("first size", lambda: engage(workflow, [2]))
+torch._dynamo.reset()
 tell("second size", lambda: engage(workflow, [2, 3]))
 """
 SESSIONS = """
@@ -83,6 +88,32 @@ one_by_one = kernels.summarise([("aten::linear", False), ("cudaLaunchKernel", Fa
 captured = kernels.summarise([("cudaLaunchKernel", False), ("cudaGraphLaunch", False), *kernel_events])
 told["inductor"] = [workflow.with_graphs(engaged, each).share for each in (one_by_one, captured)]
 told["graphs"] = [kernels.engagement_of_graphs(each).share for each in (one_by_one, captured)]
+"""
+#: A real session on the processor, fed as sessions on a GPU are: there is no other way to try that without one.
+FEEDING = """
+import dataclasses
+import numpy, onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper
+from probes import onnxruntime_stack as stack
+
+def doubled(kind):
+    nodes = [helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["f", "f"], ["d"])]
+    nodes.append(helper.make_node("Cast", ["d"], ["y"], to=kind))
+    values = [helper.make_tensor_value_info(name, kind, ["batch", 3]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "doubled", values[:1], values[1:])
+    file = place / f"{kind}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+    return file
+
+for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
+    for feeding in ("host", "io-binding"):
+        asked = dataclasses.replace(request, options={"feeding": feeding})
+        session = stack.open_session(doubled(getattr(TensorProto, kind)), [(stack.CPU, {})], asked)
+        program = stack.gpu_program(session, stack.CPU, asked)
+        array = numpy.array([[1.0, 2.0, 3.5]], dtype="float32")
+        outputs = program.collect(program(program.feed([array])))
+        told[f"{kind} {feeding}"] = [outputs[0].tolist(), stack.engagement(program, None).share]
 """
 
 
@@ -158,7 +189,14 @@ def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dic
     assert engines["graphs"] == [0.0, 0.5]
 
 
+def test_tensors_of_every_type_reach_a_session_from_the_host_and_bound() -> None:
+    told = run(FEEDING, "")
+    assert len(told) == 6
+    assert all(answer == [[[2.0, 4.0, 7.0]], 1.0] for answer in told.values()), told
+
+
 def test_beyond_the_recompile_limit_nothing_is_compiled_and_that_is_seen() -> None:
     told = run(RECOMPILES, "")
+    assert told["first size"]["share"] == 1.0
     assert told["second size"]["share"] == 0.0
     assert "no compiled region ran" in told["second size"]["proof"]

@@ -19,11 +19,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 #: What every run of the tests makes and probes; the rest is left to `-m long`.
 ALWAYS = ("openvino", "torch-compile-openvino")
-SELDOM = tuple(
-    workflow.id
-    for workflow in catalogue.load().workflows
-    if workflow.has_probe and workflow.environment.kind == "own" and "cpu" in workflow.devices and workflow.id not in ALWAYS
-)
+OWN_ON_CPU = [each for each in catalogue.load().workflows if each.has_probe and each.environment.kind == "own" and "cpu" in each.devices]
+SELDOM = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks and workflow.id not in ALWAYS)
 #: Other precisions that are known to work, and what the proof of engagement then says.
 HALF = {"openvino": "bfloat16", "iree": "bfloat16", "openxla-jax": "bfloat16"}
 Advise = Callable[..., subprocess.CompletedProcess[str]]
@@ -100,3 +97,12 @@ def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refu
     make(advise, "openvino")
     entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")["torch-compile-openvino"]
     assert entry["status"] == "unsupported"
+
+
+@pytest.mark.long
+def test_an_engine_is_built_for_a_gpu_that_is_not_here(advise: Advise, tmp_path: pathlib.Path) -> None:
+    make(advise, "tensorrt-rtx")
+    probe(advise, "pytorch-eager", "--batch-sizes", "2", "--model", "synthetic/ffn@512x2048", "--dtype", "float16")
+    answer = advise("build", "latest", "--target", "sm_89", "-o", str(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+    assert (tmp_path / "sm_89.engine").stat().st_size > 2 * 512 * 2048 * 2

@@ -64,7 +64,7 @@ def events_so_far(home: pathlib.Path) -> Iterator[Event]:
 def kill_at(moment: Callable[[Event], bool], home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path) -> None:
     """Start a run and kill its process, with no chance to tidy up, when `moment` has come."""
     driver = subprocess.Popen([sys.executable, str(DRIVER), str(home), str(probes), str(rubric), WORKFLOWS])
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not any(moment(event) for event in events_so_far(home)):
         assert driver.poll() is None, "the run ended before the moment to kill it"
         assert time.monotonic() < end

@@ -145,3 +145,11 @@ def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(pipeline, "judge", judge)
     with pytest.raises(ExportFileError, match="none that a run can have"):
         pipeline.examine(HEADER, EVENTS, "a file")
+
+
+@pytest.mark.parametrize("file", sorted((pathlib.Path(__file__).parent / "recorded").iterdir()), ids=lambda file: file.stem)
+def test_a_run_of_any_age_reads_back_and_is_decided(file: pathlib.Path, elsewhere: Store) -> None:
+    header, events = exchange.read(file)
+    decision = pipeline.examine(header, events, file.name)
+    assert decision.recommendation is not None
+    assert pipeline.decide(exchange.put(elsewhere, header, events)).recommendation == decision.recommendation
