@@ -20,7 +20,7 @@ def compose(request: protocol.Request, lines: str, versions: dict[str, str], com
     imports = sorted({*taken, "import random", "import sys", *(("import torch", "import transformers") if uses_model else ())})
     source = f"""\
 #: A model directory or a name on the hub; the first argument replaces it.
-CHECKPOINT = sys.argv[1] if len(sys.argv) > 1 else {request.subject["name"]!r}
+CHECKPOINT = next((given for given in sys.argv[1:] if not given.startswith("-")), {request.subject["name"]!r})
 BATCH_SIZE, VOCABULARY = {max(request.batch_sizes)}, {vocabulary_of(request)}
 
 if __name__ == "__main__":  # engines start processes of their own, which read this file again
@@ -41,7 +41,7 @@ def open_model(request: protocol.Request) -> str:
     if request.subject["weights"] == "random" and config:
         made = f"transformers.AutoConfig.for_model(**{pprint.pformat(config, width=WIDTH, sort_dicts=False)})"
         random = f'transformers.AutoModelForCausalLM.from_config({made}, dtype={dtype}, attn_implementation="sdpa")'
-        opened = f"{opened} if len(sys.argv) > 1 else {random}"
+        opened = f"{opened} if CHECKPOINT != {request.subject['name']!r} else {random}"
     return f"model = ({opened}).to({request.device!r}).eval()\nprompts = torch.tensor(prompts, device={request.device!r})\n"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.errors import FormatError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
+from advisor.errors import FormatError, NoRecipeError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
 
 if TYPE_CHECKING:
     from advisor import pipeline
@@ -96,6 +96,8 @@ def verify(
         raise RunIsImportedError(
             f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code", "read it: p3-advisor recipe"
         )
+    if composed.question.task == "generate":
+        raise NoRecipeError("recipes of generated text time nothing, so there is nothing to verify", "measure again: p3-advisor recommend")
     entry, found = recipes.choose(composed, decision.state, workflow)
     question, machine = decision.header.question, decision.header.machine
     with tempfile.TemporaryDirectory() as scratch:

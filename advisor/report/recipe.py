@@ -20,6 +20,12 @@ from advisor.report.table import device_name
 PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9._!]*")
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 
+FORWARD_USAGE = (
+    "    uv run serve.py                 make the environment above, build, check against eager, time",
+    "    uv run serve.py --cache DIR     the same, keeping artefacts and compiler caches for the next start",
+)
+GENERATE_USAGE = ("    uv run serve.py CHECKPOINT      make the environment above, open that directory or name on the hub, and generate",)
+
 #: Ends and value of a throughput.
 Bounds = tuple[float | None, float, float | None]
 
@@ -87,8 +93,7 @@ def describe(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str
         f"Run {document.run_id} of {document.created}, p3-advisor {document.advisor_version}; {versions}.",
         *(_measured_line(cell) for cell in entry.cells),
         "",
-        "    uv run serve.py                 make the environment above, build, check against eager, time",
-        "    uv run serve.py --cache DIR     the same, keeping artefacts and compiler caches for the next start",
+        *(GENERATE_USAGE if document.question.task == "generate" else FORWARD_USAGE),
     ]
     if any(version.endswith("+cpu") for version in entry.versions.values()):
         lines += ["", "It was measured with the CPU build of torch; the default build works as well but brings gigabytes of CUDA."]

@@ -68,7 +68,11 @@ def engagement(program: Any, fed: Any) -> Engagement:
     )
     facts = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks, "operators_outside": outside}
     engaged = Engagement(share, proof, facts)
-    return with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.captures and regions else engaged
+    return (
+        with_graphs(engaged, kernels.watch(lambda: program(fed)))
+        if regions and isinstance(program, CompiledProgram) and program.captures
+        else engaged
+    )
 
 
 def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:

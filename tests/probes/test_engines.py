@@ -90,6 +90,11 @@ def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(workflow
     (engaged,) = events(answer, "engaged")
     assert engaged["share"] == 1.0
     assert engaged["facts"]["preallocates"] is True
+    (recipe,) = events(answer, "recipe")
+    script = "\n".join([*recipe["imports"], recipe["source"]])
+    compile(script, "serve.py", "exec")
+    assert f"import {workflow}" in script or f"from {workflow} import" in script
+    assert "bigrams" in recipe["serving_command"]
     (loaded,) = events(answer, "loaded")
     assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == ("tokens", NEW, 2000)
     assert len(events(answer, "visited")) == 1
