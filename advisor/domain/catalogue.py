@@ -230,7 +230,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     demo: Synthetic
     #: Small language models among the configurations, the first of which is the demonstration of text generation.
-    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ()  # runs made before there were any
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, Family]
