@@ -230,7 +230,8 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     demo: Synthetic
     #: Small language models among the configurations, the first of which is the demonstration of text generation.
-    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ()  # runs made before there were any
+    #: The first is the one for generating; empty in runs made before there were any.
+    demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, Family]
