@@ -229,8 +229,8 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that can be named without bringing one."""
 
     demo: Synthetic
-    #: Small language models among the configurations, the first of which is the demonstration of text generation.
-    #: The first is the one for generating; empty in runs made before there were any.
+    #: Small language models among the configurations, the first of which is the demonstration of text generation; runs made before there
+    #: were any have none.
     demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
