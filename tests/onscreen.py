@@ -9,15 +9,18 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from rich.cells import cell_len
 from textual.pilot import Pilot
+from textual.widgets._footer import FooterKey
 
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.wishes import Wishes
 from advisor.world import World
 
+SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
 PATIENCE_SECONDS = 120
-POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.08
+POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.04
 
 
 @contextlib.asynccontextmanager
@@ -53,6 +56,18 @@ async def settle(pilot: Pilot[int]) -> None:
     while before != now:
         await pilot.pause(SETTLED_SECONDS)
         before, now = now, lines_of(pilot)
+
+
+async def shown_at(pilot: Pilot[int], size: tuple[int, int]) -> str:
+    """Return the screen at a size, as text; see that nothing is cut and that the help is among the keys."""
+    await pilot.resize_terminal(*size)
+    await settle(pilot)
+    hints = [hint for hint in pilot.app.screen.query(FooterKey) if hint.display]
+    assert hints[0].action == "help" or pilot.app.screen.is_modal
+    assert max(hint.region.right for hint in hints) <= size[0]
+    lines = lines_of(pilot)
+    assert all(cell_len(line) <= size[0] for line in lines.splitlines())
+    return lines
 
 
 def lines_of(pilot: Pilot[int]) -> str:

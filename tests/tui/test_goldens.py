@@ -12,7 +12,7 @@ import sys
 import builders
 import pytest
 from handmade import make_run
-from onscreen import asynchronous, lines_of, settle, shown, wait_for, wait_for_screen
+from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
 from textual.pilot import Pilot
 
 from advisor.question.answers import Answers
@@ -23,7 +23,6 @@ from advisor.tui.wishes import Wishes
 from advisor.world import World
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
-SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +41,10 @@ def going_on(store: Store) -> Run:
 
 
 async def compare(name: str, pilot: Pilot[int], *, update: bool) -> None:
-    """Compare the screen at each size with what is kept, without the lines that tell time and load."""
+    """Compare the screen at each size with what is kept, without the lines that tell time and load; no key and no line is cut."""
     for size in SIZES:
-        await pilot.resize_terminal(*size)
-        await settle(pilot)
-        lines = [line for line in lines_of(pilot).splitlines() if "elapsed" not in line and "CPU  busy" not in line]
+        drawn = await shown_at(pilot, size)
+        lines = [line for line in drawn.splitlines() if "elapsed" not in line and "CPU  busy" not in line]
         text = "\n".join(lines).rstrip() + "\n"
         file = GOLDENS / f"{name}-{size[0]}x{size[1]}.txt"
         if update:

@@ -37,7 +37,7 @@ class TopLine(Static):
         gap = self.size.width - line.cell_len - len(self._right)
         if gap > 1:
             line += Text(" " * gap + self._right)
-        self.update(line)
+        self.update(line, layout=False)
 
 
 class Frame(Screen[None]):

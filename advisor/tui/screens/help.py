@@ -11,6 +11,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from advisor.tui.widgets.keys import Keys
+
 GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
@@ -46,6 +48,7 @@ class Help(ModalScreen[None]):
             yield Static(GENERAL, markup=False)
             yield Static(Text("Words", style="bold"), markup=False)
             yield Static(WORDS, markup=False)
+        yield Keys()
 
     def _keys(self) -> Text:
         lines = []

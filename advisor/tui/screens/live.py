@@ -140,24 +140,24 @@ when the current timed section or build has ended. Cancelling keeps what was mea
             words += Text(
                 f"\nno news for {text.duration(quiet)}" if quiet > SILENCE_SECONDS and not follower.state.finished else "\n", "dim"
             )
-        self.query_one("#stage", Static).update(words)
+        self.query_one("#stage", Static).update(words, layout=False)
 
     def _draw_leading(self, decision: Decision | None) -> None:
         notice = self.query_one("#leading", Static)
         if decision is None or not decision.scored:
-            notice.update(Text("No ranking yet: it begins with the second round.", "dim"))
+            notice.update(Text("No ranking yet: it begins with the second round.", "dim"), layout=False)
             return
         first = decision.scored[0]
         noise = decision.results.noise_floor
         words = Text("Leads so far: ", "dim") + Text(text.plain(first.arm, 60), "bold")
         words += Text(f"  score {first.score:.2f} of 3, {text.times(first.speedup)}")
         words += Text(f"  noise floor {noise:.1%}" if noise is not None else "", "dim") + Text("  provisional", "dim")
-        notice.update(words)
+        notice.update(words, layout=False)
 
     def tell_device(self, words: str) -> None:
         """Show how busy the device is."""
         if self.is_attached:
-            self.query_one("#device", Static).update(Text(words, "dim"))
+            self.query_one("#device", Static).update(Text(words, "dim"), layout=False)
 
     def _draw_log(self, session: Session) -> None:
         follower = session.follower

@@ -93,7 +93,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
     def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
         super().on_resize(event)
-        self.call_after_refresh(self.draw)
+        self.call_after_refresh(self._draw_table)
 
     @property
     def is_explored(self) -> bool:
@@ -108,8 +108,6 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
     def draw(self) -> None:
         """Show the decision."""
-        if not self.is_mounted:
-            return
         document = document_of(self.decision)
         asked = self.decision.header.question
         run = self.decision.header.run_id
@@ -139,6 +137,8 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         return next(entry for entry in self.decision.results.measurements if entry.arm == arm.arm)
 
     def _draw_table(self) -> None:
+        if not self.is_mounted:
+            return
         table = self.query_one(Table)
         sizes = [cell.batch_size for cell in self.decision.results.measurements[0].cells] if self.decision.results.measurements else []
         room = self.size.width

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
+from textual.screen import Screen
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
@@ -20,19 +22,39 @@ class Keys(Footer):
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
-        self._fitted_to = 0
+        self._made_of: list[object] = []
 
     def compose(self) -> ComposeResult:
-        """Make the hints that fit."""
+        """Make all hints in their order; those that do not fit stay hidden."""
+        self._made_of = self._bindings_to_show() if self._bindings_ready else []
         hints = [hint for hint in super().compose() if isinstance(hint, FooterKey)]
-        self._fitted_to = self.app.size.width
-        shown = fit([(hint.action, f"{hint.key_display} {hint.description}") for hint in hints], self._fitted_to)
-        yield from (hints[place] for place in shown)
+        ordered = [hints[place] for place in fit(words_of(hints), sys.maxsize)]
+        show_what_fits(ordered, self.app.size.width)
+        yield from ordered
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Make the hints anew, unless they would be the same: the whole screen would be laid out for nothing."""
+        if not self._bindings_ready or self._made_of != self._bindings_to_show():
+            super().bindings_changed(screen)
+
+    def _bindings_to_show(self) -> list[object]:
+        return [(active.binding, active.enabled) for active in self.screen.active_bindings.values() if active.binding.show]
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose again when the width is another."""
-        if event.size.width not in {0, self._fitted_to}:
-            self.call_after_refresh(self.recompose)
+        """Choose again for the width."""
+        show_what_fits(list(self.query(FooterKey)), event.size.width)
+
+
+def words_of(hints: Sequence[FooterKey]) -> list[tuple[str, str]]:
+    """Return the action of each hint, and what it says."""
+    return [(hint.action, f"{hint.key_display} {hint.description}") for hint in hints]
+
+
+def show_what_fits(hints: Sequence[FooterKey], width: int) -> None:
+    """Hide the hints that do not fit."""
+    shown = fit(words_of(hints), width)
+    for place, hint in enumerate(hints):
+        hint.display = place in shown
 
 
 def fit(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
