@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 import msgspec
 import typer
 
 from advisor import pipeline
+from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError
 from advisor.question.answers import Answers
 from advisor.report import document, narration, table
@@ -32,7 +34,7 @@ def ask(answers: Answers, world: pipeline.World) -> int:
 
 
 def _ask_until_it_fits(answers: Answers, world: pipeline.World) -> pipeline.Proposal:
-    typer.echo("p3-advisor asks four questions. An empty line takes what stands in brackets.")
+    typer.echo("p3-advisor asks five questions. An empty line takes what stands in brackets.")
     while True:
         answers = _ask_all(answers, world)
         try:
@@ -47,13 +49,16 @@ def _ask_until_it_fits(answers: Answers, world: pipeline.World) -> pipeline.Prop
 
 def _ask_all(answers: Answers, world: pipeline.World) -> Answers:
     from advisor import catalogue
+    from advisor.question.task import suggest_task
 
     known = catalogue.load(world.rubric, probes=world.probes)
-    model = _read("1 of 4. Model: demo, a file, a directory, a hub name or file.py:factory", answers.model)
-    gpu = _read("2 of 4. Device: the index or name of a GPU, or cpu", answers.gpu or "what is attached")
-    preset = _choose("3 of 4. What matters", list(known.presets.priorities), answers.preset or known.presets.default_preset)
-    budget = _choose("4 of 4. Time for measuring", list(known.presets.budgets), answers.budget or known.presets.default_budget)
-    changes = {"model": model, "gpu": "" if gpu == "what is attached" else gpu, "budget": budget}
+    model = _read("1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory", answers.model)
+    proposed = answers.task if model == answers.model else suggest_task(model, known.models)
+    task = _choose("2 of 5. What it does: forward is one pass, generate is text, token by token", get_args(Task), proposed)
+    gpu = _read("3 of 5. Device: the index or name of a GPU, or cpu", answers.gpu or "what is attached")
+    preset = _choose("4 of 5. What matters", list(known.presets.priorities), answers.preset or known.presets.default_preset)
+    budget = _choose("5 of 5. Time for measuring", list(known.presets.budgets), answers.budget or known.presets.default_budget)
+    changes = {"model": model, "task": task, "gpu": "" if gpu == "what is attached" else gpu, "budget": budget}
     if not answers.priority:
         changes["preset"] = preset
     return msgspec.structs.replace(answers, **changes)
@@ -63,6 +68,9 @@ def _tell_plan(proposal: pipeline.Proposal) -> None:
     arms = [arm.id for arm in proposal.plan.arms if arm.duplicate_of is None]
     seconds = proposal.question.budget.measuring_seconds
     typer.echo(f"To be measured, {len(arms)}: {', '.join(arms)}. Measuring takes {seconds:g} seconds at most, builds come on top.")
+    asked = proposal.question
+    if asked.task == "generate":
+        typer.echo(f"{asked.model.name} generates {asked.output_tokens} tokens from {asked.input_tokens}.")
     for entry in proposal.plan.excluded:
         typer.echo(f"Left out: {entry.workflow}, {entry.reason}.")
 

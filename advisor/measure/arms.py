@@ -186,10 +186,8 @@ def summarise_generation(latency: Latency | None, demand: Workload | None, peaks
     """Return what is known about a batch of generated text; None for another task."""
     if demand is None or demand.moved_bytes is None:
         return None
-    first = statistics.median(latency.first_token_seconds) if latency else None
+    first, between = time_tokens(latency) if latency else (None, None)
     whole = statistics.median(latency.whole_seconds) if latency else None
-    steps = latency.output_tokens - 1 if latency else 0
-    between = max(whole - first, 0.0) / steps if first is not None and whole is not None and steps else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     return Generation(
         ttft_seconds=first,
@@ -200,6 +198,12 @@ def summarise_generation(latency: Latency | None, demand: Workload | None, peaks
         mfu=demand.flops / whole / peak if demand.flops and whole and peak else None,
         method="calls for one token beside calls for all, in turn",
     )
+
+
+def time_tokens(latency: Latency) -> tuple[float, float | None]:
+    """Return the seconds until the first token, and between two further ones; null for texts of one token."""
+    first, steps = statistics.median(latency.first_token_seconds), latency.output_tokens - 1
+    return first, max(statistics.median(latency.whole_seconds) - first, 0.0) / steps if steps else None
 
 
 def _diagnose(state: RunState, arm: Arm, process: ProcessState, batch_size: int, peaks: Peaks | None, dtype: str) -> CallDiagnosis:

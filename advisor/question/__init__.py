@@ -12,11 +12,12 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Gpu, Machine
-from advisor.domain.question import Budget, Dtype, Exported, Factory, Model, OnnxFile, Question, Synthetic, Transformers
-from advisor.errors import GpuNotAttachedError, NoStackError, SizeError, TaskError, UnknownGpuError, UnknownWorkflowError
+from advisor.domain.question import Budget, Dtype, Exported, Factory, Model, OnnxFile, Question, Synthetic
+from advisor.errors import GpuNotAttachedError, NoStackError, SizeError, UnknownGpuError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.model import DEFAULT_FAMILY, parse_model
 from advisor.question.priorities import choose_priorities, parse_constraints
+from advisor.question.task import check_task
 
 CPU = "cpu"
 
@@ -24,10 +25,7 @@ CPU = "cpu"
 def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Question:
     """Check every answer against the machine and the catalogue; raise the `UserError` that names the first one that does not fit."""
     model = parse_model(choose_demo(answers, catalogue.models), catalogue.models)
-    if answers.task == "generate" and not isinstance(model, Transformers):
-        raise TaskError(
-            f"{answers.model!r} cannot generate text", f"use a causal language model, such as {catalogue.models.demo_language_model}"
-        )
+    check_task(answers.task, model, catalogue.models)
     gpu = choose_gpu(answers.gpu, machine, catalogue)
     return Question(
         model=model,

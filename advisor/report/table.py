@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from advisor.domain.decision import BreakEven, Flip, TreeAdvice
 from advisor.report.document import PUBLISHED, RecommendationEntry, RunDocument, WorkflowEntry
+from advisor.report.generated import generated
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 CRITERIA = (
@@ -24,6 +25,7 @@ def render(document: RunDocument) -> str:
     blocks = [
         [headline(document), *honesty(document)],
         ranking(document),
+        generated(document),
         left_out(document),
         carried(document),
         surveyed(document),

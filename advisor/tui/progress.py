@@ -11,6 +11,7 @@ from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.state import ProcessState, RunState
+from advisor.measure.arms import time_tokens
 
 DONE, WORKING, WAITING, FAILED = "\N{CHECK MARK}", "\N{BLACK RIGHT-POINTING TRIANGLE}", "\N{MIDDLE DOT}", "\N{BALLOT X}"
 WORDS = {"build": "compile", "warmup": "warm-up"}
@@ -27,6 +28,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None
     #: What went wrong, in the stack's words.
     reason: str = ""
+    flow: Flow | None = None
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast text is generated, as measured last; null for what has not been measured yet."""
+
+    tokens_per_second: float | None
+    ttft_seconds: float | None
+    itl_seconds: float | None
 
 
 def rows_of(state: RunState, question: Question, active: str | None) -> list[Row]:
@@ -41,14 +51,16 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> R
         return Row(arm=arm.id, glyph=WAITING, phase="queued", progress="", seconds=None)
     process = processes[-1]
     seconds = latest_seconds(process)
+    flow = flow_of(process) if question.task == "generate" else None
     if process.outcome is not None and not isinstance(process.outcome, Completed):
         status = str(process.outcome.__struct_config__.tag)
         return Row(arm=arm.id, glyph=FAILED, phase=status, progress="", seconds=None, reason=process.outcome.reason)
     if process.outcome is not None:
-        return Row(arm=arm.id, glyph=DONE, phase="done", progress=_rounds(process), seconds=seconds)
+        return Row(arm=arm.id, glyph=DONE, phase="done", progress=_rounds(process), seconds=seconds, flow=flow)
     phase, progress = _phase(process, state, question, arm.id)
     waits = phase in {"imported", "ready"}
-    return Row(arm=arm.id, glyph=WORKING if is_active and not waits else WAITING, phase=phase, progress=progress, seconds=seconds)
+    glyph = WORKING if is_active and not waits else WAITING
+    return Row(arm=arm.id, glyph=glyph, phase=phase, progress=progress, seconds=seconds, flow=flow)
 
 
 def _phase(process: ProcessState, state: RunState, question: Question, arm: str) -> tuple[str, str]:
@@ -71,6 +83,15 @@ def _rounds(process: ProcessState) -> str:
 def latest_seconds(process: ProcessState) -> float | None:
     """Return the median of the last visit's calls."""
     return statistics.median(process.visits[-1].seconds) if process.visits else None
+
+
+def flow_of(process: ProcessState) -> Flow:
+    """Return the figures of the batch size visited last; until then those of the one timed token by token last."""
+    size = process.visits[-1].batch_size if process.visits else next(reversed(process.latency), 0)
+    seconds, latency, loaded = latest_seconds(process), process.latency.get(size), process.loaded
+    first, between = time_tokens(latency) if latency else (None, None)
+    tokens = size * loaded.units_per_sample if loaded is not None and loaded.unit == "tokens" else None
+    return Flow(tokens_per_second=tokens / seconds if tokens and seconds else None, ttft_seconds=first, itl_seconds=between)
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):

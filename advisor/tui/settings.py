@@ -50,6 +50,7 @@ ACTIONS = {
     "run",
     "skip",
     "sort",
+    "task",
     "undo",
     "weights",
 }

@@ -115,3 +115,21 @@ async def test_a_run_looks_as_it_did(going_on: Run, tui_world: World, request: p
         pilot.app.runs.show(session)
         await wait_for_screen(pilot, "Live")
         await compare("live", pilot, update=request.config.getoption("--update-goldens"))
+
+
+@asynchronous
+async def test_generated_text_looks_as_it_did(tui_world: World, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    update = request.config.getoption("--update-goldens")
+    store = Store(tmp_path)
+    async with shown(AdvisorApp(Wishes(), dataclasses.replace(tui_world, store=store))) as pilot:
+        assert isinstance(pilot.app, AdvisorApp)
+        pilot.app.runs.show(Session.of(make_run(store, finished=False, generates=True)))
+        await wait_for_screen(pilot, "Live")
+        await compare("generating", pilot, update=update)
+        pilot.app.runs.open(make_run(store, finished=True, generates=True).directory.name)
+        await wait_for_screen(pilot, "Results")
+        await compare("generated", pilot, update=update)
+        await pilot.press("enter")
+        await wait_for_screen(pilot, "Detail")
+        await pilot.press("2")
+        await wait_for(pilot, lambda: "first token after" in lines_of(pilot))

@@ -58,6 +58,56 @@ async def test_a_model_that_does_not_exist_is_told_beside_the_question(tui_world
 
 
 @asynchronous
+async def test_the_task_is_proposed_by_the_model_until_the_user_chooses_one(tui_world: World) -> None:
+    async with shown(asking(tui_world)) as pilot:
+        app = pilot.app
+        assert isinstance(app, AdvisorApp)
+        assert "[one forward pass]" in lines_of(pilot)
+        await pilot.press(*"demo/q")
+        await wait_for(pilot, lambda: "[generate text]" in lines_of(pilot))
+        await pilot.press(*["backspace"] * 6)
+        await wait_for(pilot, lambda: "[one forward pass]" in lines_of(pilot))
+        await pilot.press("tab", *["down"] * 4)
+        await wait_for(pilot, lambda: "[generate text]" in lines_of(pilot))
+        await pilot.press("ctrl+t", "down", "enter")
+        await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
+        assert (app.answers.model, app.answers.task) == ("demo/qwen2", "forward")
+        assert "Output tokens" not in lines_of(pilot)
+
+
+@asynchronous
+async def test_generated_text_is_asked_for_and_planned_with_its_lengths(tui_world: World) -> None:
+    async with shown(asking(tui_world, task="generate", workflows="pytorch-eager")) as pilot:
+        app = pilot.app
+        assert isinstance(app, AdvisorApp)
+        assert "by demo/llama" in lines_of(pilot)
+        await pilot.press(*"synthetic/ffn@8x16", "enter")
+        await wait_for(pilot, lambda: "cannot generate text" in lines_of(pilot))
+        await pilot.press(*["backspace"] * 18, "enter")
+        await wait_for(pilot, lambda: "Output tokens" in lines_of(pilot))
+        app.screen.query_one("#output_tokens", Input).value = "x"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "no number of tokens" in lines_of(pilot))
+        app.screen.query_one("#output_tokens", Input).value = "8"
+        for words in ("sum to 100", "generate 8 tokens from 32 with demo/llama"):
+            await pilot.press("enter")
+            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+
+
+@asynchronous
+async def test_a_model_of_one_s_own_that_was_named_on_the_command_line_is_kept(tui_world: World) -> None:
+    async with shown(asking(tui_world, model="package.module:factory")) as pilot:
+        app = pilot.app
+        assert isinstance(app, AdvisorApp)
+        for _ in range(2):
+            await pilot.press("enter")
+            await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
+            assert app.answers.model == "package.module:factory"
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: "Which model" in lines_of(pilot))
+
+
+@asynchronous
 async def test_weights_always_sum_to_100_and_presets_move_them(tui_world: World) -> None:
     async with shown(asking(tui_world)) as pilot:
         for words in ("Where will it run", "What matters"):
@@ -175,12 +225,21 @@ def test_line_by_line_the_same_answers_make_the_same_question(
     tui_world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = Answers(gpu="cpu", workflows="quick", batch_sizes="1")
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n2\n\nyes\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n\n2\n\nyes\n"))
     plain = line_by_line._ask_until_it_fits(given, tui_world)
     app = AdvisorApp(Wishes(answers=msgspec.structs.replace(given, preset="serving")), tui_world)
     on_screen = app._propose()
     assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
     assert "To be measured, 2: pytorch-eager, quick." in capsys.readouterr().out
+
+
+def test_line_by_line_the_task_is_proposed_by_the_model(
+    tui_world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("demo/gpt2\n\n\n\n\nyes\n"))
+    asked = line_by_line._ask_until_it_fits(Answers(gpu="cpu"), tui_world).question
+    assert (asked.model.name, asked.task) == ("demo/gpt2", "generate")
+    assert "demo/gpt2 generates 32 tokens from 32." in capsys.readouterr().out
 
 
 @asynchronous
@@ -211,7 +270,7 @@ async def test_screens_without_a_golden_fit_and_no_key_is_cut(tui_world: World, 
         for size in SIZES:
             await shown_at(pilot, size)
         for dialog in (Leaving("0000 goes on"), Cancelling()):
-            app.push_screen(dialog)
+            await app.push_screen(dialog)
             await wait_for_screen(pilot, type(dialog).__name__)
             for size in SIZES:
                 await shown_at(pilot, size)

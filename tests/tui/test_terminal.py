@@ -220,7 +220,7 @@ def test_without_a_terminal_there_is_short_help_and_no_escape_code(
 
 def test_the_plain_questions_lead_to_an_answer_or_say_what_does_not_fit(home: pathlib.Path) -> None:
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-    answers = "gone.onnx\ncpu\n\n\n"
+    answers = "gone.onnx\n\ncpu\n\n\n"
     told = subprocess.run([COMMAND, "--plain"], input=answers, capture_output=True, text=True, env=environment, check=False)
     assert "That does not fit: there is no file 'gone.onnx'" in told.stdout
     assert told.returncode == 2

@@ -14,6 +14,7 @@ from textual.widgets import Static, TabbedContent, TabPane
 from advisor.domain.decision import Rating
 from advisor.pipeline import Decision
 from advisor.report import recipe
+from advisor.report.generated import words_of_generation
 from advisor.store import Run
 from advisor.tui import text
 from advisor.tui.logs import clean
@@ -84,7 +85,13 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
 
         asked = self._decision.header.question
         sizes = ",".join(map(str, asked.batch_sizes))
-        return f"p3-advisor recommend --model {shlex.quote(asked.model.name)} --batch-sizes {sizes} --workflows {shlex.quote(self._arm)}"
+        task = (
+            f" --task generate --input-tokens {asked.input_tokens} --output-tokens {asked.output_tokens}"
+            if asked.task == "generate"
+            else ""
+        )
+        model, arm = shlex.quote(asked.model.name), shlex.quote(self._arm)
+        return f"p3-advisor recommend --model {model}{task} --batch-sizes {sizes} --workflows {arm}"
 
     def draw(self) -> None:
         """Fill the tabs."""
@@ -134,6 +141,7 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
                 for visit in process.visits
                 if visit.batch_size == cell.batch_size
             ]
+            words += Text(f"  {line}\n" if (line := words_of_generation(cell.generation)) else "")
             longest = max((value for _, value in medians), default=1.0)
             for number, value in medians:
                 words += Text(f"  visit {number:>3} {bar(value / longest, 40):<40} {text.milliseconds(value)}\n")

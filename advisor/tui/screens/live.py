@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
 from advisor.domain.plan import REFERENCE
+from advisor.domain.question import Question
 from advisor.pipeline import Decision
 from advisor.tui import device, progress, text
 from advisor.tui.logs import LogTail
@@ -25,6 +26,9 @@ STYLES = {progress.DONE: "", progress.WORKING: "bold", progress.WAITING: "dim", 
 SILENCE_SECONDS = 10.0
 #: Seconds between two looks at the device.
 DEVICE_SECONDS = 3.0
+#: What is known of a call; of generated text, tokens in a second, and milliseconds until the first token and between tokens.
+CALL = [Column("ms", "ms", 6, figures=True)]
+FLOW = [Column("tokens", "tok/s", 6, figures=True), Column("ttft", "TTFT", 6, figures=True), Column("itl", "ITL", 6, figures=True)]
 
 
 class Live(Frame):
@@ -32,7 +36,8 @@ class Live(Frame):
 
     HELP_TEXT = """\
 Each row is one process. All are compiled first, one after the other, then visited in random
-order, a few calls at a time. Ratios are provisional until the run is done. A pause begins
+order, a few calls at a time. Of generated text, TTFT and ITL are the milliseconds until the
+first token and between tokens. Ratios are provisional until the run is done. A pause begins
 when the current timed section or build has ended. Cancelling keeps what was measured."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"),
@@ -91,17 +96,19 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         self._draw_top(session, stage)
         ratios = {entry.arm: entry.speedup for entry in decision.results.measurements} if decision else {}
         table = self.query_one(Table)
-        table.lay_out(self._columns())
+        arm_width = self._arm_width(asked)
+        table.lay_out(self._columns(asked, arm_width))
         shown = {}
         for row in rows:
             silent = follower.now() - follower.entered.get(row.arm, 0.0)
             is_open = row.glyph == progress.WORKING
             shown[row.arm] = {
                 "state": row.glyph,
-                "arm": text.squeeze(text.plain(row.arm), self._arm_width()),
+                "arm": text.squeeze(text.plain(row.arm), arm_width),
                 "phase": row.phase,
                 "progress": text.plain(row.reason, 200) if row.reason else row.progress,
                 "ms": text.milliseconds(row.seconds),
+                **_flow(row.flow),
                 "ratio": text.times(ratios[row.arm].value) if row.arm in ratios else text.DASH,
                 "time": text.duration(silent) if is_open else "",
             }
@@ -109,23 +116,29 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         self._draw_leading(decision)
         self._draw_log(session)
 
-    def _arm_width(self) -> int:
-        return max(min(self.size.width - 53, 44), 16)
+    def _arm_width(self, asked: Question) -> int:
+        width = self.size.width
+        further = 0 if asked.task == "forward" or width < 80 else 9 if width < 100 else 16  # noqa: PLR2004 - breakpoints
+        return max(min(width - 53 - further, 44), 16)
 
-    def _columns(self) -> list[Column]:
-        width, arm = self.size.width, self._arm_width()
+    def _columns(self, asked: Question, arm: int) -> list[Column]:
+        width, generates = self.size.width, asked.task == "generate"
+        figures = FLOW if generates and width >= 80 else FLOW[:1] if generates else CALL  # noqa: PLR2004 - a breakpoint
+        further = (len(figures) - 1) * 8
         columns = [Column("state", "", 1), Column("arm", "Process", arm), Column("phase", "Phase", 11)]
-        columns += [Column("progress", "Progress", 9 if width < 100 else max(width - arm - 48, 9))]  # noqa: PLR2004 - a breakpoint
-        columns += [Column("ms", "ms", 6, figures=True)]
+        columns += [Column("progress", "Progress", 9 if width < 100 else max(width - arm - 48 - further, 9))]  # noqa: PLR2004 - a breakpoint
+        columns += figures
         if width >= 70:  # noqa: PLR2004 - a breakpoint
             columns.append(Column("ratio", "so far", 6, figures=True))
-        return [*columns, Column("time", "Time", 5, figures=True)] if width >= 80 else columns  # noqa: PLR2004 - a breakpoint
+        has_room = width >= (100 if generates else 80)
+        return [*columns, Column("time", "Time", 5, figures=True)] if has_room else columns
 
     def _draw_top(self, session: Session, stage: progress.Stage) -> None:
         follower = session.follower
         asked = follower.header.question
         sizes = ",".join(map(str, asked.batch_sizes))
-        line = Text(f"{text.plain(asked.model.name, 30)}  {asked.device}  {asked.dtype}  batch {sizes}")
+        what = "  generate" if asked.task == "generate" else ""
+        line = Text(f"{text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}  batch {sizes}")
         right = "replay" if session.is_replay else "paused" if session.is_paused else ""
         self.query_one(TopLine).tell(line, f"{right} {follower.run.directory.name[-11:]} ")
         words = Text(f"{stage.title}", "bold") + Text(f"   {stage.marks}   {text.duration(follower.now())} elapsed")
@@ -195,3 +208,9 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         log = self.query_one(RichLog)
         log.auto_scroll = not log.auto_scroll
         self.notify("the log follows" if log.auto_scroll else "the log stands still", markup=False)
+
+
+def _flow(flow: progress.Flow | None) -> dict[str, str]:
+    """Return the cells of generated text."""
+    tokens, first, between = (flow.tokens_per_second, flow.ttft_seconds, flow.itl_seconds) if flow else (None, None, None)
+    return {"tokens": text.figure(tokens), "ttft": text.milliseconds(first), "itl": text.milliseconds(between)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.text import Text
 from textual import events
@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import DataTable, Static
 
 from advisor.domain.decision import ScoredArm
-from advisor.domain.measurement import Measurement
+from advisor.domain.measurement import Cell, Measurement
 from advisor.pipeline import Decision, reconsider
 from advisor.report import table as words
 from advisor.report.document import RunDocument
@@ -34,9 +34,13 @@ Key = Callable[[ScoredArm, Measurement], float]
 SORTS: dict[str, Key] = {
     "score": lambda arm, _: arm.rank,
     "speed": lambda arm, _: -arm.speedup,
+    "ttft": lambda _, measured: _or_last(_first(measured, "ttft_seconds")),
+    "itl": lambda _, measured: _or_last(_first(measured, "itl_seconds")),
     "build": lambda _, measured: measured.build_seconds.cold,
-    "memory": lambda _, measured: measured.memory_bytes.peak if measured.memory_bytes.peak is not None else float("inf"),
+    "memory": lambda _, measured: _or_last(measured.memory_bytes.peak),
 }
+#: Figures that only generated text has.
+FLOW = {"ttft", "itl"}
 
 
 class Results(Frame):
@@ -45,7 +49,8 @@ class Results(Frame):
     HELP_TEXT = """\
 The first line is the answer, the second says how sure it is. Move a weight and the ranking
 answers at once; the marks on the bars stand where the answer changes. * marks weights other
-than the run's; u takes them back. x shows what is not in the ranking, and why."""
+than the run's; u takes them back. x shows what is not in the ranking, and why. Of generated
+text, TTFT and ITL are the milliseconds until the first token and between tokens, at the first batch size."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "Open", id="detail"),
         Binding("w", "weights", "Weights", id="weights", tooltip="move to the weights, and back"),
@@ -112,7 +117,8 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         asked = self.decision.header.question
         run = self.decision.header.run_id
         stopped = "" if self.decision.state.finished else " stopped early "
-        top = Text(f"Results  {text.plain(asked.model.name, 30)}  {asked.device}  {asked.dtype}")
+        what = "  generate" if asked.task == "generate" else ""
+        top = Text(f"Results  {text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}")
         self.query_one(TopLine).tell(top, f"{stopped}{run[-11:]}{' *' if self.is_explored else ''} ")
         self._draw_answer(document)
         self._draw_table()
@@ -154,10 +160,14 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
     def _columns(self, sizes: list[int], room: int) -> list[Column]:
         arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
         heads = {name: heading + (arrow if self._sort == name else "") for name, heading in self._headings().items()}
+        generates = self.decision.header.question.task == "generate"
         columns = [Column("speed", heads["speed"], 6, figures=True)]
-        shown = [Column(f"ms-{size}", f"ms@{size}", max(len(f"ms@{size}"), 5), figures=True) for size in sizes]
-        columns += shown[: 1 if room < 92 else 4]  # noqa: PLR2004 - a breakpoint
-        if room >= 72:  # noqa: PLR2004 - a breakpoint
+        unit = "tok/s" if generates else "ms"
+        shown = [Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 5), figures=True) for size in sizes]
+        columns += shown[: 1 if room < 92 else 2 if generates and room < 140 else 4]  # noqa: PLR2004 - breakpoints
+        if generates and room >= 72:  # noqa: PLR2004 - a breakpoint
+            columns += [Column("ttft", heads["ttft"], 7, figures=True), Column("itl", heads["itl"], 6, figures=True)]
+        if room >= (92 if generates else 72):
             columns.append(Column("build", heads["build"], 7, figures=True))
         if room >= 92:  # noqa: PLR2004 - a breakpoint
             columns.append(Column("memory", heads["memory"], 5, figures=True))
@@ -166,7 +176,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         return [*columns, Column("score", heads["score"], 6, figures=True)]
 
     def _headings(self) -> dict[str, str]:
-        return {"speed": "Speed", "build": "Build s", "memory": "MiB", "score": "Score"}
+        return {"speed": "Speed", "ttft": "TTFT", "itl": "ITL", "build": "Build s", "memory": "MiB", "score": "Score"}
 
     def _row(self, arm: ScoredArm, width: int) -> dict[str, str]:
         measured = self._measured(arm)
@@ -175,7 +185,9 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
             "rank": f"{arm.rank}{'!' if arm.fails else ''}",
             "arm": text.squeeze(text.plain(arm.arm), width),
             "speed": text.times(arm.speedup),
-            **{f"ms-{cell.batch_size}": text.milliseconds(cell.seconds.median) for cell in measured.cells},
+            **{f"call-{cell.batch_size}": _call(cell) for cell in measured.cells},
+            "ttft": text.milliseconds(_first(measured, "ttft_seconds")),
+            "itl": text.milliseconds(_first(measured, "itl_seconds")),
             "build": f"{measured.build_seconds.cold:.1f}",
             "memory": f"{peak / 2**20:.0f}" if peak is not None else text.DASH,
             **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
@@ -204,7 +216,8 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
     def action_sort(self) -> None:
         """Sort by the next figure."""
-        names = list(SORTS)
+        generates = self.decision.header.question.task == "generate"
+        names = [name for name in SORTS if generates or name not in FLOW]
         self._sort = names[(names.index(self._sort) + 1) % len(names)]
         self.draw()
 
@@ -257,3 +270,18 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
     def action_export(self) -> None:
         """Write the document."""
         self.advisor.runs.export(self.decision, explored=self.is_explored)
+
+
+def _call(cell: Cell) -> str:
+    """Return how fast it is: tokens in a second for generated text, milliseconds of a call for everything else."""
+    return text.figure(cell.throughput.value) if cell.generation is not None else text.milliseconds(cell.seconds.median)
+
+
+def _first(measured: Measurement, name: Literal["ttft_seconds", "itl_seconds"]) -> float | None:
+    """Return a figure of generated text at the first batch size."""
+    generation = measured.cells[0].generation if measured.cells else None
+    return getattr(generation, name) if generation is not None else None
+
+
+def _or_last(figure: float | None) -> float:
+    return float("inf") if figure is None else figure

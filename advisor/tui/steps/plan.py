@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.domain.catalogue import Environment
+from advisor.domain.question import Question
 from advisor.pipeline import Proposal
 from advisor.tui import text
 from advisor.tui.steps.step import Step
@@ -78,7 +79,7 @@ class PlanStep(Step):
         table.fill(rows, {entry.workflow: "dim" for entry in plan.excluded})
         measured = len(arms) - len(self._left_out)
         sizes = ", ".join(map(str, asked.batch_sizes))
-        words = f"{measured} ways to run {text.plain(asked.model.name, 30)}, batch {sizes}, {asked.dtype}.  "
+        words = f"{measured} ways to {describe_work(asked)}, batch {sizes}, {asked.dtype}.  "
         words += f"At most {asked.budget.measuring_seconds:g} s + builds."
         addable = sum(entry.status == ADDABLE for entry in plan.excluded)
         words += f"  {addable} more can be added." if addable else ""
@@ -148,6 +149,12 @@ class PlanStep(Step):
         if self._proposal is not None and self._left_out:
             kept = [arm for arm in self._proposal.plan.arms if arm.duplicate_of is None and arm.id not in self._left_out]
             self.answer(workflows=",".join(f"{arm.workflow}/{arm.option}" for arm in kept))
+
+
+def describe_work(asked: Question) -> str:
+    """Return what is done with the model."""
+    name = text.plain(asked.model.name, 30)
+    return f"generate {asked.output_tokens} tokens from {asked.input_tokens} with {name}" if asked.task == "generate" else f"run {name}"
 
 
 def describe_environment(environment: Environment) -> str:

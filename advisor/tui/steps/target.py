@@ -18,6 +18,8 @@ from advisor.tui.widgets.line import Line
 
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
 GIBIBYTE = 2**30
+#: Tokens of a text where none are typed, as with the options.
+TOKENS = "32"
 
 
 class TargetStep(Step):
@@ -39,18 +41,21 @@ class TargetStep(Step):
         yield Choice("Time for measuring", named, answers.budget or default_budget, id="budget")
         yield Static("builds come on top; more time tells closer rivals apart", markup=False, classes="hint")
         yield from self._field("Batch sizes", answers.batch_sizes, "the model's own", "batch_sizes")
+        yield from self._field("Input tokens", str(answers.input_tokens), TOKENS, "input_tokens")
+        yield from self._field("Output tokens", str(answers.output_tokens), TOKENS, "output_tokens")
         yield from self._field("Longest build, s", f"{answers.max_build_seconds:g}", "600", "max_build_seconds")
         yield from self._field("Python with torch", answers.python, "the one that runs p3-advisor", "python")
         yield Static("", id="machine", markup=False, classes="hint")
 
     def _field(self, label: str, value: str, placeholder: str, name: str) -> ComposeResult:
-        with Horizontal(classes="field"):
+        with Horizontal(classes="field", id=f"field-{name}"):
             yield Label(f"  {label:<21}", markup=False)
             yield Line(value, placeholder=placeholder, id=name, compact=True)
 
     def begin(self) -> None:
         """Show what is attached and take the focus."""
         self.has_begun = True
+        self.query_one("#field-output_tokens").display = self.answers.task == "generate"
         if self.advisor.machine is not None:
             self.show_machine(self.advisor.machine)
         self.query_one("#device", Choice).focus()
@@ -101,17 +106,28 @@ class TargetStep(Step):
 
     def check(self) -> None:
         """Take the fields; whether they fit is seen when the plan is made."""
-        longest = self.query_one("#max_build_seconds", Input).value.strip() or "600"
+        longest = self._typed("max_build_seconds") or "600"
         try:
             seconds = float(longest)
         except ValueError as problem:
             raise SizeError(f"the longest build {longest!r} is no number", "use seconds, such as 120") from problem
-        python = self.query_one("#python", Input).value.strip()
         self.answer(
             gpu=self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
             budget=self.query_one("#budget", Choice).value,
-            batch_sizes=self.query_one("#batch_sizes", Input).value.strip(),
+            batch_sizes=self._typed("batch_sizes"),
+            input_tokens=self._tokens("input_tokens"),
+            output_tokens=self._tokens("output_tokens"),
             max_build_seconds=seconds,
-            python=python,
+            python=self._typed("python"),
         )
+
+    def _typed(self, name: str) -> str:
+        return self.query_one(f"#{name}", Input).value.strip()
+
+    def _tokens(self, name: str) -> int:
+        typed = self._typed(name) or TOKENS
+        try:
+            return int(typed)
+        except ValueError as problem:
+            raise SizeError(f"{typed!r} is no number of tokens", "use a whole number, such as 128") from problem

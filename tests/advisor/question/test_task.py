@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import builders
 import msgspec
 import pytest
@@ -10,6 +12,7 @@ from advisor import catalogue, question
 from advisor.domain.question import Question, Transformers
 from advisor.errors import TaskError
 from advisor.question.answers import Answers
+from advisor.question.task import suggest_task
 
 SHIPPED = catalogue.load()
 
@@ -40,3 +43,23 @@ def test_what_holds_no_language_model_cannot_generate(model: str) -> None:
 
 def test_the_demonstrations_are_configurations_that_ship() -> None:
     assert set(SHIPPED.models.demo_language_models) <= set(SHIPPED.models.configurations)
+
+
+@pytest.mark.parametrize(
+    ("written", "task"),
+    [
+        ('{"architectures": ["GPT2LMHeadModel"]}', "generate"),
+        ('{"architectures": ["BertForMaskedLM"]}', "forward"),
+        ('{"architectures": "Llama"}', "forward"),
+        ("[1]", "forward"),
+        ("not JSON", "forward"),
+    ],
+)
+def test_generation_is_proposed_for_what_calls_itself_a_causal_language_model(tmp_path: pathlib.Path, written: str, task: str) -> None:
+    (tmp_path / "config.json").write_text(written)
+    assert suggest_task(str(tmp_path), SHIPPED.models) == task
+
+
+@pytest.mark.parametrize(("model", "task"), [("demo/gpt2", "generate"), ("demo", "forward"), ("gone/away", "forward"), ("a\0b", "forward")])
+def test_nothing_is_proposed_for_what_has_no_configuration_here(model: str, task: str) -> None:
+    assert suggest_task(model, SHIPPED.models) == task
