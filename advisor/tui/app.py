@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from advisor.store import Run
     from advisor.tui.host import Host
     from advisor.tui.runs import Runs
+    from advisor.tui.waiting import Waiting
     from advisor.world import World
 
 
@@ -120,6 +121,7 @@ class AdvisorApp(App[int]):
             self.runs.replay(self.wishes.replay, self.wishes.speed)
         else:
             self.background.do("machine", self._look_at_machine, self._take_machine)
+            self.background.do("waiting", self._look_for_waiting, self._tell_waiting)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer Textual's commands and ours, as `verb: object`."""
@@ -146,6 +148,16 @@ class AdvisorApp(App[int]):
         for screen in self.screen_stack:
             if isinstance(screen, Setup):
                 screen.show_machine(here)
+
+    def _look_for_waiting(self) -> Waiting | None:
+        from advisor.tui import waiting  # noqa: PLC0415 - after the first sight
+
+        return waiting.find_waiting(self.world.store)
+
+    def _tell_waiting(self, waiting: Waiting | None) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, Setup):
+                screen.offer(waiting)
 
     def tell_problem(self, problem: UserError) -> None:
         """Say what does not fit and what to do."""

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from advisor.store import Entry
 from advisor.tui import text
 from advisor.tui.widgets.keys import Keys
 
@@ -53,6 +54,56 @@ class Cancelling(ModalScreen[bool]):
             yield Static("End this run?  What was measured is kept, and it can be resumed.", markup=False, classes="lead")
             yield Static("y    end it\nesc  go on", markup=False)
         yield Keys()
+
+
+class Deleting(ModalScreen[bool]):
+    """Whether to remove a stored run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Remove it"),
+        Binding("escape,n", "dismiss(False)", "Keep it"),
+    ]
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__()
+        self._entry = entry
+
+    def compose(self) -> ComposeResult:
+        """Ask."""
+        entry = self._entry
+        with Vertical(classes="dialog"):
+            yield Static("Remove this run for good?  Its figures, logs and note cannot be had back.", markup=False, classes="lead")
+            yield Static(f"{entry.run_id}   {text.plain(entry.model, 40)}   {text.plain(entry.device, 40)}", markup=False)
+            yield Static(text.plain(entry.note, 200), markup=False)
+            yield Static("y    remove it\nesc  keep it", markup=False)
+        yield Keys()
+
+
+class NoteLine(Input):
+    """The line for a note."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Keep")]
+
+
+class Noting(ModalScreen[str | None]):
+    """A line about a run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+
+    def __init__(self, run_id: str, note: str) -> None:
+        super().__init__()
+        self._run_id, self._note = run_id, note
+
+    def compose(self) -> ComposeResult:
+        """Ask for the line."""
+        with Vertical(classes="dialog"):
+            yield Static(f"A line to remember run {self._run_id} by; empty removes it.", markup=False, classes="lead")
+            yield NoteLine(self._note, placeholder="such as: before the driver was updated", id="words")
+        yield Keys()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Hand the line back."""
+        self.dismiss(event.value.strip())
 
 
 class WritingLine(Input):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -18,6 +18,9 @@ from advisor.tui.steps.model import ModelStep
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.keys import Keys
 
+if TYPE_CHECKING:
+    from advisor.tui.waiting import Waiting
+
 NAMES = ("Model", "Target", "Priorities", "Plan")
 
 
@@ -32,6 +35,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
         Binding("enter", "next", "Next", id="next"),
         Binding("escape", "back", "Back", id="back"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
+        Binding("ctrl+g", "go_on", "Go on", key_display="^g", id="go-on", tooltip="go on with the run that was not finished"),
         Binding("p", "preset", "Preset", id="preset"),
         Binding("H", "history", "History", id="history"),
         Binding("q", "app.leave", "Quit", id="quit"),
@@ -40,6 +44,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
     def compose(self) -> ComposeResult:
         """Make the first question; the others come when they are asked."""
         yield TopLine()
+        yield Static("", id="waiting", markup=False)
         with Vertical(id="body"):
             yield ContentSwitcher(ModelStep(id="step-0"), initial="step-0", id="steps")
         yield Static("", id="problem", markup=False)
@@ -49,6 +54,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
     def on_mount(self) -> None:
         """Begin with the first question."""
         self.place = 0
+        self._waiting: Waiting | None = None
         self._crumbs()
         self.step.begin()
 
@@ -63,6 +69,8 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
             return self.place == NAMES.index("Priorities")
         if action == "back":
             return self.place > 0
+        if action == "go_on":
+            return self._waiting is not None and self.place == 0
         return not (action == "history" and self.place > 0)
 
     def _crumbs(self) -> None:
@@ -73,6 +81,24 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
             line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  " if place < len(NAMES) - 1 else "", "dim")
         self.query_one(TopLine).tell(line, self.advisor.run_words())
         self.refresh_bindings()
+
+    def offer(self, waiting: Waiting | None) -> None:
+        """Say that a run was not finished, or nothing."""
+        self._waiting = waiting
+        self._show_waiting()
+        self.refresh_bindings()
+
+    def _show_waiting(self) -> None:
+        notice = self.query_one("#waiting", Static)
+        notice.update(self._waiting.words if self._waiting is not None else "")
+        notice.display = self._waiting is not None and self.place == 0
+
+    def action_go_on(self) -> None:
+        """Go on with the run that was not finished, or show it."""
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            self._show_waiting()
+            self.advisor.runs.resume(waiting.run_id)
 
     def tell_problem(self, problem: UserError | None) -> None:
         """Say what does not fit and what to do, or nothing."""
@@ -128,6 +154,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
             await switcher.mount(_make_step(place))
         switcher.current = f"step-{place}"
         self.place = place
+        self._show_waiting()
         self._crumbs()
         self.step.begin()
         if place == len(NAMES) - 1:

@@ -1,0 +1,28 @@
+"""A run of this machine that was not finished: stopped, or going on without anybody who looks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from advisor.store import Store
+from advisor.tui import text
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest such run, and what is said of it."""
+
+    run_id: str
+    words: str
+
+
+def find_waiting(store: Store) -> Waiting | None:
+    """Return the newest run that was not finished, if there is one; nothing is written where no run was ever stored."""
+    unfinished = [] if store.is_empty() else [entry for entry in store.history() if not entry.finished and not entry.imported]
+    if not unfinished:
+        return None
+    newest = unfinished[0]
+    is_active = store.find(newest.run_id).is_active()
+    what = "goes on in the background: ctrl+g shows it" if is_active else "was stopped: ctrl+g goes on with it"
+    further = f"; {len(unfinished) - 1} more in the history" if len(unfinished) > 1 else ""
+    run = f"Run {newest.run_id[-11:]}, {text.plain(newest.model, 24)} on {text.plain(newest.device, 20)},"
+    return Waiting(run_id=newest.run_id, words=f"{run} {what}{further}")
