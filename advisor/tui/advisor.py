@@ -12,6 +12,7 @@ from advisor.tui.background import Background
 
 if TYPE_CHECKING:
     from advisor.pipeline import Decision
+    from advisor.report.document import RunDocument
     from advisor.tui.host import Host
     from advisor.tui.session import Session
     from advisor.world import World
@@ -28,6 +29,9 @@ class Running(Protocol):
 
     def open(self, run_id: str) -> None:
         """Show a stored run: its results, or its probes if it goes on."""
+
+    def show_elsewhere(self, document: RunDocument) -> None:
+        """Show what is known of a GPU that is not attached."""
 
     def resume(self, run_id: str) -> None:
         """Go on with a run that stopped."""

@@ -27,6 +27,7 @@ from advisor.tui.wishes import Wishes
 
 if TYPE_CHECKING:
     from advisor.pipeline import Proposal
+    from advisor.report.document import RunDocument
     from advisor.store import Run
     from advisor.tui.host import Host
     from advisor.tui.runs import Runs
@@ -42,6 +43,7 @@ class AdvisorApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", "Quit", priority=True, show=False),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
     ]
 
     def __init__(
@@ -170,11 +172,11 @@ class AdvisorApp(App[int]):
         """Make the plan and show it."""
         from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - after the first sight
 
-        def show(proposal: Proposal) -> None:
+        def show(found: Proposal | RunDocument) -> None:
             for step in self.screen.query(PlanStep):
-                step.show(proposal)
+                step.show(found)
 
-        self.background.do("propose", self._propose, show)
+        self.background.do("propose", self._propose_or_answer, show)
 
     def _propose(self) -> Proposal:
         from advisor import pipeline  # noqa: PLC0415 - after the first sight
@@ -183,9 +185,14 @@ class AdvisorApp(App[int]):
         seen = self.machine if self.answers.python == self.wishes.answers.python else None
         return pipeline.propose(self.answers, self.world, seen)
 
+    def _propose_or_answer(self) -> Proposal | RunDocument:
+        from advisor.tui import unattached  # noqa: PLC0415 - after the first sight
+
+        return unattached.propose_or_answer(self.answers, self.world, self._propose)
+
     def start_run(self) -> None:
-        """Make a run of the answers, and have it worked on."""
-        self.runs.start(self._propose)
+        """Make a run of the answers, and have it worked on; for a GPU that is not attached, show what is known of it."""
+        self.runs.start(self._propose_or_answer)
 
     # Screens
 

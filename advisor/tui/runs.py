@@ -12,6 +12,7 @@ from textual.app import App
 from advisor import pipeline
 from advisor.errors import UserError
 from advisor.pipeline import Decision, Proposal
+from advisor.report.document import RunDocument
 from advisor.store import Run
 from advisor.tui import documents
 from advisor.tui.advisor import Advisor
@@ -20,6 +21,7 @@ from advisor.tui.comparing import Sides, lay_side_by_side
 from advisor.tui.host import Host
 from advisor.tui.screens.compare import Compare
 from advisor.tui.screens.dialogs import Cancelling, Export
+from advisor.tui.screens.elsewhere import Elsewhere
 from advisor.tui.screens.live import Live
 from advisor.tui.screens.results import Results
 from advisor.tui.session import Session
@@ -49,12 +51,27 @@ class Runs:
             return ""
         return f"run {self.session.follower.run.directory.name[-4:]} goes on "
 
-    def start(self, make_proposal: Callable[[], Proposal]) -> None:
-        """Make a run of what is proposed, and have it worked on."""
+    def start(self, make_proposal: Callable[[], Proposal | RunDocument]) -> None:
+        """Make a run of what is proposed, and have it worked on; where the GPU is not attached, show what is known of it."""
         if self._is_busy():
             return
         self._app.notify("making the plan ...", timeout=2, markup=False)
-        self._advisor.background.do("start", lambda: pipeline.create(make_proposal(), self._advisor.world), self._work_on)
+
+        def make() -> Run | RunDocument:
+            found = make_proposal()
+            return found if isinstance(found, RunDocument) else pipeline.create(found, self._advisor.world)
+
+        def begin(made: Run | RunDocument) -> None:
+            if isinstance(made, RunDocument):
+                self.show_elsewhere(made)
+            else:
+                self._work_on(made)
+
+        self._advisor.background.do("start", make, begin)
+
+    def show_elsewhere(self, document: RunDocument) -> None:
+        """Show what is known of a GPU that is not attached."""
+        self._app.push_screen(Elsewhere(document))
 
     def retry_failed(self, decision: Decision) -> None:
         """Measure what failed in a run once more, as a run of its own: times of two runs are not ranked together."""

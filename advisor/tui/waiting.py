@@ -22,7 +22,7 @@ def find_waiting(store: Store) -> Waiting | None:
         return None
     newest = unfinished[0]
     is_active = store.find(newest.run_id).is_active()
-    what = "goes on in the background: ctrl+g shows it" if is_active else "was stopped: ctrl+g goes on with it"
+    state, key = ("In the background", "shows it") if is_active else ("Stopped", "goes on")
     further = f"; {len(unfinished) - 1} more in the history" if len(unfinished) > 1 else ""
-    run = f"Run {newest.run_id[-11:]}, {text.plain(newest.model, 24)} on {text.plain(newest.device, 20)},"
-    return Waiting(run_id=newest.run_id, words=f"{run} {what}{further}")
+    run = f"run {newest.run_id[-11:]}, {text.plain(newest.model, 20)} on {text.plain(newest.device, 20)}"
+    return Waiting(run_id=newest.run_id, words=f"{state}: {run}; ctrl+g {key}{further}")

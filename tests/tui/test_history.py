@@ -37,7 +37,8 @@ def test_the_newest_run_that_was_not_finished_waits_unless_it_is_another_machine
     waiting = find_waiting(store)
     assert waiting is not None
     assert waiting.run_id == newest.directory.name
-    assert "was stopped: ctrl+g goes on with it; 1 more" in waiting.words
+    assert waiting.words.startswith("Stopped: run 130000-0002,")
+    assert waiting.words.endswith("; ctrl+g goes on; 1 more in the history")
     with newest.writer():
         goes_on = find_waiting(store)
     assert goes_on is not None
@@ -53,7 +54,7 @@ async def test_a_run_that_was_stopped_is_offered_at_the_start_and_gone_on_with_b
     async with shown(AdvisorApp(Wishes(answers=Answers(gpu="cpu")), world, start_host=fake_host)) as pilot:
         app = pilot.app
         assert isinstance(app, AdvisorApp)
-        await wait_for(pilot, lambda: "was stopped" in lines_of(pilot))
+        await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
         for size in SIZES:
             assert "^g Go on" in await shown_at(pilot, size)
         await pilot.press("ctrl+g")
@@ -65,7 +66,7 @@ async def test_a_run_that_was_stopped_is_offered_at_the_start_and_gone_on_with_b
         await wait_for(pilot, lambda: isinstance(app.screen, Live))
         app.action_ask_anew()
         await wait_for_screen(pilot, "Setup")
-        assert "was stopped" not in lines_of(pilot)
+        assert "Stopped: run" not in lines_of(pilot)
 
 
 @asynchronous

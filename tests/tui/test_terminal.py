@@ -16,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import psutil
 import pytest
@@ -25,7 +25,8 @@ from advisor.store import Run
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 PATIENCE_SECONDS = 200
-LEAVES_SCREEN, LETS_MOUSE_GO = b"\x1b[?1049l", b"\x1b[?1003l"
+FAKES = pathlib.Path(__file__).parents[1] / "fakes"
+ENTERS_SCREEN, LEAVES_SCREEN, LETS_MOUSE_GO = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1003l"
 #: Select Graphic Rendition with a colour: 39 and 49 mean the terminal's own.
 COLOURED = re.compile(rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
 
@@ -33,30 +34,25 @@ COLOURED = re.compile(rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(
 class Terminal:
     """A program on a terminal of its own."""
 
-    def __init__(self, *arguments: str, home: pathlib.Path, **more: str) -> None:
+    def __init__(self, *arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **more: str) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"}}
         environment |= {"TERM": "xterm-256color", "P3_ADVISOR_HOME": str(home), **more}
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
-            os.execve(COMMAND, [str(COMMAND), *arguments], environment)
+            os.execve(command[0], [*command, *arguments], environment)
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.out = b""
 
     def press(self, keys: bytes) -> None:
         os.write(self._fd, keys)
 
-    def wait_for(self, words: bytes, since: int = 0) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
+    def wait_for(self, words: bytes, since: int = 0, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        end = time.monotonic() + patience_seconds
         while words not in self.out[since:]:
             assert time.monotonic() < end, self.out[-2000:]
             if not self._read():
                 break
         assert words in self.out[since:], self.out[-2000:]
-
-    def settle(self) -> None:
-        """Read until nothing is drawn for longer than between two keys, though shorter than a cursor takes to blink."""
-        while self._read() and select.select([self._fd], [], [], 0.25)[0]:
-            pass
 
     def wait(self) -> int:
         """Return the exit status, read to the end."""
@@ -83,8 +79,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*arguments: str, home: pathlib.Path, **more: str) -> Iterator[Terminal]:
-    made = Terminal(*arguments, home=home, **more)
+def terminal(*arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **more: str) -> Iterator[Terminal]:
+    made = Terminal(*arguments, home=home, command=command, **more)
     try:
         yield made
     finally:
@@ -111,26 +107,26 @@ def test_bare_it_asks_and_q_leaves_the_terminal_as_it_was(home: pathlib.Path) ->
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
     options = ("--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1", "--budget", "3", "--priority")
     with terminal("ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home) as screen:
         screen.wait_for(b"Which model")
         screen.press(b"\x12")
         screen.wait_for(b"elapsed")
-        screen.wait_for(b"Noise floor")
+        screen.wait_for(b"Noise floor", patience_seconds=900)  # three processes import torch
         screen.wait_for(b"Use pytorch-eager")
         since = len(screen.out)
         screen.press(b"w")
-        screen.wait_for(b"\x1b[", since)
+        screen.wait_for(b"> Performance", since)
         screen.press(b"l")
         screen.wait_for(b"with these weights", since)
         since = len(screen.out)
         screen.press(b"e")
-        screen.wait_for(b"Export this run", since)
+        screen.wait_for(b"Write", since)  # the line has the focus
         file = tmp_path / "whole.json"
-        screen.settle()
         screen.press(b"\x15" + str(file).encode())  # control and u empties the line
-        screen.settle()
+        screen.wait_for(file.name.encode(), since)
         screen.press(b"\r")
         screen.wait_for(b"written:", since)
         screen.press(b"q")
@@ -172,6 +168,31 @@ def test_however_it_ends_during_a_run_nothing_is_left(end: signal.Signals, home:
     while working_on(home) and time.monotonic() < limit:
         time.sleep(0.1)
     assert working_on(home) == []
+
+
+def test_suspended_it_gives_the_terminal_back_and_the_run_goes_on(
+    home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+) -> None:
+    command = (sys.executable, str(FAKES / "show.py"), str(fake_probes), str(fake_rubric), str(home))
+    with terminal("gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=2", home=home, command=command) as screen:
+        screen.wait_for(b"Which model")
+        screen.press(b"\x12")
+        screen.wait_for(b"elapsed")
+        since = len(screen.out)
+        screen.press(b"\x1a")
+        screen.wait_for(LEAVES_SCREEN, since)
+        assert LETS_MOUSE_GO in screen.out[since:]
+        assert os.WIFSTOPPED(os.waitpid(screen.pid, os.WUNTRACED)[1])
+        (run,) = (home / "runs").iterdir()
+        limit = time.monotonic() + PATIENCE_SECONDS
+        while b'"finished"}' not in (run / "events.jsonl").read_bytes() and time.monotonic() < limit:
+            time.sleep(0.05)
+        since = len(screen.out)
+        os.kill(screen.pid, signal.SIGCONT)
+        screen.wait_for(ENTERS_SCREEN, since)
+        screen.wait_for(b"Noise floor", since)
+        screen.press(b"\x11")
+        assert screen.wait() == 0
 
 
 def test_no_colour_means_no_colour(recorded: Run, home: pathlib.Path) -> None:

@@ -31,6 +31,12 @@ CALL = [Column("ms", "ms", 6, figures=True)]
 FLOW = [Column("tokens", "tok/s", 6, figures=True), Column("ttft", "TTFT", 6, figures=True), Column("itl", "ITL", 6, figures=True)]
 
 
+class Log(RichLog):
+    """What the stacks print."""
+
+    HELP = "What the process that works now prints. f keeps it at its end, l gives it more room; arrows scroll."
+
+
 class Live(Frame):
     """The dashboard of one run."""
 
@@ -57,7 +63,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         with Vertical(id="lower"):
             yield Static("", id="leading", markup=False)
             yield Static("", id="device", markup=False)
-            yield RichLog(id="log", max_lines=2000, wrap=False, markup=False, highlight=False, auto_scroll=True)
+            yield Log(id="log", max_lines=2000, wrap=False, markup=False, highlight=False, auto_scroll=True)
         yield self.compose_too_small()
         yield Keys()
 

@@ -25,7 +25,7 @@ from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.plane import Plane
 from advisor.tui.widgets.table import Column, OpeningTable, Table
-from advisor.tui.widgets.weights import Weights
+from advisor.tui.widgets.weights import WeightBar, Weights
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 SHORT = {"performance": "Pf", "productivity": "Pd", "portability": "Pt", "input_flexibility": "If", "architecture_support": "As"}
@@ -208,11 +208,8 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
 
     def action_weights(self) -> None:
         """Move to the bars, or back to the table."""
-        table = self.query_one(Table)
-        if table.has_focus:
-            self.query_one("#weight-performance").focus()
-        else:
-            table.focus()
+        is_there = isinstance(self.focused, WeightBar)
+        self.query_one("#ranking" if is_there else "#weight-performance").focus()
 
     def action_sort(self) -> None:
         """Sort by the next figure."""

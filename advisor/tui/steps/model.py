@@ -41,6 +41,12 @@ seeded random weights, without a network.
 """
 
 
+class Shipped(OptionList):
+    """The models that ship."""
+
+    HELP = "What can be probed without bringing a model: up and down move, enter takes the model and goes on."
+
+
 class ModelStep(Step):
     """A list of what ships, a line for everything else, and what the model does."""
 
@@ -58,7 +64,7 @@ class ModelStep(Step):
             compact=True,
         )
         with Horizontal():
-            yield OptionList(id="models", markup=False, compact=True)
+            yield Shipped(id="models", markup=False, compact=True)
             yield Static(OWN, id="own", markup=False, classes="side")
         yield Choice("What it does", list(TASKS.items()), self.answers.task, id="task")
         yield Static("", id="task-note", markup=False, classes="hint")

@@ -12,6 +12,7 @@ from textual.widgets import DataTable, Static
 from advisor.domain.catalogue import Environment
 from advisor.domain.question import Question
 from advisor.pipeline import Proposal
+from advisor.report.document import RunDocument
 from advisor.tui import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.table import Column, Table
@@ -23,6 +24,10 @@ ADDABLE = "not-installed"
 
 class PlanTable(Table):
     """The plan; enter starts it."""
+
+    HELP = """\
+[x] is measured; space leaves it out. + could be measured here if it were installed: y copies the command.
+- cannot be measured here; the lines below the table say why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Start")]
 
@@ -50,10 +55,16 @@ class PlanStep(Step):
         """Take the focus."""
         self.query_one(Table).focus()
 
-    def show(self, proposal: Proposal) -> None:
-        """Show a plan."""
-        self._proposal = proposal
-        self._draw()
+    def show(self, found: Proposal | RunDocument) -> None:
+        """Show a plan; where the GPU is not here, what is known of it."""
+        if isinstance(found, RunDocument):
+            self._proposal = None
+            self.query_one("#summary", Static).update("That GPU is not here, so nothing is measured.  Enter shows what is known of it.")
+            self.query_one(Table).fill({})
+            self.advisor.runs.show_elsewhere(found)
+        else:
+            self._proposal = found
+            self._draw()
 
     def on_resize(self) -> None:
         """Lay the table out for the width."""

@@ -34,6 +34,7 @@ class TargetStep(Step):
         yield Static("Where will it run, and with what?", classes="lead", markup=False)
         yield Choice("Device", [(answers.gpu, answers.gpu or "looking ...")], answers.gpu, id="device")
         yield Static("", id="device-note", markup=False, classes="hint")
+        yield from self._field("Or a GPU not here", "", "such as H100, from stored figures", "elsewhere")
         yield Choice("Precision", [(name, name) for name in DTYPES], answers.dtype, id="dtype")
         named = [(name, f"{name} {budget.measuring_seconds:g} s") for name, budget in budgets.items()]
         if answers.budget and answers.budget not in budgets:
@@ -112,7 +113,7 @@ class TargetStep(Step):
         except ValueError as problem:
             raise SizeError(f"the longest build {longest!r} is no number", "use seconds, such as 120") from problem
         self.answer(
-            gpu=self.query_one("#device", Choice).value,
+            gpu=self._typed("elsewhere") or self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
             budget=self.query_one("#budget", Choice).value,
             batch_sizes=self._typed("batch_sizes"),

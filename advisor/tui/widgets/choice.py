@@ -19,6 +19,8 @@ LABEL_WIDTH = 21
 class Choice(Widget, can_focus=True):
     """A label and its values; arrows choose."""
 
+    HELP = "Left and right, or space, choose; up and down go to the next line."
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", show=False),
         Binding("right,l,space", "move(1)", show=False),

@@ -11,4 +11,6 @@ from textual.widgets import Input
 class Line(Input):
     """One answer, typed."""
 
+    HELP = "Type the answer; left empty, what stands there in grey is taken. Enter goes on."
+
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Next")]

@@ -87,4 +87,6 @@ class Table(DataTable[Text]):
 class OpeningTable(Table):
     """A table whose rows can be opened."""
 
+    HELP = "Up and down, or j and k, move; g and G go to the ends; enter opens the row."
+
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]

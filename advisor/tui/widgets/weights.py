@@ -24,6 +24,10 @@ WHOLE = 100
 class WeightBar(Widget, can_focus=True):
     """The weight of one P on one line."""
 
+    HELP = """\
+Left and right move the weight by 5, with shift by 1; digits set it; = balances. The two others share the
+rest, so that the three always sum to 100 %. Marks stand where the answer would change."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h,minus", "step(-5)", show=False),
         Binding("right,l,plus", "step(5)", show=False),
