@@ -6,6 +6,7 @@ Without a run they come from one made by hand, whose figures nobody measured: to
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import pathlib
 import sys
@@ -17,6 +18,10 @@ sys.path[:0] = [str(HERE.parent)]
 from handmade import make_run  # noqa: E402 - tests are no package
 from onscreen import lines_of, settle, shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
 
+from advisor import applicability  # noqa: E402 - as above
+from advisor.domain.machine import Machine  # noqa: E402 - as above
+from advisor.pipeline import Proposal  # noqa: E402 - as above
+from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.session import Session  # noqa: E402 - as above
@@ -27,22 +32,41 @@ PLACE = HERE / "screenshots"
 SIZE = (100, 30)
 
 
+class OnItsMachine(AdvisorApp):
+    """The questions on the machine of a run, with the catalogue as it is today."""
+
+    CSS_PATH = str(pathlib.Path(inspect.getfile(AdvisorApp)).with_name("styles.tcss"))
+
+    def __init__(self, run: Run, world: World) -> None:
+        self.header = run.header()
+        super().__init__(Wishes(answers=Answers(model=self.header.question.model.name)), world)
+
+    def _look_at_machine(self) -> Machine:
+        return self.header.machine
+
+    def _propose(self) -> Proposal:
+        here, asked = self.header.machine, self.header.question
+        return Proposal(self.catalogue, here, asked, applicability.plan(asked, here, self.catalogue))
+
+
 async def draw(run: Run, world: World) -> None:
     """Go through the screens and keep a picture of each."""
     PLACE.mkdir(exist_ok=True)
-    async with shown(AdvisorApp(Wishes(), world), SIZE) as pilot:
+    async with shown(OnItsMachine(run, world), SIZE) as pilot:
         await wait_for(pilot, lambda: pilot.app.machine is not None)  # type: ignore[attr-defined]
-        for words in ("Where will it run", "sum to 100", "ways to run"):
+        for words in ("Where will it run", "sum to 100", "ways to"):
             await pilot.press("enter")
             await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
         await settle(pilot)
         pilot.app.save_screenshot("plan.svg", str(PLACE))
-    async with shown(AdvisorApp(Wishes(replay=str(run.directory), speed=1000), world), SIZE) as pilot:
+    app = AdvisorApp(Wishes(), world)
+    async with shown(app, SIZE) as pilot:
+        app.runs.open(str(run.directory))
         await wait_for_screen(pilot, "Results")
-        pilot.app.save_screenshot("results.svg", str(PLACE))
+        app.save_screenshot("results.svg", str(PLACE))
         await pilot.press("enter")
         await wait_for_screen(pilot, "Detail")
-        pilot.app.save_screenshot("detail.svg", str(PLACE))
+        app.save_screenshot("detail.svg", str(PLACE))
     session = Session.replay(str(run.directory), 1.0)
     events = run.events()
     session.follower.source = Until(events[: len(events) * 3 // 5])
