@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from advisor import portability
-from advisor.domain.catalogue import Recipe
+from advisor.domain.catalogue import Integration
 from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
@@ -60,8 +60,8 @@ def carried() -> RunDocument:
         return Platform(name=name, run=f"run-{name}", created="2026-11-21T12:00:00+00:00", efficiencies=efficiencies, refused=refused)
 
     platforms = [platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25), platform("GPU", ("broken",), compiled=0.25)]
-    recipe = Recipe(lines_changed=1, source="import torch\n")
-    workflows = [builders.workflow(name, recipe=recipe) for name in ("compiled", builders.BASELINE, "broken")]
+    same = Integration(lines_changed=1, source="import torch\n")
+    workflows = [builders.workflow(name, integration=same) for name in ("compiled", builders.BASELINE, "broken")]
     return builders.document(portability=portability.compare(platforms, workflows))
 
 
