@@ -47,12 +47,6 @@ def stored(state: RunState, arm: str) -> Recipe | None:
     return next((process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe), None)
 
 
-def all_stored(state: RunState) -> dict[str, Recipe]:
-    """Return the recipe of every arm that left one."""
-    found = {arm: stored(state, arm) for arm in state.processes}
-    return {arm: recipe for arm, recipe in found.items() if recipe is not None}
-
-
 def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
     """Return the whole script."""
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):

@@ -135,7 +135,7 @@ def serving_command(request: Request) -> str:
     return f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that ask the server, with any client of the OpenAI interface: the offline one is private."""
     return f"""\
 import openai

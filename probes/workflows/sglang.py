@@ -137,7 +137,7 @@ def serving_command(request: Request) -> str:
     return f"python -m sglang.launch_server --model-path {name} --dtype {request.dtype} --max-running-requests {most}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
     return f"""\
 import sglang

@@ -121,7 +121,7 @@ def serving_command(request: Request) -> str:
     return f"trtllm-serve {request.subject['name']} --backend pytorch --max_batch_size {max(request.batch_sizes)}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
     return f"""\
 from tensorrt_llm import LLM, SamplingParams

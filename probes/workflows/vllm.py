@@ -173,7 +173,7 @@ def serving_command(request: Request) -> str:
     return f"vllm serve {request.subject['name']} --dtype {request.dtype} --max-num-seqs {max(request.batch_sizes)}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
     return f"""\
 import vllm

@@ -235,23 +235,23 @@ def test_every_declared_fact_has_a_source_that_can_be_looked_up_and_a_date(workf
     dt.date.fromisoformat(declared.looked_up)
     facts = [getattr(declared, name) for name in declared.__struct_fields__ if name != "looked_up"]
     for fact in [*facts, *workflow.refused.values()]:
-        assert re.search(r"https://|doi 10\.|rubric/recipes\.toml|counted from", fact.source), fact
+        assert re.search(r"https://|doi 10\.|rubric/integration\.toml|counted from", fact.source), fact
 
 
-def test_lines_are_those_of_the_recipe_where_there_is_one(tmp_path: pathlib.Path) -> None:
+def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib.Path) -> None:
     known = {workflow.id: workflow for workflow in SHIPPED.workflows}
     for workflow in known.values():
-        if workflow.recipe is not None:
-            assert workflow.declared.lines_changed.value == workflow.recipe.lines_changed
+        if workflow.integration is not None:
+            assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
     assert known["pytorch-eager"].declared.lines_changed.value == 0
     bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
-    assert all(workflow.recipe is None for workflow in bare), "without a probe there is nobody to give one"
+    assert all(workflow.integration is None for workflow in bare), "without a probe there is nobody to give one"
 
 
-def test_the_recipes_are_those_of_the_modules() -> None:
-    script = pathlib.Path(__file__).parents[1] / "stacks" / "recipes.py"
+def test_the_integrations_are_those_of_the_modules() -> None:
+    script = pathlib.Path(__file__).parents[1] / "stacks" / "integration.py"
     answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
-    assert (catalogue.rubric_directory() / "recipes.toml").read_text() == answer.stdout, "run python tests/stacks/recipes.py"
+    assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, "run python tests/stacks/integration.py"
 
 
 @pytest.mark.parametrize(
