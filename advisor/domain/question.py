@@ -137,3 +137,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Whether every workflow is tried on the panel of small models.
     survey: bool = False
+    #: Minutes for all builds together, if they are limited.
+    build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None

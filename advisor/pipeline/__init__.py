@@ -130,11 +130,11 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
     if progress.state.processes:
         yield Resumed()
     asked, presets = header.question, header.catalogue.presets
-    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
+    guard, build_time = Guard(GpuWatch(asked.gpu) if asked.gpu else None), pruning.BuildTime(asked.build_minutes, progress.state.at)
     with guard.running(), open_session(run, header, world, guard) as session:
         while True:
             before = progress.state
-            yield from _build(session, asked, progress)
+            yield from _build(session, asked, progress, build_time)
             yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
             raced_more = (progress.state.groups, progress.state.closed) != (before.groups, before.closed)
             waits = racing.waiting_arms(progress.state, asked) and session.is_running(racing.plan_of(progress.state).baseline.id)
@@ -172,7 +172,7 @@ def site_of(run: Run, header: Header, world: World) -> Site:
     )
 
 
-def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
+def _build(session: Session, asked: Question, progress: Progress, time: pruning.BuildTime) -> Iterator[Happening]:
     """Start every arm that is still needed and build as many as memory allows; raise when the model or the baseline cannot be had."""
     arms = racing.needed_arms(progress.state, asked)
     if not arms:
@@ -190,18 +190,27 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
         yield from session.ask(REFERENCE, "peaks")
     if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
-    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress)
+    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress, time)
 
 
-def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progress: Progress) -> Iterator[Happening]:
-    """Build and warm one after the other; when memory is short the rest waits for a race of its own against the best of this one."""
+def _build_in_turn(
+    session: Session, arms: Sequence[Arm], asked: Question, progress: Progress, time: pruning.BuildTime
+) -> Iterator[Happening]:
+    """Build and warm one after the other, while there is time for it.
+
+    When memory is short the rest waits for a race of its own against the best of this one.
+    """
     baseline = racing.plan_of(progress.state).baseline
     is_new = False
     for arm in arms:
         if is_new and not session.has_room():
             return
         is_new = is_new or (arm.duplicate_of is None and arm != baseline and arm.id not in racing.raced_arms(progress.state))
-        yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
+        limit = pruning.limit_build(progress.state, arm.id, asked, time)
+        if limit is not None and limit.seconds <= 0:
+            yield from session.leave_out(arm.id, pruning.leave_out(limit))
+            continue
+        yield from session.build(arm.id, limit)
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
 
