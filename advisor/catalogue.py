@@ -33,7 +33,7 @@ Content = TypeVar("Content")
 #: Where a message of the schema check points: a criterion, and one of its tiers.
 PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
 #: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
-DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment", "performance_portability"}
+DERIVED_FACTS = {"speedup_low", "fastest_over_it", "cold_build_seconds", "own_environment", "performance_portability"}
 #: What is declared and no rule can rest on.
 NO_FACTS = {"licence", "looked_up"}
 

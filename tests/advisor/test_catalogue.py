@@ -182,7 +182,11 @@ def test_what_does_not_fit_the_schema_is_told_with_its_place(
         ("tier = 2", "tier = 1", "performance: its tiers must be 3, 2, 1"),
         ("tier = 3", "tier = 2", "performance: its tiers must be 3, 2, 1"),
         ("all = []", 'all = [{ fact = "vendors", at_least = 1 }]', "performance: tiers 3 and 2 need conditions"),
-        ('all = [{ fact = "speedup_low", at_least = 1.20 }]', "all = []", "performance: tiers 3 and 2 need conditions"),
+        (
+            'all = [{ fact = "speedup_low", at_least = 1.20 }, { fact = "fastest_over_it", at_most = 1.20 }]',
+            "all = []",
+            "performance: tiers 3 and 2 need conditions",
+        ),
         ('fact = "speedup_low"', 'fact = "speedup_high"', "performance, tier 3: unknown fact 'speedup_high'"),
         ("at_least = 1.20", "at_least = 1.20, at_most = 2", "performance, tier 3: speedup_low needs exactly one"),
         (", at_least = 1.20", "", "performance, tier 3: speedup_low needs exactly one"),
@@ -203,7 +207,7 @@ def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
     [
         ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
         ("at_least = 1.20", "at_least = nan"),
-        ('why = "a substantial gain over the baseline, shown beyond the noise"\n', ""),
+        ('why = "a substantial gain over the baseline, shown beyond the noise, and no other workflow brings substantially more"\n', ""),
     ],
 )
 def test_a_refused_tier_is_named_with_its_line(rubric: pathlib.Path, edit: Edit, old: str, new: str) -> None:
