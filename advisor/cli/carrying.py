@@ -41,11 +41,8 @@ def report(
     store = surroundings.store()
     run, *elsewhere = [store.find(name) for name in runs or ["latest"]]
     decision, composed = _decide(run, elsewhere)
-    script = None
-    if composed.recommendation is not None and recipe.stored(decision.state, composed.recommendation.arm):
-        script = recipe.render(composed, *recipe.choose(composed, decision.state, ""))
     makers = {
-        "html": lambda: page.render(composed, script),
+        "html": lambda: page.render(composed, recipe.recommended(composed, decision.state)),
         "md": lambda: markdown.render(composed),
         "csv": lambda: tidy.render([composed, *(_decide(each)[1] for each in elsewhere)]),
         "json": lambda: document.encode(composed),
@@ -162,7 +159,4 @@ def _decide(run: Run, platforms: Sequence[Run] = ()) -> tuple[pipeline.Decision,
     from advisor.report import document
 
     decision = pipeline.decide(run, platforms=platforms)
-    composed = document.compose(
-        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-    )
-    return decision, composed
+    return decision, document.compose(decision)

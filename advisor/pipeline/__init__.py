@@ -281,6 +281,7 @@ def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Co
 def advise(header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]) -> Recommendation:
     """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
     known, asked = header.catalogue, header.question
+    gpu = header.machine.find_gpu(asked.gpu)
     return recommend.recommend(
         results,
         scored,
@@ -289,7 +290,7 @@ def advise(header: Header, state: RunState, results: Results, scored: tuple[Scor
         known.guidelines,
         tree=known.tree,
         workflows=known.workflows,
-        device_bytes=next((gpu.memory_bytes for gpu in header.machine.gpus if gpu.uuid == asked.gpu), None),
+        device_bytes=gpu.memory_bytes if gpu else None,
     )
 
 

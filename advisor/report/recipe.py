@@ -47,6 +47,14 @@ def stored(state: RunState, arm: str) -> Recipe | None:
     return next((process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe), None)
 
 
+def recommended(document: RunDocument, state: RunState) -> str | None:
+    """Return the script of the recommended arm; None without a recommendation, and where no recipe of it is stored."""
+    advice = document.recommendation
+    if advice is None or stored(state, advice.arm) is None:
+        return None
+    return render(document, *choose(document, state, ""))
+
+
 def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
     """Return the whole script."""
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):

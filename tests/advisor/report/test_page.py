@@ -141,9 +141,8 @@ def test_every_text_colour_has_contrast(scheme: str) -> None:
 
 
 def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
-    decided = builders.decided(recommendation=None)
     state = builders.run_state({"broken": builders.process(ready=False, outcome=Crashed(phase="build", signal=None, reason="it crashed"))})
-    composed = document.compose(**{**decided, "state": state, "results": builders.results(races=()), "scored": ()})
+    composed = document.compose(builders.decided(state=state, results=builders.results(races=()), scored=(), recommendation=None))
     tree = parse(page.render(composed))
     assert [section.get("id") for section in elements(tree, "section")] == ["left-out", "method"]
     assert elements(tree, "script") == []
