@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import re
+import shlex
 import threading
 from typing import Any
 
@@ -131,7 +132,7 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
-    name, most = request.subject["name"], max(request.batch_sizes)
+    name, most = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     return f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
 
 
