@@ -12,25 +12,22 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import pathlib
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import platformdirs
 
-from advisor.domain.events import Event, Finished
-from advisor.domain.plan import folder_of
-from advisor.domain.run import SCHEMA, Header
+from advisor.domain.events import Finished
+from advisor.domain.run import Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.store.runs import HOME_VARIABLE as HOME_VARIABLE
+from advisor.store.runs import Run as Run
 
 LATEST = "latest"
-NOTE = "note"
-HOME_VARIABLE = "P3_ADVISOR_HOME"
 READ_INDEX = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
 
 
@@ -75,133 +72,6 @@ def default_home(environment: Mapping[str, str]) -> pathlib.Path:
     """Return where runs are kept: the directory the environment names, else the platform's for a user's state."""
     named = environment.get(HOME_VARIABLE)
     return pathlib.Path(named) if named else platformdirs.user_state_path("p3-advisor")
-
-
-class Run:
-    """One run's directory."""
-
-    def __init__(self, directory: pathlib.Path) -> None:
-        self.directory = directory
-        self.arms = directory / "arms"
-        self.scratch = directory / "scratch"
-        self._events = directory / "events.jsonl"
-
-    def header(self) -> Header:
-        """Read `run.json`; raise `RunFileError` if it is damaged or of a newer program."""
-        file = self.directory / "run.json"
-        try:
-            raw = file.read_bytes()
-            schema = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("schema", b"null")
-            if msgspec.json.decode(schema) != SCHEMA:
-                what = f"{file} has the schema {bytes(schema).decode()}, this program reads {SCHEMA}"
-                raise RunFileError(what, "use the version of p3-advisor that wrote it, or a newer one")
-            return msgspec.json.decode(raw, type=Header)
-        except OSError as problem:
-            raise RunFileError(f"{file} cannot be read: {problem.strerror}", "see p3-advisor history") from problem
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{file} is damaged: {problem}", "see p3-advisor history for others") from problem
-
-    def events(self) -> list[Event]:
-        """Read all events; a last line that was not written whole is left out."""
-        try:
-            lines = self._events.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as problem:
-            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
-        try:
-            # What follows the last line break was being written when the run was killed.
-            return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
-
-    def events_after(self, place: int) -> tuple[list[Event], int]:
-        """Read the events behind byte `place` of the file that are written whole; return them and the place behind them."""
-        try:
-            with self._events.open("rb") as file:
-                file.seek(place)
-                text = file.read()
-        except OSError as problem:
-            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
-        whole = text[: text.rfind(b"\n") + 1]
-        try:
-            return [msgspec.json.decode(line, type=Event) for line in whole.splitlines()], place + len(whole)
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
-
-    def note(self) -> str:
-        """Return what the user wrote about the run."""
-        try:
-            return (self.directory / NOTE).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-
-    def write_note(self, text: str) -> None:
-        """Keep a line about the run; an empty one removes it."""
-        try:
-            if text:
-                (self.directory / NOTE).write_text(" ".join(text.split()), encoding="utf-8")
-            else:
-                (self.directory / NOTE).unlink(missing_ok=True)
-        except OSError as problem:
-            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
-
-    def is_active(self) -> bool:
-        """Say whether some process works on the run."""
-        try:
-            with (self.directory / "lock").open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
-
-    def log_of(self, arm: str, process: int) -> pathlib.Path:
-        """Return the file with what a worker's stack printed."""
-        return self.arms / folder_of(arm) / str(process) / "log"
-
-    @contextlib.contextmanager
-    def writer(self) -> Iterator[Writer]:
-        """Hold the run's lock and append events; raise `RunIsActiveError` if another process does."""
-        try:
-            lock = (self.directory / "lock").open("w")
-        except OSError as problem:
-            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as problem:
-                what = f"another process works on run {self.directory.name}"
-                raise RunIsActiveError(what, "wait for it, or end it") from problem
-            self._cut_half_line()
-            with self._events.open("ab") as file:
-                yield Writer(file)
-
-    def clear_scratch(self) -> None:
-        """Remove what only an unfinished run needs."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-
-    def _cut_half_line(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            text = self._events.read_bytes()
-            if not text.endswith(b"\n"):
-                os.truncate(self._events, text.rfind(b"\n") + 1)
-
-
-class Writer:
-    """Appends events, each flushed: what is written survives this process."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def append(self, event: Event) -> None:
-        """Append one event."""
-        try:
-            self._file.write(msgspec.json.encode(event) + b"\n")
-            self._file.flush()
-        except OSError as problem:
-            raise NotWritableError(f"the run cannot be stored: {problem.strerror}", f"make room, or set {HOME_VARIABLE}") from problem
 
 
 class Store:
@@ -318,10 +188,15 @@ class Store:
         except RunFileError:
             return None
         question = header.question
-        gpu = next((gpu.name for gpu in header.machine.gpus if gpu.uuid == question.gpu), "CPU")
+        gpu = header.machine.find_gpu(question.gpu)
         finished = any(isinstance(event.happening, Finished) for event in events)
         return Entry(
-            run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished, imported=header.imported
+            run_id=run_id,
+            created=header.created,
+            model=question.model.name,
+            device=gpu.name if gpu else "CPU",
+            finished=finished,
+            imported=header.imported,
         )
 
 

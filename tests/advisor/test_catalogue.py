@@ -182,7 +182,11 @@ def test_what_does_not_fit_the_schema_is_told_with_its_place(
         ("tier = 2", "tier = 1", "performance: its tiers must be 3, 2, 1"),
         ("tier = 3", "tier = 2", "performance: its tiers must be 3, 2, 1"),
         ("all = []", 'all = [{ fact = "vendors", at_least = 1 }]', "performance: tiers 3 and 2 need conditions"),
-        ('all = [{ fact = "speedup_low", at_least = 1.20 }]', "all = []", "performance: tiers 3 and 2 need conditions"),
+        (
+            'all = [{ fact = "speedup_low", at_least = 1.20 }, { fact = "fastest_over_it", at_most = 1.20 }]',
+            "all = []",
+            "performance: tiers 3 and 2 need conditions",
+        ),
         ('fact = "speedup_low"', 'fact = "speedup_high"', "performance, tier 3: unknown fact 'speedup_high'"),
         ("at_least = 1.20", "at_least = 1.20, at_most = 2", "performance, tier 3: speedup_low needs exactly one"),
         (", at_least = 1.20", "", "performance, tier 3: speedup_low needs exactly one"),
@@ -203,7 +207,7 @@ def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
     [
         ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
         ("at_least = 1.20", "at_least = nan"),
-        ('why = "a substantial gain over the baseline, shown beyond the noise"\n', ""),
+        ('why = "a substantial gain over the baseline, shown beyond the noise, and no other workflow brings substantially more"\n', ""),
     ],
 )
 def test_a_refused_tier_is_named_with_its_line(rubric: pathlib.Path, edit: Edit, old: str, new: str) -> None:
@@ -231,23 +235,23 @@ def test_every_declared_fact_has_a_source_that_can_be_looked_up_and_a_date(workf
     dt.date.fromisoformat(declared.looked_up)
     facts = [getattr(declared, name) for name in declared.__struct_fields__ if name != "looked_up"]
     for fact in [*facts, *workflow.refused.values()]:
-        assert re.search(r"https://|doi 10\.|rubric/recipes\.toml|counted from", fact.source), fact
+        assert re.search(r"https://|doi 10\.|rubric/integration\.toml|counted from", fact.source), fact
 
 
-def test_lines_are_those_of_the_recipe_where_there_is_one(tmp_path: pathlib.Path) -> None:
+def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib.Path) -> None:
     known = {workflow.id: workflow for workflow in SHIPPED.workflows}
     for workflow in known.values():
-        if workflow.recipe is not None:
-            assert workflow.declared.lines_changed.value == workflow.recipe.lines_changed
+        if workflow.integration is not None:
+            assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
     assert known["pytorch-eager"].declared.lines_changed.value == 0
     bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
-    assert all(workflow.recipe is None for workflow in bare), "without a probe there is nobody to give one"
+    assert all(workflow.integration is None for workflow in bare), "without a probe there is nobody to give one"
 
 
-def test_the_recipes_are_those_of_the_modules() -> None:
-    script = pathlib.Path(__file__).parents[1] / "stacks" / "recipes.py"
+def test_the_integrations_are_those_of_the_modules() -> None:
+    script = pathlib.Path(__file__).parents[1] / "stacks" / "integration.py"
     answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
-    assert (catalogue.rubric_directory() / "recipes.toml").read_text() == answer.stdout, "run python tests/stacks/recipes.py"
+    assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, "run python tests/stacks/integration.py"
 
 
 @pytest.mark.parametrize(

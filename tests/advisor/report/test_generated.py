@@ -16,7 +16,7 @@ from advisor.store import Store
 
 def test_each_arm_has_a_line_with_its_tokens_and_times(tmp_path: pathlib.Path) -> None:
     found = pipeline.decide(make_run(Store(tmp_path), finished=True, generates=True))
-    composed = document.compose(found.header, found.state, found.results, found.scored, found.recommendation, found.problem)
+    composed = document.compose(found)
     lines = generated(composed)
     assert lines[1].startswith("  compiled @1: 7774 tokens/s, first token after 0.41 ms, 0.119 ms between tokens")
     assert lines[1].endswith("cache 0.25 MiB")
