@@ -87,6 +87,7 @@ async def test_the_questions_and_the_history_look_as_they_did(
         app = pilot.app
         assert isinstance(app, AdvisorApp)
         await wait_for(pilot, lambda: app.machine is not None)
+        await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
         await compare("model", pilot, update=update)
         for words, name in (("Fancy CPU", "target"), ("sum to 100", "priorities"), ("ways to run", "plan")):
             await pilot.press("enter")
