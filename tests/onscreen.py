@@ -60,7 +60,8 @@ async def settle(pilot: Pilot[int]) -> None:
 
 async def shown_at(pilot: Pilot[int], size: tuple[int, int]) -> str:
     """Return the screen at a size, as text; see that nothing is cut and that the help is among the keys."""
-    await pilot.resize_terminal(*size)
+    if pilot.app.size != size:
+        await pilot.resize_terminal(*size)
     await settle(pilot)
     hints = [hint for hint in pilot.app.screen.query(FooterKey) if hint.display]
     assert hints[0].action == "help" or pilot.app.screen.is_modal
