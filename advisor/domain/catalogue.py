@@ -259,6 +259,8 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compute_capability: str
     memory_gib: float
     source: str
+    #: Day on which the sources were last read, as 2026-11-21.
+    looked_up: str = ""
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -276,7 +276,7 @@ def test_a_front_page_is_told_from_a_page(address: str, *, front: bool) -> None:
 def test_every_declared_fact_has_a_source_that_states_it(workflow: Workflow) -> None:
     assert workflow.declared.licence is not None
     for fact in facts_of(workflow):
-        addresses = re.findall(r"https?://[^\s,]+", fact.source)
+        addresses = re.findall(r"https?://[^\s,;]+", fact.source)
         assert not [address for address in addresses if is_front_page(address)], fact
         elsewhere = re.search(r"doi 10\.|rubric/recipes\.toml|counted from|measured with", fact.source)
         assert addresses or elsewhere or fact.basis == "not confirmed", fact
@@ -285,6 +285,15 @@ def test_every_declared_fact_has_a_source_that_states_it(workflow: Workflow) -> 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
 def test_sources_were_read_on_a_day_that_has_been(workflow: Workflow) -> None:
     assert dt.date.fromisoformat(workflow.declared.looked_up) <= TOLD
+
+
+@pytest.mark.parametrize("name", SHIPPED.gpus)
+def test_what_is_known_of_a_gpu_has_a_source_and_a_day_too(name: str) -> None:
+    gpu = SHIPPED.gpus[name]
+    addresses = re.findall(r"https?://[^\s,;]+", gpu.source)
+    assert addresses
+    assert not [address for address in addresses if is_front_page(address)]
+    assert dt.date.fromisoformat(gpu.looked_up) <= TOLD
 
 
 @pytest.mark.parametrize("because", ["", ', because = " "'])
