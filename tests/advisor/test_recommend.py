@@ -114,6 +114,18 @@ def test_flips_of_a_criterion_come_nearest_first() -> None:
         assert distances == sorted(distances)
 
 
+def test_of_flips_on_both_sides_the_nearer_comes_first() -> None:
+    field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 2, 2, 2), 1.0), ((3, 1, 1, 2, 2), 1.0)]
+    found = flips_of(field, builders.priorities(45, 27.5, 27.5), "performance")
+    assert [(round(flip.weight, 6), flip.to) for flip in found] == [(50.0, "arm2"), (33.333333, "arm1")]
+
+
+def test_a_flip_just_before_the_weight_is_gone_is_found() -> None:
+    field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 1, 2, 2), 1.0)]
+    (flip,) = flips_of(field, builders.priorities(50, 25.1, 24.9), "performance")
+    assert (round(flip.weight, 6), flip.to) == (0.398406, "arm1")
+
+
 def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
     """Three scores that cross in one point: the middle one is never ahead, however fast it is."""
     field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
