@@ -126,6 +126,19 @@ def test_a_flip_just_before_the_weight_is_gone_is_found() -> None:
     assert (round(flip.weight, 6), flip.to) == (0.398406, "arm1")
 
 
+def test_of_two_arms_that_take_the_lead_together_the_faster_one_is_named() -> None:
+    field = [((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0), ((1, 2, 2, 2, 2), 1.5)]
+    (flip,) = flips_of(field, builders.priorities(50, 25, 25), "performance")
+    assert flip.to == "arm2"
+
+
+def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
+    slow, fast = (builders.scored_arm(name, speedup=speedup) for name, speedup in (("slow", 1.0), ("fast", 2.0)))
+    slow, fast = msgspec.structs.replace(slow, score=2 + 2e-10), msgspec.structs.replace(fast, score=2.0)
+    assert [arm.arm for arm in score.rank([slow, fast])] == ["fast", "slow"]
+    assert recommend._leader([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
+
+
 def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
     """Three scores that cross in one point: the middle one is never ahead, however fast it is."""
     field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
