@@ -18,6 +18,16 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     value: str | int | bool
     source: Annotated[str, msgspec.Meta(min_length=1)]
+    #: Whether the source says so, we read it so, or none was found.
+    basis: Literal["stated", "ours", "not confirmed"] = "stated"
+    #: Why we read it so; wanted where the source does not state it.
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a reading of ours that gives no reason."""
+        if self.basis != "stated" and not self.because.strip():
+            message = f"a fact whose basis is {self.basis!r} needs a sentence in `because`"
+            raise ValueError(message)
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -249,6 +259,8 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compute_capability: str
     memory_gib: float
     source: str
+    #: Day on which the sources were last read, as 2026-11-21.
+    looked_up: str = ""
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
