@@ -5,6 +5,7 @@
                  lock           held by the process that works on it
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
+<home>/fleets/<id>.json     which runs answer one question of a fleet
 <home>/index.sqlite
 """
 
@@ -16,13 +17,14 @@ import os
 import pathlib
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 import msgspec
 import platformdirs
 
 from advisor.domain.events import Event, Finished
+from advisor.domain.fleet import FleetRecord
 from advisor.domain.plan import folder_of
 from advisor.domain.run import SCHEMA, Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
@@ -131,6 +133,18 @@ class Run:
             with self._events.open("ab") as file:
                 yield Writer(file)
 
+    def rewrite(self, events: Iterable[Event], logs: Mapping[pathlib.PurePosixPath, bytes]) -> None:
+        """Put a run that was made elsewhere in the place of what is here: all events, and the workers' logs."""
+        whole = self._events.with_suffix(".new")
+        whole.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
+        whole.replace(self._events)
+        for place, text in logs.items():
+            if place.is_absolute() or ".." in place.parts:
+                raise RunFileError(f"a log of {self.directory.name} would be written to {place}", "do not trust where it comes from")
+            file = self.directory / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text)
+
     def clear_scratch(self) -> None:
         """Remove what only an unfinished run needs."""
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -163,6 +177,7 @@ class Store:
     def __init__(self, home: pathlib.Path) -> None:
         self._home = home
         self._runs = home / "runs"
+        self._fleets = home / "fleets"
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run."""
@@ -192,6 +207,28 @@ class Store:
         if matches:
             raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
+
+    def keep_fleet(self, record: FleetRecord) -> None:
+        """Keep what a fleet has answered so far."""
+        file = self._fleets / f"{record.order.fleet_id}.json"
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            half = file.with_suffix(".new")
+            half.write_bytes(msgspec.json.encode(record))
+            half.replace(file)
+        except OSError as problem:
+            raise NotWritableError(f"{file} cannot be written: {problem.strerror}", "make it writable") from problem
+
+    def fleet(self, name: str) -> FleetRecord:
+        """Return what the fleet with this id, or `latest`, has answered; raise `UnknownRunError` or `RunFileError`."""
+        files = sorted(self._fleets.glob("*.json"))
+        matches = files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
+        if len(matches) != 1:
+            raise UnknownRunError(f"there is no fleet {name!r}", f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}")
+        try:
+            return msgspec.json.decode(matches[0].read_bytes(), type=FleetRecord)
+        except (OSError, msgspec.MsgspecError) as problem:
+            raise RunFileError(f"{matches[0]} cannot be read: {problem}", "ask the fleet again") from problem
 
     def unfinished(self) -> Run:
         """Return the newest run that has not finished; raise `UnknownRunError` if there is none."""

@@ -19,11 +19,12 @@ import typer
 import advisor
 from advisor.cli import terminal
 from advisor.cli.options import takes_answers
-from advisor.errors import GpuNotAttachedError, NoTerminalError, UserError
+from advisor.errors import FleetOrderError, GpuNotAttachedError, NoTerminalError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor import pipeline
+    from advisor.report import matrix
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
@@ -165,11 +166,26 @@ def recommend(
     *,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events as they happen, one JSON object a line, then the document")] = False,
+    fleet: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="ask on a Ray cluster: its address, auto, or local for the devices of this machine")
+    ] = "",
+    models: Annotated[str, typer.Option(help="with --fleet: several models, separated by commas")] = "",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICES", help='with --fleet: a kind of device, such as "gpu=H200,count=2,price=3.50" or cpu; may be repeated'
+        ),
+    ] = None,
 ) -> None:
     """Probe the model, score the workflows, recommend one."""
     from advisor import pipeline
 
     world = _world()
+    if fleet or answers.gpu == "all":
+        _recommend_on_fleet(answers, models, on or [], fleet or "local", as_json=json)
+        return
+    if models or on:
+        raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
     try:
         run = pipeline.prepare(answers, world)
     except GpuNotAttachedError as absent:
@@ -177,6 +193,17 @@ def recommend(
         return
     _note(f"run {run.directory.name}, kept in {run.directory}")
     _finish(run.directory, as_json=json, as_events=jsonl)
+
+
+@app.command(name="fleet")
+def show_fleet(
+    name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest", *, json: AsJson = False
+) -> None:
+    """Show what a fleet has answered."""
+    from advisor.cli import fleet
+
+    world = _world()
+    _present_fleet(fleet.compose(world.store.fleet(name), world), as_json=json)
 
 
 @app.command()
@@ -279,6 +306,22 @@ def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the
                 typer.echo(f"      next: {finding.fix}")
     if any(finding.status == "fail" for finding in findings):
         raise typer.Exit(3)
+
+
+def _recommend_on_fleet(answers: Answers, models: str, on: list[str], address: str, *, as_json: bool) -> None:
+    from advisor.cli import fleet
+
+    world = _world()
+    _present_fleet(fleet.compose(fleet.recommend(answers, models, on, address, world, _note), world), as_json=as_json)
+
+
+def _present_fleet(composed: matrix.FleetDocument, *, as_json: bool) -> None:
+    """Print the matrix; leave with 1 when no cell has a recommendation."""
+    from advisor.report import matrix
+
+    typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
+    if not any(cell.arm for cell in composed.cells):
+        raise typer.Exit(1)
 
 
 def _world() -> pipeline.World:
