@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from advisor.domain.catalogue import Catalogue, Workflow
@@ -25,22 +26,27 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         if obstacle is not None:
             excluded.append(obstacle)
             continue
-        chosen = [arm for arm in arms_of(workflow) if is_chosen(arm, question.workflows)]
+        python = python_of(workflow, machine)
+        asked = [arm for arm in arms_of(workflow, python) if is_chosen(arm, question.workflows)]
+        chosen = [arm for arm in asked if question.device in workflow.arm_devices.get(arm.option, workflow.devices)]
         arms += chosen
-        if not chosen:
+        if not asked:
             excluded.append(_exclude(workflow, "excluded", "left out by --workflows", None))
+        elif not chosen:
+            excluded.append(_exclude(workflow, "unsupported", f"{asked[0].id} is not for {question.device}", None))
     baseline = _find_baseline(question, arms, excluded)
     duplicate = Arm(
         id=baseline.id + DUPLICATE_SUFFIX,
         workflow=baseline.workflow,
         option=baseline.option,
         options=baseline.options,
+        python=baseline.python,
         duplicate_of=baseline.id,
     )
     return Plan(arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)), excluded=tuple(excluded))
 
 
-def arms_of(workflow: Workflow) -> list[Arm]:
+def arms_of(workflow: Workflow, python: str = "") -> list[Arm]:
     """Return the workflow with each of its sets of options."""
     return [
         Arm(
@@ -48,6 +54,7 @@ def arms_of(workflow: Workflow) -> list[Arm]:
             workflow=workflow.id,
             option=option,
             options=options,
+            python=python,
         )
         for option, options in workflow.arms.items()
     ]
@@ -55,7 +62,7 @@ def arms_of(workflow: Workflow) -> list[Arm]:
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
     """Say whether the user's list has the arm or its workflow; the baseline is always measured."""
-    return not chosen or arm.workflow == BASELINE or arm.id in chosen or arm.workflow in chosen or f"{arm.workflow}/{arm.option}" in chosen
+    return not chosen or arm.id == BASELINE or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
 
 
 def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
@@ -65,14 +72,38 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         return _exclude(workflow, "unsupported", limit, None)
     if not workflow.has_probe:
         return _exclude(workflow, "excluded", "this release of p3-advisor has no probe for it yet", f"by hand: {workflow.how_to_get}")
-    if workflow.environment.kind != "shared":
-        return _exclude(workflow, "not-installed", "its environment has not been made", workflow.how_to_get)
-    missing = missing_requirements(workflow, machine)
-    if missing:
+    missing = missing_packages(workflow.environment.requirements, machine)
+    if workflow.environment.kind == "shared" and missing:
         wanted = " ".join(f"'{requirement}'" for requirement in missing)
         reason = f"{machine.software.executable} lacks {', '.join(missing)}"
         return _exclude(workflow, "not-installed", reason, f"{machine.software.executable} -m pip install {wanted}")
+    if workflow.environment.kind == "container":
+        return _exclude(workflow, "not-installed", "it runs in a container only", workflow.how_to_get)
+    if workflow.environment.kind == "own" and not is_served(workflow, machine):
+        made = machine.environments.get(environment_name(workflow))
+        fault = made.fault if made else None
+        reason = f"its environment cannot be used: {fault}" if fault else "its environment has not been made"
+        if made is None or fault:
+            return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {workflow.id}")
     return None
+
+
+def environment_name(workflow: Workflow) -> str:
+    """Return the name of the environment that is made for the workflow."""
+    return workflow.environment.name or workflow.id
+
+
+def is_served(workflow: Workflow, machine: Machine) -> bool:
+    """Say whether the interpreter of `--python` has all that the workflow asks for, made by hand or because it is shared."""
+    sets = (workflow.environment.requirements, *workflow.accepts)
+    return any(requirements and not missing_packages(requirements, machine) for requirements in sets)
+
+
+def python_of(workflow: Workflow, machine: Machine) -> str:
+    """Return the interpreter that was made for the workflow; empty where that of `--python` serves it."""
+    if workflow.environment.kind != "own" or is_served(workflow, machine):
+        return ""
+    return machine.environments[environment_name(workflow)].python
 
 
 def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str | None:
@@ -91,29 +122,27 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
     lowest = workflow.min_compute_capability
     if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):
         return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
+    generations = workflow.compute_capabilities
+    if gpu and generations and not any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations):
+        return f"it runs on compute capability {' or '.join(generations)} only; the {gpu.name} has {gpu.compute_capability}"
     return None
 
 
-def missing_requirements(workflow: Workflow, machine: Machine) -> list[str]:
-    """Return the workflow's requirements that the interpreter does not meet."""
+def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:
+    """Return the requirements that the interpreter does not meet."""
     packages = machine.software.packages
-    requirements = [Requirement(text) for text in workflow.environment.requirements]
     return [
         str(requirement)
-        for requirement in requirements
+        for requirement in map(Requirement, requirements)
         if requirement.name not in packages or not requirement.specifier.contains(packages[requirement.name], prereleases=True)
     ]
 
 
 def required_packages(catalogue: Catalogue) -> list[str]:
-    """Return the distributions that any shared workflow asks for: what to look for in an interpreter."""
-    names = {
-        Requirement(text).name
-        for workflow in catalogue.workflows
-        if workflow.environment.kind == "shared"
-        for text in workflow.environment.requirements
-    }
-    return sorted(names)
+    """Return the distributions that any workflow asks for or accepts: what to look for in an interpreter."""
+    asked = [workflow.environment.requirements for workflow in catalogue.workflows]
+    accepted = [requirements for workflow in catalogue.workflows for requirements in workflow.accepts]
+    return sorted({Requirement(text).name for requirements in [*asked, *accepted] for text in requirements})
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
@@ -122,7 +151,7 @@ def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]
             return arms[0]
         raise NoStackError("no workflow that takes ONNX files can run here", "pip install 'p3-advisor[stack]'")
     for arm in arms:
-        if arm.workflow == BASELINE:
+        if arm.id == BASELINE:
             return arm
     reason = next((entry for entry in excluded if entry.workflow == BASELINE), None)
     if reason is None:

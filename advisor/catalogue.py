@@ -18,9 +18,12 @@ from advisor.domain.catalogue import (
     Guideline,
     KnownGpu,
     Models,
+    Panel,
     Presets,
     Published,
+    Recipe,
     Rubric,
+    Sourced,
     Workflow,
 )
 from advisor.domain.question import CRITERIA
@@ -32,12 +35,16 @@ Content = TypeVar("Content")
 PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
 #: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
 DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment"}
+#: What is declared and no rule can rest on.
+NO_FACTS = {"licence", "looked_up"}
 
 
 class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`workflows.toml`."""
 
     workflow: dict[str, dict[str, Any]]
+    #: Environments that several workflows name.
+    environment: dict[str, dict[str, Any]] = {}
 
 
 class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,6 +83,7 @@ def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None =
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", Published),
+        panel=read_panel(directory / "panel.toml"),
     )
 
 
@@ -93,17 +101,51 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     """Return the workflows in the order they are built."""
     file = directory / "workflows.toml"
     verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
+    content = read(file, WorkflowsFile)
+    recipes = read(directory / "recipes.toml", dict[str, Recipe])
     workflows = []
-    for id_, entry in read(file, WorkflowsFile).workflow.items():
-        has_probe = (probes / "workflows" / probe_file(id_)).is_file()
+    for id_, entry in content.workflow.items():
+        known = {
+            "id": id_,
+            "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
+            "verified": verified.get(id_, ()),
+            "environment": find_environment(file, id_, entry.get("environment"), content.environment),
+        }
         try:
-            workflow = msgspec.convert(
-                {**entry, "id": id_, "has_probe": has_probe, "verified": verified.get(id_, ())}, Workflow, strict=True
-            )
+            workflow = msgspec.convert({**entry, **known}, Workflow, strict=True)
         except msgspec.ValidationError as problem:
             raise CatalogueError(f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it") from problem
-        workflows.append(workflow)
+        workflows.append(_with_recipe(workflow, recipes.get(id_)))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
+
+
+def _with_recipe(workflow: Workflow, recipe: Recipe | None) -> Workflow:
+    """Return the workflow with its recipe and the lines that were counted from it."""
+    if recipe is None or not workflow.has_probe:
+        return workflow
+    counted = Sourced(value=recipe.lines_changed, source="counted from the recipe in rubric/recipes.toml")
+    declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
+    return msgspec.structs.replace(workflow, recipe=recipe, declared=declared)
+
+
+def read_panel(file: pathlib.Path) -> Panel:
+    """Read the models of the survey; each must be named once and come from one place."""
+    panel = read(file, Panel)
+    names = [model.id for model in panel.model]
+    for model in panel.model:
+        if names.count(model.id) > 1 or (model.config is None) == (model.factory is None):
+            what = f"{file}: {model.id} must be named once and have a configuration or a factory"
+            raise CatalogueError(what, "compare it with the entries beside it")
+    return panel
+
+
+def find_environment(file: pathlib.Path, workflow: str, given: object, tables: dict[str, dict[str, Any]]) -> object:
+    """Return the environment that an entry describes itself, or names among `tables`."""
+    if isinstance(given, dict):
+        return {"name": workflow, **given} if given.get("kind") == "own" else given
+    if isinstance(given, str) and given in tables:
+        return {"name": given, **tables[given]}
+    raise CatalogueError(f"{file}: workflow.{workflow}: no environment {given!r}", "describe one in a table [environment.NAME]")
 
 
 def probe_file(workflow: str) -> str:
@@ -116,7 +158,7 @@ def read_rubric(file: pathlib.Path) -> Rubric:
     rubric = _decode_rubric(file)
     if sorted(criterion.id for criterion in rubric.criteria) != sorted(CRITERIA):
         raise _refuse(file, f"the criteria must be {', '.join(CRITERIA)}")
-    unknown = set(rubric.facts) - {*Declared.__struct_fields__, *DERIVED_FACTS}
+    unknown = set(rubric.facts) - ({*Declared.__struct_fields__, *DERIVED_FACTS} - NO_FACTS)
     if unknown:
         raise _refuse(file, f"nothing measures or declares {', '.join(sorted(unknown))}")
     text = file.read_text(encoding="utf-8")

@@ -126,6 +126,25 @@ class InterpreterError(UserError):
     exit_code = 3
 
 
+class UnknownEnvironmentError(UserError):
+    """No workflow or environment of its own has this name."""
+
+    name = "unknown-environment"
+
+
+class EnvironmentInUseError(UserError):
+    """A worker runs in the environment that should go."""
+
+    name = "environment-in-use"
+
+
+class EnvironmentNotMadeError(UserError):
+    """An environment cannot be made, or was made and does not work."""
+
+    name = "environment-not-made"
+    exit_code = 3
+
+
 class NoStackError(UserError):
     """No workflow can run: nothing to measure is installed."""
 

@@ -27,9 +27,6 @@ def break_even(candidate: Cost, incumbent: Cost) -> float:
     return (candidate.build_seconds - incumbent.build_seconds) / (incumbent.request_seconds - candidate.request_seconds)
 
 
-def cannot_pay_back(least_build_seconds: float, incumbent: Cost, fastest_request_seconds: float, requests: float) -> bool:
-    """Say whether a workflow not built yet is sure to lose within `requests`, even at the speed of light.
-
-    `least_build_seconds` is a lower bound of its build, `fastest_request_seconds` the speed of light of this workload on this device.
-    """
-    return break_even(Cost(least_build_seconds, fastest_request_seconds), incumbent) > requests
+def most_build_seconds(incumbent: Cost, fastest_request_seconds: float, requests: float) -> float:
+    """Return the seconds beyond which a build is sure to lose within `requests`: its program takes at least `fastest_request_seconds`."""
+    return incumbent.total(requests) - requests * fastest_request_seconds

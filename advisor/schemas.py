@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
-from advisor.domain.catalogue import Models, Presets, Published, Rubric, Workflow
+from advisor.domain.catalogue import Models, Panel, Presets, Published, Rubric, Workflow
 from advisor.domain.events import Event
 from advisor.domain.run import Header
 from advisor.question.answers import Answers
@@ -27,6 +27,7 @@ SHIPPED: dict[str, Any] = {
     "gpus": GpusFile,
     "guidelines": GuidelinesFile,
     "published": Published,
+    "panel": Panel,
 }
 
 

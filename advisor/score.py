@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from advisor import survey
 from advisor.domain.catalogue import Catalogue, Condition, Criterion, Rubric, TierRule, Workflow
 from advisor.domain.decision import Distance, Rating, ScoredArm
-from advisor.domain.measurement import Measurement, Results
+from advisor.domain.measurement import Measurement, Results, Survey
 from advisor.domain.question import Constraint, Question
 
 FactValue = float | str | bool | int | None
@@ -19,8 +20,12 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
     scored = []
     for measurement in results.measurements:
-        facts = facts_of(measurement, workflows[measurement.workflow])
-        ratings = {criterion.id: rate(criterion, facts, catalogue.rubric) for criterion in catalogue.rubric.criteria}
+        surveyed = survey.find(results.surveys, measurement.workflow)
+        facts = facts_of(measurement, workflows[measurement.workflow].as_arm(measurement.option), surveyed)
+        seen = measured_facts(measurement, surveyed)
+        ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
+        if surveyed is not None:
+            ratings = {name: _with_survey(rating, surveyed) for name, rating in ratings.items()}
         scored.append(
             ScoredArm(
                 arm=measurement.arm,
@@ -41,13 +46,25 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     return tuple(msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1))
 
 
-def facts_of(measurement: Measurement, workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that rules may use, measured and declared."""
-    return {
-        "speedup_low": measurement.speedup.low,
-        "cold_build_seconds": measurement.build_seconds.cold,
-        **declared_facts(workflow),
-    }
+def facts_of(measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None) -> dict[str, FactValue]:
+    """Return the facts that rules may use; what was measured counts before what is declared."""
+    return {**declared_facts(workflow), **measured_facts(measurement, surveyed)}
+
+
+def measured_facts(measurement: Measurement, surveyed: Survey | None = None) -> dict[str, FactValue]:
+    """Return the facts that this run has seen for itself; of new shapes and other models only where some were tried."""
+    seen: dict[str, FactValue] = {"speedup_low": measurement.speedup.low, "cold_build_seconds": measurement.build_seconds.cold}
+    if measurement.new_shapes is not None:
+        seen["new_shapes"] = measurement.new_shapes
+    if surveyed is not None:
+        seen["architectures"] = surveyed.architectures
+    return seen
+
+
+def _with_survey(rating: Rating, surveyed: Survey) -> Rating:
+    if rating.fact != "architectures":
+        return rating
+    return msgspec.structs.replace(rating, why=f"{rating.why}; {survey.tell(surveyed)}")
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
@@ -64,8 +81,8 @@ def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
     }
 
 
-def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric) -> Rating:
-    """Return the highest tier whose conditions all hold, with what the next one asks for."""
+def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *, measured: Collection[str] = ()) -> Rating:
+    """Return the highest tier whose conditions all hold, with what the next one asks for; `measured` names the facts this run has seen."""
     place = next(place for place, rule in enumerate(criterion.tiers) if all(holds(condition, facts) for condition in rule.all))
     reached = criterion.tiers[place]
     above = criterion.tiers[place - 1] if place else None
@@ -76,7 +93,7 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric) -
         fact=deciding.fact,
         value=facts[deciding.fact],
         rule=describe_rule(reached),
-        evidence=rubric.facts[deciding.fact].evidence,
+        evidence="measured" if deciding.fact in measured else rubric.facts[deciding.fact].evidence,
         basis=reached.basis,
         source=reached.source,
         to_next=tuple(distance(condition, facts, above.tier) for condition in unmet) if above else (),

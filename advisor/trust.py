@@ -52,6 +52,16 @@ def doubts(results: Results, verdict: VerdictKind) -> list[str]:
         lacks.append(f"{visits.discarded} of {made} visits were discarded because the machine was busy or held down, and made again")
     if visits.unfit / made > FEW_UNFIT:
         lacks.append(f"the machine was busy or held down during {visits.unfit} of {made} visits that count")
+    if visits.stalled_calls:
+        lacks.append(f"{visits.stalled_calls} calls stalled while they were timed, as if something was built in them")
+    changed = [
+        f"{entry.arm} by {cell.shift:+.0%} at batch size {cell.batch_size}"
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.shift
+    ]
+    if changed:
+        lacks.append(f"the speed changed while it was measured: {', '.join(changed)}")
     unsettled = [measurement.arm for measurement in results.measurements if not measurement.steady]
     if unsettled:
         lacks.append(f"the times had not settled when timing began: {', '.join(unsettled)}")

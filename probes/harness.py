@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import correctness, memory, protocol, timing
+from probes import caches, correctness, memory, protocol, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service, produce
@@ -100,11 +100,12 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         for size in request.batch_sizes:
             make_reference(workflow, subject, size, request, channel)
         channel.tell(protocol.Ready())
-        if channel.token()[0] == "peaks":
-            channel.enter("measure")
-            measure_peaks(request, channel)
+        answer_questions(request, channel)
         return
+    scratch = pathlib.Path(request.scratch_directory)
+    lay_there = caches.count_bytes(scratch)
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
+    channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
     blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
     channel.tell(memory.read())
@@ -209,6 +210,20 @@ def device_synchronise() -> Callable[[], None]:
     if torch is not None and torch.cuda.is_initialized():
         return torch.cuda.synchronize  # type: ignore[no-any-return]
     return lambda: None
+
+
+def answer_questions(request: protocol.Request, channel: Channel) -> None:
+    """Hold what memory the advisor wants to see, until it asks for the peaks or for the end."""
+    with contextlib.ExitStack() as held:
+        while (token := channel.token())[0] == "allocate":
+            channel.enter("measure")
+            held.close()
+            if int(token[1]):
+                held.enter_context(memory.hold(int(token[1]), request.device))
+            channel.tell(protocol.Ready())
+    if token[0] == "peaks":
+        channel.enter("measure")
+        measure_peaks(request, channel)
 
 
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:

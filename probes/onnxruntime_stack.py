@@ -1,23 +1,48 @@
-"""What the ONNX Runtime workflows share: the model as ONNX, sessions that say where their nodes ran, host feeding and IO binding."""
+"""What the ONNX Runtime workflows share: sessions that say where their nodes ran, and what is built, proven and told about them."""
 
 from __future__ import annotations
 
 import collections
+import ctypes
 import dataclasses
 import pathlib
 from typing import Any
 
-import numpy as np
 import onnxruntime as ort
-import torch
 
-from probes import torch_stack
+from probes import onnx_export, onnxruntime_feeding, torch_stack
 from probes.adapter import UnsupportedError
+from probes.onnxruntime_feeding import HostFeeding, HostValues, IoBinding, TensorBinding
 from probes.protocol import Engagement, Request
-from probes.subjects.onnx_file import ARRAY_TYPES, OnnxSubject
+from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject, open_torch_subject
 
 IO_BINDING = "io-binding"
+CUDA = "CUDAExecutionProvider"
+CPU = "CPUExecutionProvider"
+#: File of each provider that is loaded when a session asks for it, in the folder of ONNX Runtime's own libraries.
+LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SessionProgram:
+    """A session fed in one of the ways, and the provider it was opened for: what it got is a matter of proof."""
+
+    session: ort.InferenceSession
+    provider: str
+    feeding: HostFeeding | HostValues | IoBinding | TensorBinding
+
+    def feed(self, inputs: list[Any]) -> Any:
+        """Turn the arrays into what a run takes."""
+        return self.feeding.feed(inputs)
+
+    def __call__(self, fed: Any) -> Any:
+        """Run once."""
+        return self.feeding(fed)
+
+    def collect(self, output: Any) -> list[Any]:
+        """Return the outputs on the host."""
+        return self.feeding.collect(output)
 
 
 def versions() -> dict[str, str]:
@@ -35,120 +60,90 @@ def open_subject(request: Request) -> TorchSubject | OnnxSubject:
     return OnnxSubject(request) if request.subject["kind"] == "onnx" else open_torch_subject(request)
 
 
-def model_file(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> pathlib.Path:
-    """Return the model as an ONNX file, exporting it for the shapes of `inputs` if need be."""
-    if isinstance(subject, OnnxSubject):
-        return pathlib.Path(subject.file)
-    tensors = subject.tensors(inputs)
-    file = pathlib.Path(request.scratch_directory) / f"batch-{len(inputs[0])}" / "model.onnx"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with torch_stack.ordinary_mode():
-        program = torch.onnx.export(subject.module, tuple(tensor.clone() for tensor in tensors), dynamo=True, verbose=False)
-    if program is None:
-        message = "torch.onnx.export returned no program"
-        raise RuntimeError(message)
-    program.save(file, external_data=True)
-    return file
-
-
-def open_session(file: pathlib.Path, provider: str, request: Request) -> ort.InferenceSession:
-    """Open a session that may not quietly fall back to another provider and records where each node went."""
+def session_options(request: Request) -> ort.SessionOptions:
+    """Return options for a session that records where each node went."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = request.threads
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return options
+
+
+def open_session(file: pathlib.Path, providers: list[tuple[str, dict[str, str]]], request: Request) -> ort.InferenceSession:
+    """Open a session on the first of `providers`; raise `UnsupportedError` where ONNX Runtime would quietly take another."""
+    provider = providers[0][0]
     if provider not in ort.get_available_providers():
         message = f"this build of ONNX Runtime has no {provider}; it has {', '.join(ort.get_available_providers())}"
         raise UnsupportedError(message)
-    return ort.InferenceSession(file, options, providers=[provider], enable_fallback=0)
-
-
-@dataclasses.dataclass(frozen=True)
-class HostFeeding:
-    """numpy arrays in, numpy arrays out: the way most examples show."""
-
-    session: ort.InferenceSession
-
-    def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        """Give the arrays the names and types that the session declares."""
-        return named_arrays(self.session, inputs)
-
-    def __call__(self, fed: dict[str, Any]) -> list[Any]:
-        """Run once; on a device this copies in and out."""
-        return self.session.run(None, fed)  # type: ignore[no-any-return]
-
-    def collect(self, output: list[Any]) -> list[Any]:
-        """Return the arrays as they are."""
-        return output
-
-
-@dataclasses.dataclass(frozen=True)
-class IoBinding:
-    """Inputs and outputs stay where they are: nothing is copied or allocated by a call."""
-
-    session: ort.InferenceSession
-    device: str
-
-    def feed(self, inputs: list[Any]) -> Any:
-        """Bind the inputs, run once to learn the outputs' shapes, and bind outputs of those shapes."""
-        binding = self.session.io_binding()
-        for name, array in named_arrays(self.session, inputs).items():
-            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, self.device))
-        names = [value.name for value in self.session.get_outputs()]
-        for name in names:
-            binding.bind_output(name, self.device)
-        self.session.run_with_iobinding(binding)
-        for name, made in zip(names, binding.get_outputs(), strict=True):
-            binding.bind_ortvalue_output(name, made)
-        return binding
-
-    def __call__(self, fed: Any) -> Any:
-        """Run once into the bound outputs."""
-        self.session.run_with_iobinding(fed)
-        return fed
-
-    def collect(self, output: Any) -> list[Any]:
-        """Copy the bound outputs to the host."""
-        return [value.numpy() for value in output.get_outputs()]
-
-
-def named_arrays(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, Any]:
-    """Return `inputs` by the session's input names, in its types; raise `UnsupportedError` for a type numpy does not have."""
-    declared = session.get_inputs()
-    missing = [value.type for value in declared if value.type not in ARRAY_TYPES]
-    if missing:
-        message = f"{missing[0]} cannot be fed through numpy"
+    session = ort.InferenceSession(file, session_options(request), providers=providers, enable_fallback=0)
+    if provider not in session.get_providers():  # with no more than a line in the log, whatever `enable_fallback` says
+        message = f"ONNX Runtime left {provider} out of the session: {obstacle_of(provider)}"
         raise UnsupportedError(message)
-    return {value.name: np.ascontiguousarray(array, dtype=ARRAY_TYPES[value.type]) for value, array in zip(declared, inputs, strict=True)}
+    return session
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str, device: str) -> HostFeeding | IoBinding:
-    """Export, open the session on `provider`, and feed it the way the options say."""
-    session = open_session(model_file(subject, inputs, request), provider, request)
-    return IoBinding(session, device) if request.options["feeding"] == IO_BINDING else HostFeeding(session)
+def obstacle_of(provider: str) -> str:
+    """Return the loader's reason why the provider's library does not load; ONNX Runtime has it in its log only."""
+    library = pathlib.Path(ort.__file__).parent / "capi" / LIBRARIES.get(provider, "")
+    if library.is_file():
+        try:
+            ctypes.CDLL(str(library))
+        except OSError as problem:
+            return str(problem)
+    return "see its log"
 
 
-def engagement(program: HostFeeding | IoBinding, fed: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the session's nodes that its first provider took."""
-    wanted = program.session.get_providers()[0]
+#: One session serves all batch sizes of a model file; it lives as long as the worker.
+_sessions: dict[pathlib.Path, ort.InferenceSession] = {}
+
+
+def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str) -> SessionProgram:
+    """Export for these shapes, open the session on the processor, and feed it the way the options say."""
+    file = onnx_export.for_shapes(subject, inputs, request)
+    session = open_session(file, [(provider, {})], request)
+    binding = request.options["feeding"] == IO_BINDING
+    return SessionProgram(session, provider, IoBinding(session, "cpu") if binding else HostFeeding(session))
+
+
+def build_on_gpu(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, providers: list[tuple[str, dict[str, str]]]
+) -> SessionProgram:
+    """Export for any batch size where the model allows it, open one session for all of them, and feed it the way the options say."""
+    file = onnx_export.for_any_batch_size(subject, inputs, request)
+    if file not in _sessions:
+        _sessions[file] = open_session(file, providers, request)
+    return gpu_program(_sessions[file], providers[0][0], request)
+
+
+def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
+    """Return the session fed from the host or with tensors that stay on the GPU."""
+    if request.options["feeding"] == IO_BINDING:
+        return SessionProgram(session, provider, TensorBinding(session, request.device))
+    return SessionProgram(session, provider, onnxruntime_feeding.host(session))
+
+
+def engagement(program: SessionProgram, fed: Any) -> Engagement:  # noqa: ARG001
+    """Return the share of the session's nodes that the provider it was opened for took."""
     placed: collections.Counter[str] = collections.Counter()
     for part in program.session.get_provider_graph_assignment_info():
         placed[part.ep_name] += len(part.get_nodes())
-    nodes = sum(placed.values())
-    share = placed[wanted] / nodes if nodes else 0.0
-    return Engagement(share, f"{placed[wanted]} of {nodes} nodes are placed on {wanted}", {"nodes": dict(placed)})
+    nodes, taken = sum(placed.values()), placed[program.provider]
+    share = taken / nodes if nodes else 0.0
+    return Engagement(share, f"{taken} of {nodes} nodes are placed on {program.provider}", {"nodes": dict(placed)})
 
 
-def recipe(request: Request, provider: str) -> str:
-    """Return the lines that export, open the session and run it."""
-    binding = """\
+def recipe(request: Request, provider: str, opened: str | None = None) -> str:
+    """Return the lines that export, open the session (unless `opened` does that) and run it."""
+    device = "cpu" if provider == CPU else "cuda"
+    binding = f"""\
 binding = session.io_binding()
 for value, tensor in zip(session.get_inputs(), inputs):
-    binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.ortvalue_from_numpy(tensor.cpu().numpy()))
+    binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.from_dlpack(tensor.contiguous()))
 for value in session.get_outputs():
-    binding.bind_output(value.name)
+    binding.bind_output(value.name, "{device}")
 session.run_with_iobinding(binding)
-output = binding.copy_outputs_to_cpu()
+output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
+    plain = f'session = onnxruntime.InferenceSession("model.onnx", providers=["{provider}"])'
     host = """\
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
 output = session.run(None, feeds)
@@ -159,5 +154,6 @@ import torch
 
 with torch.no_grad():
     torch.onnx.export(model, inputs, dynamo=True).save("model.onnx", external_data=True)
-session = onnxruntime.InferenceSession("model.onnx", providers=["{provider}"])
+{opened or plain}
+assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; its log says why"
 {binding if request.options["feeding"] == IO_BINDING else host}"""

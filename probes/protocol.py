@@ -10,6 +10,7 @@ Standard input is the lifeline and carries one-line tokens:
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
     flex                        check the outputs, then try shapes that were not built: the last thing, as it may break the program
+    allocate BYTES              hold this much memory of the device outside every allocator, or none (the reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs once more, answer, end
 After each but `visit` and `stop` the worker says `ready` again.
@@ -135,6 +136,19 @@ class Correctness:
 
 
 @dataclasses.dataclass(frozen=True)
+class Caches:
+    """What lay in this arm's caches before its first build and after its last, and how often the builds found something they could use.
+
+    None for hits where the stack does not count them.
+    """
+
+    bytes_before: int
+    bytes_after: int
+    hits: int | None
+    event: str = "caches"
+
+
+@dataclasses.dataclass(frozen=True)
 class Engagement:
     """Which share of the work runs on the compiled path, and how that is known."""
 
@@ -178,7 +192,7 @@ class Ready:
 class Visit:
     """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept.
 
-    `enqueue_seconds` is the median time until a call returned, before waiting for its end.
+    `enqueue_seconds` is the median time until a call returned, before waiting for its end; `lead_seconds` are the times that do not count.
     """
 
     batch_size: int
@@ -187,6 +201,9 @@ class Visit:
     enqueue_seconds: float
     lead_calls: int
     cpu_seconds: float
+    lead_seconds: list[float]
+    #: Seconds of a call when the next is made without waiting for its end; None where a call is over when it returns.
+    streamed_seconds: float | None
     event: str = "visited"
 
 

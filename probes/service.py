@@ -74,10 +74,9 @@ class Service:
     def visit(self, batch_size: int, number: int) -> None:
         """Time one block."""
         cell, block = self.cells[batch_size], self.blocks[batch_size]
-        timed = timing.time_block(cell.program, cell.fed, self.workflow.synchronise, block, offset=number)
-        self.channel.tell(
-            protocol.Visit(batch_size, number, timed.seconds, timed.enqueue_seconds, block.lead_calls, timed.cpu_seconds),
-        )
+        streams = self.request.device == "cuda"
+        timed = timing.time_block(cell.program, cell.fed, self.workflow.synchronise, block, offset=number, streams=streams)
+        self.channel.tell(protocol.Visit(batch_size, number, lead_calls=block.lead_calls, **dataclasses.asdict(timed)))
 
     def sustain(self, batch_size: int, seconds: float) -> None:
         """Call without a pause."""

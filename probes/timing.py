@@ -24,6 +24,8 @@ VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
 #: A warm-up goes on for at most this many times its floor, and looks again each time it has grown by this share.
 MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
+#: Times the typical call for which a call counts at most while warming up.
+MOST_OF_A_CALL = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +38,16 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Timed:
-    """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block."""
+    """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block.
+
+    Beside them the seconds of the calls that do not count, and those of a call when nobody waits in between.
+    """
 
     seconds: list[float]
     enqueue_seconds: float
     cpu_seconds: float
+    lead_seconds: list[float]
+    streamed_seconds: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,20 +74,34 @@ def size_block(typical_seconds: float, block_seconds: float) -> Block:
 
 
 def time_block(
-    call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], block: Block, *, offset: int = 0
+    call: Callable[[Any], object],
+    fed: Sequence[Any],
+    synchronise: Callable[[], None],
+    block: Block,
+    *,
+    offset: int = 0,
+    streams: bool = False,
 ) -> Timed:
-    """Call `block.lead_calls + block.calls` times with inputs in rotation and return the kept times."""
+    """Call `block.lead_calls + block.calls` times with inputs in rotation and return the times.
+
+    Where the device `streams`, the block is run once more without waiting between the calls: what it takes then decides the throughput,
+    for the host need not wait when only the rate matters.
+    """
     inputs = itertools.islice(itertools.cycle(fed), offset % len(fed), None)
     clock = time.perf_counter_ns
     nanoseconds: list[int] = []
     enqueued: list[int] = []
+    leading: list[int] = []
+    streamed: float | None = None
     gc.collect()
     collects = gc.isenabled()
     gc.disable()
     try:
         for _ in range(block.lead_calls):
+            start = clock()
             call(next(inputs))
             synchronise()
+            leading.append(clock() - start)
         cpu_start = time.process_time()
         for _ in range(block.calls):
             value = next(inputs)
@@ -91,18 +112,33 @@ def time_block(
             nanoseconds.append(clock() - start)
             enqueued.append(returned - start)
         cpu_seconds = time.process_time() - cpu_start
+        if streams:
+            start = clock()
+            for _ in range(block.calls):
+                call(next(inputs))
+            synchronise()
+            streamed = (clock() - start) * NANOSECONDS / block.calls
     finally:
         if collects:
             gc.enable()
-    return Timed([count * NANOSECONDS for count in nanoseconds], statistics.median(enqueued) * NANOSECONDS, cpu_seconds)
+    return Timed(
+        seconds=[count * NANOSECONDS for count in nanoseconds],
+        enqueue_seconds=statistics.median(enqueued) * NANOSECONDS,
+        cpu_seconds=cpu_seconds,
+        lead_seconds=[count * NANOSECONDS for count in leading],
+        streamed_seconds=streamed,
+    )
 
 
 def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:
-    """Call until the times are steady, for at least `floor_seconds` and at most ten times that."""
+    """Call until the times are steady, for at least `floor_seconds` and at most ten times that.
+
+    A call that takes many times as long as the typical one builds or records something: it counts for little, or a single one would use
+    the time up.
+    """
     times: list[float] = []
     inputs = itertools.cycle(fed)
-    begin = time.perf_counter()
-    look = begin + floor_seconds
+    look = time.perf_counter() + floor_seconds
     while True:
         start = time.perf_counter_ns()
         call(next(inputs))
@@ -111,10 +147,15 @@ def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Call
         now = time.perf_counter()
         if now < look or len(times) < FEWEST_CALLS:
             continue
+        longest = MOST_OF_A_CALL * statistics.median(times[len(times) // 2 :])
+        warm = sum(min(each, longest) for each in times)
+        if warm < floor_seconds:
+            look = now + floor_seconds - warm
+            continue
         cut = steadiness.find_cut(times)
-        if cut.steady or now >= begin + MOST_WARMUP * floor_seconds:
+        if (cut.steady and cut.enough) or warm >= MOST_WARMUP * floor_seconds:
             return Warmth(len(times), cut.calls, cut.steady, statistics.median(times[cut.calls :]))
-        look = now + LOOK_AGAIN * (now - begin)
+        look = now + LOOK_AGAIN * warm
 
 
 def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], device_synchronise: Callable[[], None]) -> float:

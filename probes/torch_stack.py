@@ -38,7 +38,10 @@ def apply_settings(request: Request) -> dict[str, str]:
             "tf32_matmul": str(torch.backends.cuda.matmul.allow_tf32),
             "tf32_cudnn": str(torch.backends.cudnn.allow_tf32),
             "fp16_reduced_precision_reduction": str(torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction),
+            "bf16_reduced_precision_reduction": str(torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction),
             "flash_sdp": str(torch.backends.cuda.flash_sdp_enabled()),
+            "mem_efficient_sdp": str(torch.backends.cuda.mem_efficient_sdp_enabled()),
+            "cudnn_sdp": str(torch.backends.cuda.cudnn_sdp_enabled()),
         }
     return settings
 

@@ -99,7 +99,8 @@ def declared(**facts: str | int) -> Declared:
         "architectures": "any",
         **facts,
     }
-    return Declared(**{name: Sourced(value=value, source="a test") for name, value in values.items()})
+    sourced: dict[str, Any] = {name: Sourced(value=value, source="a test") for name, value in values.items()}
+    return Declared(**sourced)
 
 
 def workflow(id_: str = "compiled", **changes: Any) -> Workflow:

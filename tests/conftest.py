@@ -40,12 +40,15 @@ def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The shipped rubric with the pretend workflows, and deadlines short enough to wait for."""
+    """The shipped rubric with the pretend workflows, and deadlines and a standard budget short enough to wait for."""
     rubric = tmp_path_factory.mktemp("fakes") / "rubric"
     shutil.copytree(catalogue.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(FAKES / "rubric" / "workflows.toml", rubric / "workflows.toml")
     presets = (rubric / "presets.toml").read_text()
-    (rubric / "presets.toml").write_text(presets.replace("visit = 120", "visit = 3"))
+    for long, short in (("visit = 120", "visit = 3"), ("measuring_seconds = 120", "measuring_seconds = 4"), ("= 40\nnew_", "= 0.4\nnew_")):
+        assert long in presets
+        presets = presets.replace(long, short)
+    (rubric / "presets.toml").write_text(presets)
     return rubric
 
 

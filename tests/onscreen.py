@@ -11,24 +11,25 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from advisor.pipeline import World
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.wishes import Wishes
+from advisor.world import World
 
 PATIENCE_SECONDS = 60
+POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.08
 
 
 @contextlib.asynccontextmanager
 async def shown(app: AdvisorApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
     """Run the app without a terminal; nothing of it goes on afterwards."""
+    app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         try:
             yield pilot
         finally:
-            if app.owned is not None:
-                app.owned.end()
+            app.runs.end()
 
 
 async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:
@@ -36,13 +37,21 @@ async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < end, lines_of(pilot)
-        await pilot.pause(0.05)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def wait_for_screen(pilot: Pilot[int], name: str) -> None:
     """Wait until the screen is shown and drawn."""
     await wait_for(pilot, lambda: type(pilot.app.screen).__name__ == name and pilot.app.screen.is_mounted)
-    await pilot.pause(0.2)
+    await settle(pilot)
+
+
+async def settle(pilot: Pilot[int]) -> None:
+    """Wait until what is shown changes no more."""
+    before, now = "", " "
+    while before != now:
+        await pilot.pause(SETTLED_SECONDS)
+        before, now = now, lines_of(pilot)
 
 
 def lines_of(pilot: Pilot[int]) -> str:

@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from advisor import applicability, catalogue, errors, pipeline
 from advisor.domain.catalogue import Workflow
 from advisor.pipeline import World
+from advisor.probing.environments import places
 from advisor.question.answers import Answers
 from advisor.store import Store
 
@@ -209,6 +210,17 @@ def test_a_workflow_imports_only_what_its_entry_names(workflow: Workflow) -> Non
     named = [*workflow.environment.requirements, *project["optional-dependencies"]["stack"]]
     packages = imported_packages(PROBES / "workflows" / catalogue.probe_file(workflow.id), set())
     assert [package for package in sorted(packages) if not any(is_named(package, text) for text in named)] == []
+
+
+def test_each_environment_is_an_extra_with_the_same_requirements_and_conflicts() -> None:
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
+    extras = project["project"]["optional-dependencies"]
+    environments = places.own_environments(catalogue.load().workflows)
+    assert {name: list(each.requirements) for name, each in environments.items()} == {
+        name: asked for name, asked in extras.items() if name not in {"stack", "dev", "fleet"}
+    }
+    declared = {frozenset((name, other)) for name, each in environments.items() for other in each.conflicts}
+    assert {frozenset(part["extra"] for part in pair) for pair in project["tool"]["uv"]["conflicts"]} == declared
 
 
 # One more workflow

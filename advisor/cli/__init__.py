@@ -17,14 +17,14 @@ import msgspec
 import typer
 
 import advisor
-from advisor.cli import terminal
+from advisor.cli import environments, terminal
 from advisor.cli.options import takes_answers
 from advisor.errors import FleetOrderError, GpuNotAttachedError, NoTerminalError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor import pipeline
-    from advisor.report import matrix
+    from advisor.world import World
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
@@ -44,6 +44,8 @@ app = typer.Typer(
     help="Advise how to compile a PyTorch model for the GPU at hand: short probes, a rubric, a recommendation with its evidence.",
     epilog="Without a command: p3-advisor --json is p3-advisor recommend --json; p3-advisor alone, on a terminal, is p3-advisor ask.",
 )
+
+app.add_typer(environments.app)
 
 RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
@@ -138,9 +140,9 @@ def ask(  # noqa: PLR0913 - one for each option
 
         code = asking.ask(answers, _world())
     elif terminal.is_terminal(os.environ):
-        from advisor.tui import app as screens
+        from advisor.tui import program
 
-        code = screens.show(wishes, _world())
+        code = program.show(wishes, _world())
     else:
         raise NoTerminalError("the questions need a terminal, and here there is none", "use --json, recommend, or ask --plain")
     raise typer.Exit(code)
@@ -182,8 +184,10 @@ def recommend(
 
     world = _world()
     if fleet or answers.gpu == "all":
-        _recommend_on_fleet(answers, models, on or [], fleet or "local", as_json=json)
-        return
+        from advisor.cli import fleets
+
+        record = fleets.recommend(answers, models, on or [], fleet or "local", world, _note)
+        raise typer.Exit(fleets.present(record, world, as_json=json))
     if models or on:
         raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
     try:
@@ -200,10 +204,10 @@ def show_fleet(
     name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest", *, json: AsJson = False
 ) -> None:
     """Show what a fleet has answered."""
-    from advisor.cli import fleet
+    from advisor.cli import fleets
 
     world = _world()
-    _present_fleet(fleet.compose(world.store.fleet(name), world), as_json=json)
+    raise typer.Exit(fleets.present(world.store.fleet(name), world, as_json=json))
 
 
 @app.command()
@@ -285,17 +289,29 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
     """List what applies here, what does not and why, how to get it, and where it was verified."""
     from advisor.cli import listing
 
-    typer.echo(listing.render(answers, as_json=json), nl=False)
+    typer.echo(listing.render(answers, _world(), as_json=json), nl=False)
 
 
 @app.command()
-def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "", json: AsJson = False) -> None:
+def doctor(
+    *,
+    python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
+    observer: Annotated[
+        bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """Look at GPU, driver, interpreter and disk, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
     findings = examination.examine(python or sys.executable, default_home(os.environ))
+    if observer:
+        from advisor import observer as observation
+
+        seen = observation.observe(python or sys.executable, _world())
+        findings.append(examination.Finding(name="observer", status=seen.status, what=seen.words, fix=seen.fix))
     if json:
         typer.echo(msgspec.json.encode(findings).decode())
     else:
@@ -308,27 +324,11 @@ def doctor(*, python: Annotated[str, typer.Option(help="interpreter that has the
         raise typer.Exit(3)
 
 
-def _recommend_on_fleet(answers: Answers, models: str, on: list[str], address: str, *, as_json: bool) -> None:
-    from advisor.cli import fleet
-
-    world = _world()
-    _present_fleet(fleet.compose(fleet.recommend(answers, models, on, address, world, _note), world), as_json=as_json)
-
-
-def _present_fleet(composed: matrix.FleetDocument, *, as_json: bool) -> None:
-    """Print the matrix; leave with 1 when no cell has a recommendation."""
-    from advisor.report import matrix
-
-    typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
-    if not any(cell.arm for cell in composed.cells):
-        raise typer.Exit(1)
-
-
-def _world() -> pipeline.World:
-    from advisor import pipeline
+def _world() -> World:
     from advisor.store import Store, default_home
+    from advisor.world import World
 
-    return pipeline.World(environment=dict(os.environ), store=Store(default_home(os.environ)))
+    return World(environment=dict(os.environ), store=Store(default_home(os.environ)))
 
 
 def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
@@ -364,7 +364,7 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _present_published(answers: Answers, world: pipeline.World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
+def _present_published(answers: Answers, world: World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
     """Print what published figures say about a GPU that is not attached; raise `absent` where they say nothing."""
     from advisor.pipeline import unattached
     from advisor.report import document, published, table

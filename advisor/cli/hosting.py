@@ -1,21 +1,24 @@
 """`host`: work on a run for screens that live in another process, which may ask for a pause, leave the run alone, or be gone.
 
-Orders come as lines on standard input: `pause`, `go`, `stay`. When standard input closes without `stay`, the run is ended: whoever
-watched it was killed. Standard output says `paused` and `going`.
+Orders come as lines on standard input: `pause`, `go`, `stay`, `skip ARM`. When standard input closes without `stay`, the run is ended:
+whoever watched it was killed. Standard output says `paused` and `going`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from advisor import pipeline
-from advisor.domain.events import Ended, Heard
+from advisor.domain.events import Ended, Heard, Spawned
 from advisor.domain.outcome import Ready, Visited
+from advisor.domain.plan import folder_of
+from advisor.probing.launch import skip
 from advisor.store import Run
 
 
@@ -54,23 +57,30 @@ class Gate:
 
 def work(run: Run, world: pipeline.World, orders: TextIO, say: Callable[[str], None]) -> None:
     """Do what is left of `run`, and meanwhile what `orders` say."""
-    gate = Gate(world.clock, say)
-    threading.Thread(target=_obey, args=(orders, gate), name="orders", daemon=True).start()
+    gate, workers = Gate(world.clock, say), dict[str, pathlib.Path]()
+    threading.Thread(target=_obey, args=(orders, gate, workers), name="orders", daemon=True).start()
     for event in pipeline.execute(run, dataclasses.replace(world, clock=gate.clock)):
-        if _is_between_sections(event.happening):
+        happening = event.happening
+        if isinstance(happening, Spawned):
+            workers[happening.arm] = run.arms / folder_of(happening.arm) / str(happening.process)
+        elif isinstance(happening, Ended):
+            workers.pop(happening.arm, None)
+        if _is_between_sections(happening):
             gate.pass_through()
 
 
-def _obey(orders: TextIO, gate: Gate) -> None:
+def _obey(orders: TextIO, gate: Gate, workers: Mapping[str, pathlib.Path]) -> None:
     stays = False
     for line in orders:
-        order = line.strip()
+        order, _, arm = line.strip().partition(" ")
         if order == "pause":
             gate.close()
         elif order == "go":
             gate.open()
         elif order == "stay":
             stays = True
+        elif order == "skip" and arm in workers:
+            skip(workers[arm])
     if stays:
         gate.open()
     else:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from advisor.domain.question import Budget, Dtype, Priorities, Synthetic, Task
+from advisor.domain.question import Budget, Dtype, Factory, Model, Priorities, Synthetic, Task, Transformers
 
 Basis = Literal["paper", "ours"]
 Tier = Annotated[int, msgspec.Meta(ge=1, le=3)]
@@ -19,6 +19,14 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What making an environment took where it was made; a warm cache takes seconds and next to no space."""
+
+    disk_mib: int
+    download_mib: int
+    where: str
+
+
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a workflow's worker runs.
 
@@ -27,6 +35,20 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     kind: Literal["shared", "own", "container"]
     requirements: tuple[str, ...] = ()
+    #: Workflows that name the same environment share it; by default it has the workflow's id.
+    name: str = ""
+    #: Versions of Python it can be made with.
+    python: str = ">=3.10,<3.14"
+    #: Which build of torch it takes: none of it, the CPU's, or the one that fits the machine.
+    torch: Literal["none", "cpu", "auto"] = "none"
+    #: Modules that have to import before it counts as made.
+    imports: tuple[str, ...] = ()
+    #: Environments that it cannot be installed together with.
+    conflicts: tuple[str, ...] = ()
+    licence: str = ""
+    seen: Seen | None = None
+    #: What a container is started from.
+    image: str = ""
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +66,29 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     new_shapes: Sourced
     #: Which models it takes: `any`, `most`, `listed`.
     architectures: Sourced
+    #: Of what is installed, by its SPDX name where it has one.
+    licence: Sourced | None = None
+    #: Day on which the sources were last read, as 2026-11-21.
+    looked_up: str = ""
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a workflow's module gives the user, for its first set of options."""
+
+    #: Lines that eager PyTorch's recipe does not have.
+    lines_changed: int
+    source: str
+
+
+class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is declared otherwise for one arm of a workflow than for the workflow."""
+
+    lines_changed: Sourced | None = None
+    export_step: Sourced | None = None
+    vendors: Sourced | None = None
+    artefact_scope: Sourced | None = None
+    new_shapes: Sourced | None = None
+    architectures: Sourced | None = None
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,8 +101,12 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dtypes: tuple[Dtype, ...]
     takes: tuple[Literal["torch", "onnx"], ...]
     environment: Environment
+    #: Sets of requirements: where the interpreter of `--python` meets one, the user has the stack already and no environment need be made.
+    accepts: tuple[tuple[str, ...], ...] = ()
     #: Options by arm; the arm `default` goes by the workflow's id alone.
     arms: dict[str, dict[str, Any]]
+    #: Devices that an arm is for, where they are not all of the workflow's.
+    arm_devices: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
     #: Place in the order of builds: cheap ones first.
     build_order: int
     declared: Declared
@@ -67,10 +116,22 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: Null where no probe gives one.
+    recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
     min_compute_capability: str | None = None
+    #: Version specifiers of compute capabilities of which one must hold, for stacks that run on some generations only.
+    compute_capabilities: tuple[str, ...] = ()
     #: Why it is known not to work here, by device; each with a source.
     refused: dict[str, Sourced] = {}
+    #: Where an arm differs from what is declared for the workflow.
+    arm_declared: dict[str, ArmDeclared] = {}
+
+    def as_arm(self, option: str) -> Workflow:
+        """Return the workflow with what is declared for this one of its arms."""
+        otherwise = msgspec.structs.asdict(self.arm_declared.get(option, ArmDeclared()))
+        changes = {name: fact for name, fact in otherwise.items() if fact is not None}
+        return msgspec.structs.replace(self, declared=msgspec.structs.replace(self.declared, **changes))
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -252,6 +313,33 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     failure: tuple[PublishedFailure, ...] = ()
 
 
+class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A small model of the survey; it has a configuration of transformers or a factory, one of the two."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]+$")]
+    family: Annotated[str, msgspec.Meta(min_length=1)]
+    config: dict[str, Any] | None = None
+    factory: str | None = None
+
+    def as_subject(self) -> Model:
+        """Return the model as a question names one."""
+        if self.config is not None:
+            return Transformers(name=self.id, weights="random", config=self.config)
+        return Factory(name=self.factory or "")
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`panel.toml`: the models that a survey compiles, and which shares of them mean what."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1)] = "none"
+    batch_size: Annotated[int, msgspec.Meta(ge=1)] = 1
+    input_tokens: Annotated[int, msgspec.Meta(ge=1)] = 1
+    build_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0
+    any_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    most_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
+    model: tuple[PanelModel, ...] = ()
+
+
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `rubric/` holds."""
 
@@ -262,3 +350,4 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...] = ()
     published: Published = Published()
+    panel: Panel = Panel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from advisor.domain.outcome import Outcome, Said
@@ -34,14 +36,28 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
 
 
 class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory"):
-    """What the device itself says that a worker took, from outside: above what was used before it touched the device."""
+    """What the device itself says that a worker took, from outside: above what was used before it touched the device.
+
+    Null for what the device did not say, or said and cannot be.
+    """
 
     arm: str
     process: int
-    before_bytes: int
+    before_bytes: int | None
     #: Highest so far, builds included; and once everything was built and warm.
-    peak_bytes: int
-    resident_bytes: int
+    peak_bytes: int | None
+    resident_bytes: int | None
+    #: Highest since everything was built, while it warmed up.
+    serving_bytes: int | None = None
+    #: What the device has in all.
+    total_bytes: int | None = None
+
+
+class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-checked"):
+    """What the device counted for an allocation that was known, made outside every library's own allocator."""
+
+    allocated_bytes: int
+    seen_bytes: int | None
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +129,21 @@ class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
     reason: str
 
 
+class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
+    """What a workflow made of a model of the survey's panel.
+
+    `untried` where eager PyTorch cannot run the model either: that says nothing about the workflow.
+    """
+
+    workflow: str
+    model: str
+    family: str
+    verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
+    reason: str | None
+    #: The earlier run that it was found in; null for this one.
+    run: str | None = None
+
+
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
     """The run was taken up again after it had stopped."""
 
@@ -121,7 +152,22 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """Everything that was planned is done."""
 
 
-Happening = Planned | Spawned | Heard | DeviceMemory | Watched | Repeated | Energy | Ended | RaceOpened | RaceClosed | Resumed | Finished
+Happening = (
+    Planned
+    | Spawned
+    | Heard
+    | DeviceMemory
+    | MemoryChecked
+    | Watched
+    | Repeated
+    | Energy
+    | Ended
+    | RaceOpened
+    | RaceClosed
+    | Surveyed
+    | Resumed
+    | Finished
+)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,17 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     torch_cuda: str | None
 
 
+class MadeEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """An environment that was made here for some workflows alone."""
+
+    name: str
+    python: str
+    #: Of the lock it was made from.
+    digest: str
+    #: Why it cannot be used as it is.
+    fault: str | None = None
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The machine a run is made on."""
 
@@ -48,3 +59,5 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     gpu_problem: str | None
     kernel: str
     software: Interpreter
+    #: By name.
+    environments: dict[str, MadeEnvironment] = {}

@@ -49,6 +49,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     #: By how much, as a share, a fresh process typically differs from another; null with too few to tell.
     process_variation: float | None = None
+    #: By how much, as a share, its seconds against the baseline's changed while they were measured; 0 where they did not.
+    shift: float = 0.0
 
 
 Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
@@ -81,6 +83,8 @@ class Visits(msgspec.Struct, frozen=True, kw_only=True):
     made: int
     discarded: int
     unfit: int
+    #: Calls within the visits that took so long that something was built or recorded in them.
+    stalled_calls: int = 0
 
 
 class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,13 +104,19 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     cold: float
     warm: float | None
+    #: Whether the cold build was seen to begin with empty caches and to find nothing in them; null where nobody looked.
+    proven_cold: bool | None = None
 
 
 class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """Peak memory and who saw it; null with the reason as the source where nobody could."""
+    """Peak memory and who saw it; null with the reason as the source where nobody could, or where what was seen cannot be."""
 
+    #: Builds included.
     peak: int | None
     source: str
+    #: Peak once everything was built, and what PyTorch's own allocator held at most; null where nobody saw it.
+    serving: int | None = None
+    torch_reserved: int | None = None
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +144,29 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     flexed: tuple[Flexed, ...] = ()
     #: The same in the rubric's words: `served`, `recompiles`, `refused`.
     new_shapes: str | None = None
+
+
+class SurveyedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workflow made of one model."""
+
+    model: str
+    family: str
+    verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
+    reason: str | None
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workflow made of the panel and of the user's own model."""
+
+    workflow: str
+    passed: int
+    #: Models that eager PyTorch can run.
+    tried: int
+    #: The same in the rubric's words: `any`, `most`, `listed`.
+    architectures: str
+    models: tuple[SurveyedModel, ...]
+    #: The earlier run it was made in; null for this one.
+    run: str | None
 
 
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,3 +199,4 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     peaks: Peaks | None = None
     #: Repetitions in fresh processes that were completed.
     repeats: int = 0
+    surveys: tuple[Survey, ...] = ()

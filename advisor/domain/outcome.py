@@ -56,6 +56,15 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     compared_elements: int
 
 
+class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="caches"):
+    """Bytes in the arm's caches before its first build and after its last, and the hits that the stack counted."""
+
+    bytes_before: int
+    bytes_after: int
+    #: Null where the stack counts none.
+    hits: int | None
+
+
 class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="engaged"):
     """Which share of the work the compiled path took, and how that is known."""
 
@@ -98,6 +107,10 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     enqueue_seconds: float | None = None
     lead_calls: int
     cpu_seconds: float
+    #: Times of the calls before the kept ones.
+    lead_seconds: tuple[float, ...] = ()
+    #: Seconds of a call when the next is made without waiting for its end; null where a call is over when it returns.
+    streamed_seconds: float | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):
@@ -150,6 +163,7 @@ Said = (
     | Loaded
     | Built
     | Checked
+    | Caches
     | Engaged
     | Warm
     | MemoryRead
@@ -232,5 +246,13 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
     fix: str | None = None
 
 
-Failure = Unsupported | ModelRefused | BuildFailed | Incorrect | NotEngaged | OutOfMemory | TimedOut | Crashed
+class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
+    """The user did not want to wait for it."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+Failure = Unsupported | ModelRefused | BuildFailed | Incorrect | NotEngaged | OutOfMemory | TimedOut | Crashed | Skipped
 Outcome = Completed | Failure

@@ -22,6 +22,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     #: The arm this one repeats, to show what a difference between two equal arms looks like here.
     duplicate_of: str | None = None
+    #: Interpreter of the environment that was made for it; empty for the question's.
+    python: str = ""
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):

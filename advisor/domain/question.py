@@ -135,3 +135,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
     #: Price of the device per hour, in whatever currency the user counts.
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    #: Whether every workflow is tried on the panel of small models.
+    survey: bool = False

@@ -14,16 +14,19 @@ from advisor.domain.events import (
     Event,
     Finished,
     Heard,
+    MemoryChecked,
     Planned,
     RaceClosed,
     RaceOpened,
     Repeated,
     Resumed,
     Spawned,
+    Surveyed,
     Watched,
 )
 from advisor.domain.outcome import (
     Built,
+    Caches,
     Checked,
     Diagnosed,
     Engaged,
@@ -55,6 +58,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     loaded: Loaded | None = None
     built: dict[int, Built] = {}
     checked: dict[int, Checked] = {}
+    caches: Caches | None = None
     engaged: Engaged | None = None
     warm: dict[int, Warm] = {}
     memory: MemoryRead | None = None
@@ -82,6 +86,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     closed: dict[int, str] = {}
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
+    memory_checked: MemoryChecked | None = None
+    surveyed: tuple[Surveyed, ...] = ()
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -107,6 +113,10 @@ def _apply(state: RunState, event: Event) -> RunState:
             return msgspec.structs.replace(state, closed={**state.closed, happening.batch_size: happening.reason})
         case Repeated():
             return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
+        case MemoryChecked():
+            return msgspec.structs.replace(state, memory_checked=happening)
+        case Surveyed():
+            return msgspec.structs.replace(state, surveyed=(*state.surveyed, happening))
         case Resumed():
             return state
         case Finished():
@@ -134,7 +144,7 @@ def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | E
 
 
 #: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.
-KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
+KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Caches: "caches", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
 KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm", Diagnosed: "diagnosed", Flexed: "flexed"}
 
 

@@ -17,9 +17,9 @@ from advisor.domain.events import Event
 from advisor.domain.fleet import CPU
 from advisor.domain.run import Header
 from advisor.errors import UserError
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
+from advisor.world import World
 
 #: The end of a log says why a stack failed; the whole of it may be megabytes.
 LOG_BYTES = 64 * 1024
@@ -49,16 +49,23 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str | None = None
 
 
-def race(task: Task, node: str, gpu: str, tell: Callable[[Header | Event], None]) -> Packed:
+def world_at(home: pathlib.Path) -> World:
+    """Return the world of a race on this node, with a home of its own."""
+    # A device that the cluster has chosen is named to the pipeline, which looks at all of them.
+    environment = {name: value for name, value in os.environ.items() if name != VISIBLE_DEVICES}
+    return World(environment=environment, store=Store(home))
+
+
+def race(
+    task: Task, node: str, gpu: str, tell: Callable[[Header | Event], None], world_at: Callable[[pathlib.Path], World] = world_at
+) -> Packed:
     """Make one race on this machine, on `gpu` (an index or UUID) unless the task is for the CPU; what goes wrong is part of the answer."""
     device = CPU if task.kind == CPU else gpu
     if task.advisor_version != advisor.__version__:
         reason = f"node {node} has p3-advisor {advisor.__version__}, the caller {task.advisor_version}"
         return Packed(node=node, device=device, reason=reason, next_step="install the same version on every node")
     with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, alone_on_host():
-        # A device that the cluster has chosen is named to the pipeline, which looks at all of them.
-        environment = {name: value for name, value in os.environ.items() if name != VISIBLE_DEVICES}
-        world = World(environment=environment, store=Store(pathlib.Path(home)))
+        world = world_at(pathlib.Path(home))
         try:
             run = pipeline.prepare(msgspec.structs.replace(task.answers, gpu=device), world)
         except UserError as problem:

@@ -34,7 +34,7 @@ def summarise(state: RunState, races: Mapping[int, RaceResult], *, dtype: Dtype,
     return Results(
         baseline=baseline.id,
         measurements=tuple(
-            summarise_arm(state, arm, series[arm.id], peaks, dtype)
+            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin)
             for arm in state.plan.arms
             if arm.duplicate_of is None and arm.id in series and races and all(differences[arm.id].values())
         ),

@@ -6,36 +6,45 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from advisor.diagnosis import diagnose
-from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, Interval, Measurement, MemoryBytes, Seconds, Throughput, Visits
+from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, Interval, Measurement, Seconds, Throughput, Visits
 from advisor.domain.outcome import Flexed, Loaded, Peaks
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.state import ProcessState, RunState
 from advisor.intervals import geometric_mean_interval, median_interval, paired_interval
+from advisor.measure.memory import summarise_memory
 from advisor.measure.rounds import measured_process, rounds_of
 from advisor.replication import FEWEST_PROCESSES, find_components, interval
+from advisor.steadiness import count_stalls, find_shift
 
 CONFIDENCE = 0.95
 TERA = 1e12
+#: An arm with at least this gain that takes at least this share of the baseline's time for a new shape has lost its gain there.
+CLEAR_GAIN, AS_SLOW = 1.2, 0.95
 
 #: Paired log differences to the baseline by batch size, one series for each process: the race's own first.
 Series = Mapping[int, Sequence[Sequence[float]]]
 
 
-def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None, dtype: str) -> Measurement:
+def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None, *, dtype: str, margin: float) -> Measurement:
     """Return what was measured of one arm that counts."""
     processes = [process for process in state.processes[arm.id] if process.ready]
     raced = [process for process in processes if process.repeat == 0]
     first, main, last = processes[0], raced[-1], processes[-1]
-    imported, flexed = main.imported, tuple(flexed for _, flexed in sorted(main.flexed.items()))
+    imported, speedup = main.imported, interval_of(_overall(series))
+    flexed = _as_slow_as_eager(state, main.flexed, speedup)
     return Measurement(
         arm=arm.id,
         workflow=arm.workflow,
         option=arm.option,
-        cells=tuple(_summarise_cell(state, arm, size, series[size]) for size in series),
-        speedup=interval_of(_overall(series)),
-        build_seconds=BuildSeconds(cold=_build_seconds(first), warm=_build_seconds(last) if len(processes) > 1 else None),
-        memory_bytes=_memory(main),
+        cells=tuple(_summarise_cell(state, arm, size, series[size], margin) for size in series),
+        speedup=speedup,
+        build_seconds=BuildSeconds(
+            cold=_build_seconds(first), warm=_build_seconds(last) if len(processes) > 1 else None, proven_cold=is_proven_cold(first)
+        ),
+        memory_bytes=summarise_memory(main, state.memory_checked),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
         engaged_share=main.engaged.share if main.engaged else 0.0,
         engagement=main.engaged.proof if main.engaged else "",
@@ -53,10 +62,12 @@ def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None
 def count_visits(processes: Sequence[ProcessState]) -> Visits:
     """Return how many visits were made, discarded, and kept although the machine was not fit."""
     watched = [one for process in processes for one in process.watched]
+    visits = [one for process in processes for one in process.visits]
     return Visits(
-        made=sum(len(process.visits) for process in processes),
+        made=len(visits),
         discarded=sum(one.discarded for one in watched),
         unfit=sum(one.unfit is not None and not one.discarded for one in watched),
+        stalled_calls=sum(count_stalls((*one.lead_seconds, *one.seconds), statistics.median(one.seconds)) for one in visits),
     )
 
 
@@ -70,6 +81,32 @@ def new_shapes(flexed: Sequence[Flexed]) -> str | None:
     return "recompiles" if outcomes & {"stalled", "eager"} else "served"
 
 
+def _as_slow_as_eager(state: RunState, flexed: Mapping[int, Flexed], speedup: Interval) -> tuple[Flexed, ...]:
+    """Return what came of new shapes; one that is served without any of the arm's gain has silently fallen back to eager code."""
+    eager = [process.flexed for process in state.processes[state.plan.baseline.id] if process.flexed] if state.plan else []
+    found = []
+    for size, one in sorted(flexed.items()):
+        theirs = eager[-1].get(size) if eager else None
+        gains = speedup.low is not None and speedup.low >= CLEAR_GAIN
+        if one.outcome == "served" and gains and one.steady_seconds and theirs and theirs.steady_seconds:
+            lost = one.steady_seconds >= AS_SLOW * theirs.steady_seconds
+            reason = f"it takes {one.steady_seconds / theirs.steady_seconds:.2f} times as long as the baseline there"
+            found.append(msgspec.structs.replace(one, outcome="eager", reason=reason) if lost else one)
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def is_proven_cold(process: ProcessState) -> bool | None:
+    """Say whether a build began with empty caches and found nothing in any; None where that cannot be told."""
+    if process.caches is None:
+        return None
+    if process.caches.bytes_before:
+        return False
+    # Hits with empty caches are the build's own: equal parts of one model.
+    return None if process.caches.hits else True
+
+
 def _overall(series: Series) -> tuple[float, float, float]:
     """Return the interval of the mean over the batch sizes, between processes where there are enough of them."""
     processes = min(len(each) for each in series.values())
@@ -79,7 +116,7 @@ def _overall(series: Series) -> tuple[float, float, float]:
     return paired_interval(means, (1 - CONFIDENCE) / 2)
 
 
-def _summarise_cell(state: RunState, arm: Arm, batch_size: int, series: Sequence[Sequence[float]]) -> Cell:
+def _summarise_cell(state: RunState, arm: Arm, batch_size: int, series: Sequence[Sequence[float]], margin: float) -> Cell:
     visits = [
         visits[arm.id]
         for repeat in (0, *sorted(state.repeats))
@@ -89,6 +126,7 @@ def _summarise_cell(state: RunState, arm: Arm, batch_size: int, series: Sequence
     medians = [statistics.median(visit.seconds) for visit in visits]
     median = statistics.median(medians)
     bounds = median_interval(medians, CONFIDENCE)
+    streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
     process, flops = measured_process(state, arm.id), flops_of(state, batch_size)
     repeated = len(series) >= FEWEST_PROCESSES
     level = (1 - CONFIDENCE) / 2
@@ -100,11 +138,12 @@ def _summarise_cell(state: RunState, arm: Arm, batch_size: int, series: Sequence
             high=bounds[1] if bounds else None,
             samples=sum(len(visit.seconds) for visit in visits),
         ),
-        throughput=_throughput(process.loaded if process else None, batch_size, median),
+        throughput=_throughput(process.loaded if process else None, batch_size, statistics.median(streamed) if streamed else median),
         speedup=interval_of(interval(series, level) if repeated else paired_interval(series[0], level)),
         tflops=flops / median / TERA if flops else None,
         processes=len(series),
         process_variation=math.expm1(math.sqrt(find_components(series).between)) if repeated else None,
+        shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
     )
 
 
@@ -144,12 +183,3 @@ def _throughput(loaded: Loaded | None, batch_size: int, seconds: float) -> Throu
 
 def _build_seconds(process: ProcessState) -> float:
     return sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
-
-
-def _memory(process: ProcessState) -> MemoryBytes:
-    if process.device_memory is not None:
-        return MemoryBytes(peak=process.device_memory.peak_bytes, source="device memory above what was used before the worker, by NVML")
-    memory = process.memory
-    if memory is None or memory.peak_rss_bytes is None:
-        return MemoryBytes(peak=None, source="nobody could see it")
-    return MemoryBytes(peak=memory.peak_rss_bytes, source="resident set of the worker process, high-water mark")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import datetime as dt
 import pathlib
-import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, question, recommend, score
+from advisor import applicability, catalogue, machine, measure, question, recommend, score, survey
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
@@ -24,26 +22,15 @@ from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, racing
+from advisor.pipeline import finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
+from advisor.probing.environments import places
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
 from advisor.probing.visits import Session, Site
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
-
-
-@dataclasses.dataclass(frozen=True)
-class World:
-    """What the pipeline takes from outside, so that tests can bring their own."""
-
-    environment: Mapping[str, str]
-    store: Store
-    now: Callable[[], dt.datetime] = lambda: dt.datetime.now().astimezone()
-    clock: Callable[[], float] = time.monotonic
-    random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
-    probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
-    rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
+from advisor.store import Run
+from advisor.world import World as World
 
 
 @dataclasses.dataclass
@@ -78,9 +65,16 @@ class Proposal:
 def propose(answers: Answers, world: World, here: Machine | None = None) -> Proposal:
     """Check the answers, look at the machine unless `here` is what was seen, and make the plan."""
     known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
-    here = here or machine.detect(question.interpreter_of(answers), applicability.required_packages(known))
+    here = look(question.interpreter_of(answers), known, world, here)
     asked = question.resolve(answers, here, known)
     return Proposal(known, here, asked, applicability.plan(asked, here, known))
+
+
+def look(python: str, known: Catalogue, world: World, here: Machine | None = None) -> Machine:
+    """Return the machine with the interpreter `python`, unless `here` is what was seen of it, and the environments made on it."""
+    here = here or machine.detect(python, applicability.required_packages(known))
+    made = places.find_made(places.default_root(world.environment), known.workflows, world.rubric)
+    return msgspec.structs.replace(here, environments=made)
 
 
 def prepare(answers: Answers, world: World) -> Run:
@@ -101,8 +95,11 @@ def create(proposal: Proposal, world: World) -> Run:
         catalogue=proposal.catalogue,
     )
     run = world.store.create(header)
+    known = () if proposal.question.survey else surveying.recall(world.store, header)
     with run.writer() as writer:
-        writer.append(Event(seq=1, at=0.0, happening=Planned(plan=proposal.plan)))
+        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known)
+        for number, happening in enumerate(first, start=1):
+            writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
 
 
@@ -127,9 +124,33 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         return
     if progress.state.processes:
         yield Resumed()
-    asked = header.question
-    site = Site(
-        question=asked,
+    asked, presets = header.question, header.catalogue.presets
+    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
+    with guard.running(), open_session(run, header, world, guard) as session:
+        yield from _build(session, asked, progress)
+        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+        yield from finals.look_closer(session, lambda: progress.state, asked)
+        yield from session.stop()
+        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
+    if asked.survey:
+        with Supervisor(presets.deadlines, clock=world.clock) as supervisor:
+            site = site_of(run, header, world)
+            yield from surveying.take(progress.state, asked, header.catalogue.panel, site, lambda own: Session(supervisor, own, guard))
+    yield Finished()
+
+
+@contextlib.contextmanager
+def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterator[Session]:
+    """Yield a session for the workers of a run; whatever is left of them is ended with the block."""
+    gpu = header.question.gpu
+    with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
+        yield Session(supervisor, site_of(run, header, world), guard, MemoryWatch(gpu) if gpu else None)
+
+
+def site_of(run: Run, header: Header, world: World) -> Site:
+    """Return where the workers of a run work, and on what."""
+    return Site(
+        question=header.question,
         machine=header.machine,
         arms=run.arms,
         scratch=run.scratch,
@@ -137,16 +158,6 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
         environment=world.environment,
     )
-    presets = header.catalogue.presets
-    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
-    with guard.running(), Supervisor(presets.deadlines, clock=world.clock) as supervisor:
-        session = Session(supervisor, site, guard, MemoryWatch(asked.gpu) if asked.gpu else None)
-        yield from _build(session, asked, progress)
-        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
-        yield from finals.look_closer(session, lambda: progress.state, asked)
-        yield from session.stop()
-        yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
-    yield Finished()
 
 
 def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
@@ -157,14 +168,17 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     baseline = racing.plan_of(progress.state).baseline
     if not _has_completed(progress.state, REFERENCE):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
-    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms])
+    built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
+    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
+        yield from session.check_memory()
+    if session.is_running(REFERENCE):
         yield from session.ask(REFERENCE, "peaks")
     if not _has_completed(progress.state, REFERENCE):
         raise _cannot_begin(progress.state, REFERENCE)
     for arm in arms:
-        yield from session.build(arm.id)
+        yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
 
@@ -204,7 +218,9 @@ def decide(
 def judge(header: Header, state: RunState) -> Decision:
     """Summarise, score and decide, as far as the run has come."""
     races = racing.results_by_batch_size(state, header.question)
-    return _advise(header, state, measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON))
+    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
+    surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
+    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:

@@ -76,7 +76,7 @@ def repeat(session: Session, state: Callable[[], RunState], question: Question, 
             yield Repeated(repeat=number, arms=tuple(arm.id for arm in arms))
         wanted = state().repeats[number]
         arms = tuple(arm for arm in racing.plan_of(state()).arms if arm.id in wanted)
-        yield from session.start([(arm, len(state().processes.get(arm.id, ()))) for arm in arms], repeat=number)
+        yield from session.start([(arm, len(state().processes.get(arm.id, ()))) for arm in arms], repeat=number, built=wanted)
         for arm in arms:
             yield from session.build(arm.id)
         yield from _visit_in_turn(session, arms, question, rules)

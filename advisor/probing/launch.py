@@ -18,7 +18,7 @@ import psutil
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Crashed, Entered, Imported, Outcome, Phase, Ready, Said, TimedOut, Visited
+from advisor.domain.outcome import Built, Crashed, Entered, Imported, Outcome, Phase, Ready, Said, Skipped, TimedOut, Visited
 from probes import protocol
 
 #: Longest piece of a worker's log that is quoted as a reason.
@@ -26,6 +26,8 @@ LONGEST_REASON = 300
 LOG_TAIL_BYTES = 16384
 #: How faulthandler begins the stack of the thread that crashed; its innermost line follows.
 CRASHED_THREAD = "Current thread 0x"
+#: File in a control directory that says that the user did not want to wait.
+SKIPPED = "skipped"
 #: A worker that has said its last word gets this long to leave by itself.
 LEAVING_SECONDS = 5.0
 
@@ -33,6 +35,7 @@ LEAVING_SECONDS = 5.0
 PHASE_OF_TOKEN: dict[str, Phase] = {
     "build": "load",
     "peaks": "measure",
+    "allocate": "measure",
     "visit": "measure",
     "sustain": "sustain",
     "diagnose": "diagnose",
@@ -54,6 +57,9 @@ class Worker:
     doorbell: int
     exit_watch: int
     build_seconds: float
+    #: Seconds of all builds together that can be paid back, and what they have taken so far.
+    payable_seconds: float = float("inf")
+    built_seconds: float = 0.0
     phase: Phase = "start"
     deadline: float = float("inf")
     read_bytes: int = 0
@@ -185,6 +191,8 @@ class Supervisor:
     def _follow(self, worker: Worker, said: Said) -> None:
         if isinstance(said, Entered):
             self._expect(worker, said.phase)
+        elif isinstance(said, Built):
+            worker.built_seconds += said.build_seconds + said.first_call_seconds
         elif isinstance(said, (Imported, Ready, Visited)):
             worker.deadline = float("inf")  # it waits for a token
 
@@ -194,7 +202,7 @@ class Supervisor:
             "start": self._deadlines.start,
             "import": self._deadlines.import_,
             "load": self._deadlines.load,
-            "build": worker.build_seconds,
+            "build": min(worker.build_seconds, worker.payable_seconds - worker.built_seconds),
             "correctness": self._deadlines.correctness,
             "warmup": self._deadlines.warmup,
             "measure": self._deadlines.visit,
@@ -210,11 +218,17 @@ class Supervisor:
         self._bury(worker)
         reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {last_words(worker.log)}"
         fix = "allow more with --max-build-seconds" if worker.phase in {"build", "flex"} else None
+        if worker.phase == "build" and worker.payable_seconds - worker.built_seconds < worker.build_seconds:
+            limit = f"builds of more than {worker.payable_seconds:.3g} s cannot be paid back"
+            reason = f"{limit}: by then another arm has served all requests, even if the calls of this one took no time"
+            fix = "ask for more with --requests, or leave it out to compare speeds alone"
         worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
         yield worker, worker.outcome
 
-    def _explain_end(self, worker: Worker) -> Crashed:
+    def _explain_end(self, worker: Worker) -> Crashed | Skipped:
         status = worker.popen.wait()
+        if (worker.directory / SKIPPED).exists():
+            return Skipped(phase=worker.phase, reason=f"skipped by the user in the phase {worker.phase}")
         name = signal.Signals(-status).name if status < 0 else None
         how = f"its process was ended by {name}" if name else f"its process left with status {status} and no answer"
         if name == "SIGKILL":
@@ -244,11 +258,22 @@ def kill_all(worker: Worker) -> None:
     """Kill the worker's group, and what has left the group but still carries its mark; wait for the worker."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker.popen.pid, signal.SIGKILL)
+    kill_marked(worker.directory)
+    worker.popen.wait()
+
+
+def kill_marked(directory: pathlib.Path) -> None:
+    """Kill every process that carries the mark of the worker in this control directory."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(protocol.MARK) == str(worker.directory):
+            if process.environ().get(protocol.MARK) == str(directory):
                 process.kill()
-    worker.popen.wait()
+
+
+def skip(directory: pathlib.Path) -> None:
+    """End the worker in this control directory because the user does not want to wait for it; callable from any thread."""
+    (directory / SKIPPED).touch()
+    kill_marked(directory)
 
 
 def last_words(log: pathlib.Path) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, Spawned
+from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
 from advisor.domain.machine import Machine
-from advisor.domain.outcome import Failure, Imported, Outcome, Ready, Visited
+from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, Visited
 from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.question import Question
-from advisor.probing.device import MemoryWatch
+from advisor.probing.device import MemoryWatch, above
 from advisor.probing.environments import thread_count, worker_environment
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Message, Supervisor, Worker
@@ -22,6 +23,8 @@ from probes import protocol
 
 INPUT_SETS = 4
 BLOCK_SECONDS = 0.05
+#: What the device must be seen to count before its figures are believed.
+KNOWN_BYTES = 256 << 20
 #: Clocks of a GPU take longer to settle than those of a processor.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
 
@@ -62,9 +65,10 @@ class Session:
         yield from self._spawn(reference, process)
         self._supervisor.send(self._workers[REFERENCE], "build")
 
-    def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0) -> Iterator[Happening]:
+    def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()) -> Iterator[Happening]:
         """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
 
+        The arms in `built` find the caches of their finished builds; the others find none, not even those of a build that was broken off.
         Stop early when the reference worker has failed: without it there is nothing to compare with.
         """
         most = self._site.machine.cpu.usable_processors
@@ -72,31 +76,55 @@ class Session:
             yield from self._listen_until(lambda: len(self._busy()) < most)
             if self._has_failed(REFERENCE):
                 return
+            if arm.id not in built:
+                shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
             yield from self._spawn(arm, process, repeat)
         yield from self._listen_until(lambda: not self._busy())
 
-    def build(self, arm: str) -> Iterator[Happening]:
-        """Let one arm load, build, check and warm up; the others are idle meanwhile."""
+    def build(self, arm: str, payable_seconds: float | None = None) -> Iterator[Happening]:
+        """Let one arm load, build, check and warm up; the others are idle meanwhile. A build that cannot be paid back is ended."""
         if not self.is_running(arm):
             return
         worker = self._workers[arm]
+        if payable_seconds is not None:
+            worker.payable_seconds = payable_seconds
         if self._memory_watch is None:
             yield from self._build(worker)
             return
-        before = self._memory_watch.used_bytes()
-        with self._memory_watch.peak() as peak:
-            yield from self._build(worker)
-        yield DeviceMemory(
-            arm=arm,
-            process=worker.process,
-            before_bytes=before,
-            peak_bytes=peak() - before,
-            resident_bytes=self._memory_watch.used_bytes() - before,
-        )
+        yield from self._build_watched(worker, self._memory_watch)
 
     def _build(self, worker: Worker) -> Iterator[Happening]:
         self._supervisor.send(worker, "build")
         yield from self._listen_until(lambda: worker.arm in self._ready or not self.is_running(worker.arm))
+
+    def _build_watched(self, worker: Worker, watch: MemoryWatch) -> Iterator[Happening]:
+        """Build and say what the device counted meanwhile: in all, and from the moment on when everything was built."""
+        before = watch.used_bytes()
+        with contextlib.ExitStack() as watching:
+            peak, serving_peak = watching.enter_context(watch.peak()), None
+            for happening in self._build(worker):
+                yield happening
+                if serving_peak is None and isinstance(happening, Heard) and isinstance(happening.said, Engaged):
+                    serving_peak = watching.enter_context(watch.peak())
+        yield DeviceMemory(
+            arm=worker.arm,
+            process=worker.process,
+            before_bytes=before,
+            peak_bytes=above(peak(), before),
+            resident_bytes=above(watch.used_bytes(), before),
+            serving_bytes=above(serving_peak(), before) if serving_peak else None,
+            total_bytes=watch.total_bytes,
+        )
+
+    def check_memory(self) -> Iterator[Happening]:
+        """Have the reference worker hold memory that is known and say what the device counts for it."""
+        if self._memory_watch is None:
+            return
+        before = self._memory_watch.used_bytes()
+        yield from self.ask(REFERENCE, f"allocate {KNOWN_BYTES}")
+        if self.is_running(REFERENCE):
+            yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=above(self._memory_watch.used_bytes(), before))
+            yield from self.ask(REFERENCE, "allocate 0")
 
     def ask(self, arm: str, token: str) -> Iterator[Happening]:
         """Have the arm's worker do what `token` says, until it is ready for another or has ended."""
@@ -188,9 +216,9 @@ class Session:
             request,
             directory,
             process=process,
-            interpreter=question.python,
+            interpreter=arm.python or question.python,
             script=site.probes / "worker.py",
-            environment=worker_environment(site.environment, question, threads, scratch),
+            environment=worker_environment(site.environment, question, threads, scratch, made_for_it=bool(arm.python)),
             build_seconds=question.max_build_seconds,
         )
         for known in (self._imported, self._ready):

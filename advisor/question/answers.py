@@ -34,6 +34,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_build_seconds: Annotated[float, msgspec.Meta(description="longest build of one batch size", gt=0)] = 600.0
     requests: Annotated[int, msgspec.Meta(description="requests that a build has to pay for itself; 0: not known", ge=0)] = 0
     price_per_hour: Annotated[float, msgspec.Meta(description="price of the device per hour, for the cost of serving; 0: none", ge=0)] = 0.0
+    survey: Annotated[bool, msgspec.Meta(description="try every workflow on a panel of small models too; takes many minutes")] = False
     workflows: Annotated[str, msgspec.Meta(description="limit the plan to these workflows or arms, separated by commas")] = ""
     weights_from: Annotated[
         str, msgspec.Meta(description="random, hub, or a directory with safetensors; default: the directory's own, else random")

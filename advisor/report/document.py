@@ -30,6 +30,7 @@ from advisor.domain.measurement import (
     MemoryBytes,
     RaceResult,
     Results,
+    Survey,
     SustainedCheck,
     VerdictKind,
     Visits,
@@ -53,6 +54,7 @@ Status = Literal[
     "out-of-memory",
     "timed-out",
     "crashed",
+    "skipped",
     "excluded",
 ]
 
@@ -192,6 +194,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     race: RaceEntry | None
     recommendation: RecommendationEntry | None
     problem: Problem | None
+    #: What each workflow made of a panel of small models; empty without `--survey`.
+    surveys: tuple[Survey, ...] = ()
 
 
 def compose(
@@ -226,6 +230,7 @@ def compose(
         race=_race(results, recommendation),
         recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
+        surveys=results.surveys,
     )
 
 

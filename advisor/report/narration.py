@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Resumed
+from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Resumed, Surveyed
 from advisor.domain.outcome import Completed, Entered
 from advisor.domain.plan import REFERENCE
 
@@ -25,6 +25,8 @@ def tell(event: Event) -> str | None:
             return f"measuring batch size {size}: {len(arms)} processes in turn"
         case RaceClosed(batch_size=size, reason=reason):
             return f"batch size {size}: {reason}"
+        case Surveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if happening.run is None:
+            return f"survey: {workflow} on {model}: {verdict}" + (f", {reason}" if reason else "")
         case Resumed():
             return "going on where the run had stopped"
         case Finished():

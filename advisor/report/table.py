@@ -20,7 +20,7 @@ NOTHING = "-"
 
 def render(document: RunDocument) -> str:
     """Return the whole table."""
-    blocks = [[headline(document), *honesty(document)], ranking(document), left_out(document), closing(document)]
+    blocks = [[headline(document), *honesty(document)], ranking(document), left_out(document), surveyed(document), closing(document)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -90,6 +90,16 @@ def left_out(document: RunDocument) -> list[str]:
     lines = [f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails]
     lines += [f"  {entry.arm}: {entry.status}, {entry.reason}" for entry in document.workflows if entry.rank is None]
     return ["Not in the ranking, or barred by a constraint (!):", *lines] if lines else []
+
+
+def surveyed(document: RunDocument) -> list[str]:
+    """Return what each workflow made of the panel of small models, with the reason for every model that did not pass."""
+    lines = []
+    for survey in document.surveys:
+        origin = f" (run {survey.run})" if survey.run else ""
+        lines.append(f"  {survey.workflow}: {survey.passed} of {survey.tried} pass{origin}")
+        lines += [f"    {one.model}: {one.verdict}, {one.reason}" for one in survey.models if one.verdict != "pass"]
+    return ["Survey of small models:", *lines] if lines else []
 
 
 def closing(document: RunDocument) -> list[str]:

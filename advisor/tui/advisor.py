@@ -9,18 +9,23 @@ from advisor.domain.machine import Machine
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
-    from advisor.pipeline import Decision, World
-    from advisor.tui.session import Session
+    from advisor.tui.background import Background
+    from advisor.tui.runs import Runs
+    from advisor.world import World
 
 
 class Advisor(Protocol):
     """The app, as screens know it."""
 
     answers: Answers
+    background: Background
     catalogue: Catalogue
     machine: Machine | None
-    session: Session | None
     world: World
+
+    @property
+    def runs(self) -> Runs:
+        """The run that is shown."""
 
     def run_words(self) -> str:
         """Return what goes on, for the line at the top."""
@@ -33,21 +38,3 @@ class Advisor(Protocol):
 
     def start_run(self) -> None:
         """Make a run of the answers, and have it worked on."""
-
-    def open_run(self, run_id: str) -> None:
-        """Show a stored run."""
-
-    def resume(self, run_id: str) -> None:
-        """Go on with a run that stopped."""
-
-    def toggle_pause(self) -> None:
-        """Pause after the current section, or go on."""
-
-    def ask_to_cancel(self) -> None:
-        """End the run, after asking."""
-
-    def export(self, decision: Decision, *, explored: bool) -> None:
-        """Write a decision's document where the user says."""
-
-    def examine(self) -> None:
-        """Look for what is wrong with this machine, and show it."""

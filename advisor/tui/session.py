@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable
 
 from advisor import pipeline
+from advisor.domain.plan import REFERENCE
 from advisor.store import Run
 from advisor.tui.following import Follower, Recording, Tail
 from advisor.tui.host import Host
@@ -81,17 +82,30 @@ class Session:
         self.host.order("pause" if self.is_pausing else "go")
         return True
 
-    def ranking(self, now: float) -> Callable[[], None] | None:
+    def skip(self, arm: str) -> str:
+        """Have an arm's process ended; return what the user should know about it."""
+        plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
+        needed = {REFERENCE} | {each.id for each in plan.arms if each is plan.baseline or each.duplicate_of} if plan else {REFERENCE}
+        if self.host is None or not self.host.is_running:
+            return "this run belongs to another process, or is a recording"
+        if arm in needed:
+            return "everything is compared with it, so it cannot be skipped"
+        if not processes or processes[-1].outcome is not None:
+            return "it does not run now"
+        self.host.order(f"skip {arm}")
+        return f"skipping {arm}"
+
+    def ranking(self, now: float) -> Callable[[], pipeline.Decision] | None:
         """Return how to rank provisionally, for a thread; None when there is nothing new or the last ranking is fresh."""
         header, state = self.follower.header, self.follower.state
         if not state.opened or state.seq == self._ranked_seq or now - self._ranked_at < RANKING_SECONDS:
             return None
         self._ranked_seq, self._ranked_at = state.seq, now
+        return lambda: pipeline.judge(header, state)
 
-        def rank() -> None:
-            self.provisional = pipeline.judge(header, state)
-
-        return rank
+    def lead(self, decision: pipeline.Decision) -> None:
+        """Take a provisional ranking."""
+        self.provisional = decision
 
     def judge(self) -> pipeline.Decision:
         """Decide from what there is."""

@@ -43,7 +43,7 @@ def create(request: Request) -> Created:
     random = subject["weights"] == "random"
     if random:
         with torch.device(request.device):
-            model = model_class._from_config(config, dtype=dtype, attn_implementation="sdpa")  # noqa: SLF001 - the one way that takes any class
+            model = model_class._from_config(config, dtype=dtype, attn_implementation=attention_of(model_class))  # noqa: SLF001 - the one way that takes any class
     else:
         model = open_weights(model_class, config, request)
     arguments = arguments_of(model, config, request.input_tokens, model.dtype)
@@ -81,6 +81,11 @@ def find_class(config: Any, subject: dict[str, Any]) -> Any:
     raise ModelError(reason, "give the model as file.py:factory instead")
 
 
+def attention_of(model_class: Any) -> str:
+    """Return the way of computing attention: PyTorch's fused one where the class can use it; some refuse to be opened with it."""
+    return "sdpa" if getattr(model_class, "_supports_sdpa", False) else "eager"
+
+
 def open_weights(model_class: Any, config: Any, request: Request) -> Any:
     """Load trained weights: safetensors only, unless pickles were allowed."""
     source = request.subject["name"] if request.subject["weights"] == "hub" else request.subject["weights"]
@@ -89,7 +94,7 @@ def open_weights(model_class: Any, config: Any, request: Request) -> Any:
             source,
             config=config,
             dtype="auto" if request.dtype == "native" else getattr(torch, request.dtype),
-            attn_implementation="sdpa",
+            attn_implementation=attention_of(model_class),
             use_safetensors=None if request.allow_pickle else True,
             trust_remote_code=request.trust_remote_code,
         )

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
-from probes import torch_stack
+from probes import cuda_graphs, torch_stack
+from probes.cuda_graphs import CapturedProgram
 from probes.protocol import Engagement, Request
 from probes.subjects.opening import TorchSubject, open_torch_subject
 from probes.torch_stack import TorchProgram
@@ -23,34 +24,39 @@ def versions() -> dict[str, str]:
     return torch_stack.versions(*(["triton"] if torch.version.cuda else []))
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Export for these shapes, compile into a package in the scratch directory, load it."""
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram | CapturedProgram:
+    """Export for these shapes, compile into a package in the scratch directory, load it, capture a call of it if asked to."""
     tensors = subject.tensors(inputs)
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
     package = pathlib.Path(request.scratch_directory) / f"model-{shape}.pt2"
     with torch_stack.ordinary_mode():
         exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
         aoti_compile_and_package(exported, package_path=str(package))
+    if request.options.get("cuda_graph"):
+        # Capturing wants the runner that leaves streams and events to the caller.
+        return cuda_graphs.capture(TorchProgram(subject, aoti_load_package(str(package), run_single_threaded=True)), inputs)
     return TorchProgram(subject, aoti_load_package(str(package)))
 
 
-def engagement(program: TorchProgram, fed: Any) -> Engagement:
+def engagement(program: TorchProgram | CapturedProgram, fed: Any) -> Engagement:
     """Show that no operator of the eager module runs: what is loaded is the package's own code, or nothing."""
+    if isinstance(program, CapturedProgram):
+        return cuda_graphs.engagement(program, fed)
     outside, _ = torch_stack.operators_outside(lambda: program(fed), ("aoti", "AOTI"))
     metadata = dict(program.call.get_metadata())  # type: ignore[attr-defined]
     proof = f"the loaded package ran the whole graph; {outside} ATen operators came through PyTorch's dispatcher"
     return Engagement(1.0, proof, {"package": metadata, "dispatched_operators": outside})
 
 
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def recipe(request: Request) -> str:
     """Return the lines that compile, load and run the package."""
-    return """\
+    captured = request.options.get("cuda_graph")
+    run = cuda_graphs.recipe("compiled") if captured else "with torch.inference_mode():\n    output = compiled(*inputs)\n"
+    return f"""\
 import torch
 
 with torch.no_grad():
     exported = torch.export.export(model, inputs, strict=False)
     package = torch._inductor.aoti_compile_and_package(exported, package_path="model.pt2")
-compiled = torch._inductor.aoti_load_package(package)
-with torch.inference_mode():
-    output = compiled(*inputs)
-"""
+compiled = torch._inductor.aoti_load_package(package{", run_single_threaded=True" if captured else ""})
+{run}"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from probes import onnxruntime_stack
-from probes.onnxruntime_stack import HostFeeding, IoBinding
+from probes.onnxruntime_stack import SessionProgram
 from probes.protocol import Request
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
@@ -15,12 +15,10 @@ settings = onnxruntime_stack.settings
 open_subject = onnxruntime_stack.open_subject
 engagement = onnxruntime_stack.engagement
 
-PROVIDER = "CPUExecutionProvider"
 
-
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> HostFeeding | IoBinding:
+def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
     """Export and open a session on the CPU."""
-    return onnxruntime_stack.build(subject, inputs, request, PROVIDER, "cpu")
+    return onnxruntime_stack.build(subject, inputs, request, onnxruntime_stack.CPU)
 
 
 def synchronise() -> None:
@@ -29,4 +27,4 @@ def synchronise() -> None:
 
 def recipe(request: Request) -> str:
     """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.recipe(request, PROVIDER)
+    return onnxruntime_stack.recipe(request, onnxruntime_stack.CPU)

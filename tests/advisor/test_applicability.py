@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import builders
+import msgspec
 import pytest
 from builders import BASELINE
 
 from advisor import applicability
 from advisor.domain.catalogue import Environment, Sourced, Workflow
-from advisor.domain.machine import Machine
+from advisor.domain.machine import Machine, MadeEnvironment
 from advisor.domain.plan import Excluded, Plan
 from advisor.domain.question import Exported, Factory, OnnxFile
 from advisor.errors import NoStackError
@@ -78,9 +79,44 @@ def test_a_workflow_without_a_probe_is_left_to_the_user() -> None:
     assert found.fix == "by hand: pip install compiled"
 
 
-@pytest.mark.parametrize("kind", ["own", "container"])
-def test_a_workflow_whose_environment_was_not_made_is_not_installed(kind: Any) -> None:
-    found = obstacle(environment=Environment(kind=kind))
+OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
+
+
+def with_environment(**changes: Any) -> Machine:
+    made = MadeEnvironment(name="apart", python="/data/apart/bin/python", digest="0" * 12)
+    return builders.machine(environments={"apart": msgspec.structs.replace(made, **changes)})
+
+
+def test_a_workflow_whose_environment_was_not_made_can_have_it_made() -> None:
+    found = obstacle(environment=OWN)
+    assert found is not None
+    assert (found.status, found.fix) == ("not-installed", "p3-advisor env create compiled")
+
+
+def test_a_workflow_runs_in_the_environment_that_was_made_for_it() -> None:
+    machine = with_environment()
+    assert obstacle(machine, environment=OWN) is None
+    made = applicability.plan(builders.question(), machine, builders.catalogue(builders.workflow(environment=OWN)))
+    assert [arm.python for arm in made.arms] == ["", "", "/data/apart/bin/python"]
+
+
+def test_an_environment_that_cannot_be_used_is_an_obstacle_with_its_reason() -> None:
+    found = obstacle(with_environment(fault="its interpreter is gone"), environment=OWN)
+    assert found is not None
+    assert found.reason == "its environment cannot be used: its interpreter is gone"
+    assert found.fix == "p3-advisor env create compiled"
+
+
+def test_an_interpreter_that_has_all_by_hand_serves_the_workflow() -> None:
+    by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
+    machine = msgspec.structs.replace(with_environment(), software=by_hand)
+    for here in (builders.machine(software=by_hand), machine):
+        made = applicability.plan(builders.question(), here, builders.catalogue(builders.workflow(environment=OWN)))
+        assert [arm.python for arm in made.arms] == ["", "", ""]
+
+
+def test_a_workflow_of_a_container_says_how_to_get_it() -> None:
+    found = obstacle(environment=Environment(kind="container"))
     assert found is not None
     assert (found.status, found.fix) == ("not-installed", "pip install compiled")
 
@@ -99,7 +135,7 @@ def test_a_workflow_whose_environment_was_not_made_is_not_installed(kind: Any) -
 )
 def test_missing_packages_are_named_with_the_command_that_installs_them(packages: dict[str, str], missing: list[str]) -> None:
     machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
-    assert applicability.missing_requirements(builders.workflow(environment=SHARED), machine) == missing
+    assert applicability.missing_packages(SHARED.requirements, machine) == missing
     found = obstacle(machine, environment=SHARED)
     if not missing:
         assert found is None
@@ -183,7 +219,7 @@ def test_a_catalogue_without_the_baseline_is_told() -> None:
         applicability.plan(builders.question(), builders.machine(), known)
 
 
-def test_only_what_shared_workflows_ask_for_is_looked_for() -> None:
+def test_what_any_workflow_asks_for_is_looked_for() -> None:
     own = builders.workflow("own", environment=Environment(kind="own", requirements=("tensorrt==11.1",)))
     names = applicability.required_packages(builders.catalogue(builders.workflow("one", environment=SHARED), own))
-    assert names == ["onnxruntime", "torch"]
+    assert names == ["onnxruntime", "tensorrt", "torch"]

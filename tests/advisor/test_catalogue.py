@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pathlib
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from advisor import applicability, catalogue
-from advisor.domain.catalogue import Declared, Sourced, Workflow
+from advisor.domain.catalogue import Workflow
 from advisor.domain.question import CRITERIA, PILLARS
 from advisor.errors import CatalogueError
 
@@ -48,14 +52,6 @@ def refusal(rubric: pathlib.Path) -> CatalogueError:
 
 def test_a_copy_of_the_shipped_files_is_as_good_as_they(rubric: pathlib.Path) -> None:
     assert catalogue.load(rubric) == SHIPPED
-
-
-@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_every_declared_fact_has_a_source(workflow: Workflow) -> None:
-    facts = [getattr(workflow.declared, name) for name in Declared.__struct_fields__]
-    for fact in [*facts, *workflow.refused.values()]:
-        assert isinstance(fact, Sourced)
-        assert fact.source.strip()
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
@@ -223,3 +219,32 @@ def test_a_fact_that_nothing_measures_or_declares_is_refused(rubric: pathlib.Pat
     )
     edit("criteria.toml", 'fact = "speedup_low"', 'fact = "beauty"')
     assert "beauty" in refusal(rubric).what
+
+
+# Declared facts
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_every_declared_fact_has_a_source_that_can_be_looked_up_and_a_date(workflow: Workflow) -> None:
+    declared = workflow.declared
+    assert declared.licence is not None
+    dt.date.fromisoformat(declared.looked_up)
+    facts = [getattr(declared, name) for name in declared.__struct_fields__ if name != "looked_up"]
+    for fact in [*facts, *workflow.refused.values()]:
+        assert re.search(r"https://|doi 10\.|rubric/recipes\.toml|counted from", fact.source), fact
+
+
+def test_lines_are_those_of_the_recipe_where_there_is_one(tmp_path: pathlib.Path) -> None:
+    known = {workflow.id: workflow for workflow in SHIPPED.workflows}
+    for workflow in known.values():
+        if workflow.recipe is not None:
+            assert workflow.declared.lines_changed.value == workflow.recipe.lines_changed
+    assert known["pytorch-eager"].declared.lines_changed.value == 0
+    bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
+    assert all(workflow.recipe is None for workflow in bare), "without a probe there is nobody to give one"
+
+
+def test_the_recipes_are_those_of_the_modules() -> None:
+    script = pathlib.Path(__file__).parents[1] / "stacks" / "recipes.py"
+    answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
+    assert (catalogue.rubric_directory() / "recipes.toml").read_text() == answer.stdout, "run python tests/stacks/recipes.py"

@@ -116,6 +116,25 @@ def test_facts_are_taken_from_the_measurement_and_the_declaration() -> None:
     assert (facts["speedup_low"], facts["cold_build_seconds"], facts["vendors"], facts["export_step"]) == (1.3, 3.0, 2, True)
 
 
+@pytest.mark.parametrize(
+    ("declared", "measured", "tier", "evidence"),
+    [
+        ("served", None, 3, "declared"),
+        ("served", "refused", 1, "measured"),
+        ("refused", "served", 3, "measured"),
+        ("served", "recompiles", 2, "measured"),
+    ],
+)
+def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
+    declared: str, measured: str | None, tier: int, evidence: str
+) -> None:
+    workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
+    results = builders.results(builders.measurement("compiled", new_shapes=measured))
+    (scored,) = score.score(results, builders.question(), builders.catalogue(workflow))
+    rating = scored.ratings["input_flexibility"]
+    assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
+
+
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
     facts = score.facts_of(builders.measurement(), builders.workflow())
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)

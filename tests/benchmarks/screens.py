@@ -81,7 +81,7 @@ async def time_weights() -> list[float]:
     with tempfile.TemporaryDirectory() as home:
         app = AdvisorApp(Wishes(), World(environment={}, store=Store(pathlib.Path(home))))
         async with shown(app, (140, 40)) as pilot:
-            app.show_decision(decision)
+            app.runs.show_decision(decision)
             await pilot.pause(0.5)
             screen = app.screen
             assert isinstance(screen, Results)

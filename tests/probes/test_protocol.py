@@ -21,7 +21,7 @@ from probes import protocol
 from probes.channel import Channel
 
 #: Ends that only the advisor can see, because the worker is not there to tell.
-SEEN_FROM_OUTSIDE = {"timed-out", "crashed"}
+SEEN_FROM_OUTSIDE = {"timed-out", "crashed", "skipped"}
 
 
 SIMPLE = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -97,6 +98,29 @@ def test_inputs_rotate_and_each_visit_begins_with_the_next(offset: int, expected
     assert "".join(called) == expected
 
 
+def test_the_times_of_calls_that_do_not_count_are_kept_beside_the_others(clock: Clock) -> None:
+    waits = iter([9.0, 0.25, 0.5])
+    timed = timing.time_block(do_nothing, ["input"], lambda: clock.pass_by(next(waits)), Block(calls=2, lead_calls=1))
+    assert (timed.lead_seconds, timed.seconds, timed.streamed_seconds) == ([9.0], [0.25, 0.5], None)
+
+
+def test_where_the_device_streams_the_block_is_run_again_without_waiting_in_between(clock: Clock) -> None:
+    happened: list[str] = []
+
+    def wait() -> None:
+        happened.append("wait")
+        clock.pass_by(1.5)
+
+    def call(_: object) -> None:
+        happened.append("call")
+        clock.pass_by(0.5)
+
+    timed = timing.time_block(call, ["input"], wait, Block(calls=3, lead_calls=1), streams=True)
+    assert happened == ["call", "wait"] * 4 + ["call"] * 3 + ["wait"]
+    assert timed.seconds == [2.0] * 3
+    assert timed.streamed_seconds == pytest.approx(1.0)
+
+
 def test_every_call_is_waited_for_before_the_next() -> None:
     happened: list[str] = []
     timing.time_block(happened.append, ["call"], lambda: happened.append("wait"), Block(calls=2, lead_calls=1))
@@ -136,9 +160,9 @@ def test_garbage_of_earlier_calls_is_collected_before_the_first() -> None:
 
 
 def test_a_steady_workflow_warms_up_for_the_floor_and_no_longer(clock: Clock) -> None:
-    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.1), 5.0)
-    assert (warmth.calls, warmth.calls_until_steady, warmth.steady) == (50, 0, True)
-    assert warmth.typical_seconds == pytest.approx(0.1)
+    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(0.125), 5.0)
+    assert (warmth.calls, warmth.calls_until_steady, warmth.steady) == (40, 0, True)
+    assert warmth.typical_seconds == pytest.approx(0.125)
 
 
 def test_warming_up_goes_on_until_a_late_step_is_behind(clock: Clock) -> None:
@@ -147,6 +171,22 @@ def test_warming_up_goes_on_until_a_late_step_is_behind(clock: Clock) -> None:
     assert warmth.steady
     assert warmth.typical_seconds == pytest.approx(0.0075)
     assert 95 <= warmth.calls_until_steady <= 105
+
+
+def test_a_first_call_that_builds_does_not_use_up_the_time(clock: Clock) -> None:
+    calls = itertools.count()
+    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(30.0 if next(calls) < 3 else 0.01), 0.2)
+    assert warmth.steady
+    assert warmth.calls > 50
+    assert warmth.typical_seconds == pytest.approx(0.01)
+
+
+def test_calls_so_long_that_there_is_time_for_few_are_judged_by_those(clock: Clock) -> None:
+    settled = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(1.0), 0.2)
+    assert (settled.calls, settled.steady) == (5, True)
+    times = itertools.count(10, -1)
+    falling = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(float(next(times))), 0.2)
+    assert not falling.steady
 
 
 def test_what_never_settles_is_said_to_be_unsteady_when_time_is_up(clock: Clock) -> None:

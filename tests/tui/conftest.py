@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from advisor import pipeline
-from advisor.pipeline import World
 from advisor.question.answers import Answers
-from advisor.store import Run, Store
+from advisor.store import HOME_VARIABLE, Run, Store
 from advisor.tui.host import Host
+from advisor.world import World
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
@@ -30,9 +30,11 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def tui_world(tmp_path_factory: pytest.TempPathFactory, fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> World:
     """A world in which only the pretend workflows exist."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return World(
-        environment={name: value for name, value in os.environ.items() if name != "NO_COLOR"},
-        store=Store(tmp_path_factory.mktemp("home")),
+        environment={**environment, HOME_VARIABLE: str(home)},
+        store=Store(home),
         now=lambda: dt.datetime(2026, 11, 21, 12, 0, tzinfo=dt.timezone.utc),
         random=random.Random(0),
         probes=fake_probes,

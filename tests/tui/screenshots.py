@@ -12,13 +12,13 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 from handmade import make_run  # noqa: E402 - tests are no package
-from onscreen import shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
+from onscreen import settle, shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
 
-from advisor.pipeline import World  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.session import Session  # noqa: E402 - as above
 from advisor.tui.wishes import Wishes  # noqa: E402 - as above
+from advisor.world import World  # noqa: E402 - as above
 
 PLACE = HERE / "screenshots"
 SIZE = (100, 30)
@@ -38,7 +38,7 @@ async def draw(run: Run, world: World) -> None:
         await wait_for_screen(pilot, "Results")
         pilot.app.save_screenshot("results.svg", str(PLACE))
         await pilot.press("w", *["right"] * 4)
-        await pilot.pause(0.3)
+        await settle(pilot)
         pilot.app.save_screenshot("weights.svg", str(PLACE))
         await pilot.press("u", "w", "enter")
         await wait_for_screen(pilot, "Detail")
@@ -51,8 +51,8 @@ async def draw(run: Run, world: World) -> None:
         session.look()
         rank = session.ranking(0.0)
         if rank is not None:
-            rank()
-        app.show_session(session)
+            session.lead(rank())
+        app.runs.show(session)
         await wait_for_screen(pilot, "Live")
         pilot.app.save_screenshot("live.svg", str(PLACE))
 

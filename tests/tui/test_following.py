@@ -16,16 +16,14 @@ from advisor import pipeline
 from advisor.cli.hosting import Gate
 from advisor.domain.events import Event, Finished, Heard
 from advisor.domain.state import fold
-from advisor.errors import SettingsError
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
-from advisor.tui import settings
 from advisor.tui.app import AdvisorApp
 from advisor.tui.following import Follower, Recording, Tail
 from advisor.tui.host import Host
 from advisor.tui.session import Session
 from advisor.tui.wishes import Wishes
+from advisor.world import World
 
 
 @pytest.fixture
@@ -99,27 +97,8 @@ async def test_ten_thousand_events_at_once_are_all_taken_in_and_the_screen_answe
     (run.directory / "events.jsonl").write_bytes(b"".join(lines[:-6]) + b"".join(msgspec.json.encode(event) + b"\n" for event in flood))
     async with shown(AdvisorApp(Wishes(), tui_world)) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
-        pilot.app.show_session(Session.of(run))
+        pilot.app.runs.show(Session.of(run))
         await wait_for_screen(pilot, "Live")
         assert f"{len(visits) + 7}"[:4] in lines_of(pilot)
         await pilot.press("question_mark")
         await wait_for_screen(pilot, "Help")
-
-
-def test_settings_are_read_or_refused(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "config.toml"
-    assert settings.read(file) == settings.Settings()
-    file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
-    assert settings.read(file).keys == {"export": "ctrl+e"}
-    file.write_text("colour = 3\n")
-    with pytest.raises(SettingsError, match="colour"):
-        settings.read(file)
-
-
-@asynchronous
-async def test_keys_can_be_changed(run: Run, tui_world: World) -> None:
-    changed = settings.Settings(keys={"export": "ctrl+e"})
-    async with shown(AdvisorApp(Wishes(replay=str(run.directory), speed=1000), tui_world, settings=changed)) as pilot:
-        await wait_for_screen(pilot, "Results")
-        await pilot.press("ctrl+e")
-        await wait_for_screen(pilot, "Export")

@@ -11,7 +11,6 @@ from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_s
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
@@ -20,6 +19,7 @@ from advisor.tui.screens.results import Results
 from advisor.tui.screens.setup import Setup
 from advisor.tui.widgets.weights import WeightBar
 from advisor.tui.wishes import Wishes
+from advisor.world import World
 
 SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
 
@@ -94,7 +94,7 @@ async def test_a_run_can_be_paused_and_cancelled_and_leaves_nothing(tui_world: W
         await wait_for_screen(pilot, "Live")
         await wait_for(pilot, lambda: "Measuring" in lines_of(pilot))
         await pilot.press("space")
-        session = pilot.app.session
+        session = pilot.app.runs.session
         assert session is not None
         await wait_for(pilot, lambda: session.is_paused)
         seq = session.follower.state.seq

@@ -9,14 +9,16 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Footer, Static, TabbedContent, TabPane
+from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.domain.decision import Rating
 from advisor.pipeline import Decision
 from advisor.store import Run
 from advisor.tui import text
 from advisor.tui.logs import clean
+from advisor.tui.recipes import recipe_of
 from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.widgets.keys import Keys
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
@@ -54,7 +56,7 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
                 with TabPane(f"{place} {name}", id=name.lower()), VerticalScroll():
                     yield Static("", id=f"text-{name.lower()}", markup=False)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Show the arm."""
@@ -162,6 +164,9 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         words += Text(f"install   {text.plain(workflow.how_to_get, 300)}\n")
         words += Text(f"changes   {declared.lines_changed.value} lines, export step: {'yes' if declared.export_step.value else 'no'}\n")
         words += Text(f"source    {text.plain(declared.lines_changed.source, 300)}\n\n", "dim")
+        code = recipe_of(self._decision.state, self._arm)
+        if code is not None:
+            words += Text("The code\n", "bold") + Text("".join(f"{text.plain(line, 400)}\n" for line in code.splitlines()) + "\n")
         return words + Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
 
     def _environment(self) -> Text:

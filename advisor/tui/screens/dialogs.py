@@ -9,9 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from advisor.tui import text
+from advisor.tui.widgets.keys import Keys
 
 
 class Leaving(ModalScreen[str]):
@@ -34,7 +35,7 @@ class Leaving(ModalScreen[str]):
             yield Static("k    quit and keep it running: open it later from the history", markup=False)
             yield Static("c    quit and cancel it: what was measured is kept, p3-advisor resume goes on", markup=False)
             yield Static("esc  stay", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
 
 class Cancelling(ModalScreen[bool]):
@@ -50,13 +51,19 @@ class Cancelling(ModalScreen[bool]):
         with Vertical(classes="dialog"):
             yield Static("End this run?  What was measured is kept, and it can be resumed.", markup=False, classes="lead")
             yield Static("y    end it\nesc  go on", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
+
+
+class WritingLine(Input):
+    """The line for the file's name."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Write")]
 
 
 class Export(ModalScreen[pathlib.Path | None]):
     """Where to write the document; asks again before anything is overwritten."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
     def __init__(self, proposed: pathlib.Path) -> None:
         super().__init__()
@@ -67,9 +74,9 @@ class Export(ModalScreen[pathlib.Path | None]):
         """Ask for the file."""
         with Vertical(classes="dialog"):
             yield Static("Export this run as one JSON document (schema p3-advisor/run/1)", markup=False, classes="lead")
-            yield Input(str(self._proposed), id="file")
-            yield Static("enter writes it, esc closes", id="note", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+            yield WritingLine(str(self._proposed), id="file")
+            yield Static("", id="note", markup=False)
+        yield Keys()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Hand the file back, unless there is one already."""

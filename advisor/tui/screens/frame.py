@@ -45,7 +45,11 @@ class Frame(Screen[None]):
 
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "help", "Help", key_display="?", priority=False, id="help")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help", key_display="?", id="help"),
+        Binding("f1", "help", "Help", key_display="F1"),  # where ? is text
+        Binding("ctrl+o", "jump", "Jump", show=False, priority=True, id="jump"),
+    ]
     #: What the help says about this screen.
     HELP_TEXT: ClassVar[str] = ""
 
@@ -73,3 +77,9 @@ class Frame(Screen[None]):
         from advisor.tui.screens.help import Help  # noqa: PLC0415 - only when asked for
 
         self.app.push_screen(Help(self))
+
+    def action_jump(self) -> None:
+        """Put a letter on everything that can have the focus."""
+        from advisor.tui.screens.jump import Jump  # noqa: PLC0415 - only when asked for
+
+        self.app.push_screen(Jump(self))

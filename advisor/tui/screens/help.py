@@ -15,6 +15,7 @@ GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
 arrows hjkl  move                   tab     next part
+ctrl+o       jump to any part       y       copy, where there is something to copy
 """
 WORDS = """\
 Tiers        A best, B, C least. Trust: A to D, how far the measurement can be relied on.

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import DataTable, Input, Static
 
 from advisor.store import Entry
 from advisor.tui import text
 from advisor.tui.screens.frame import Frame, TopLine
-from advisor.tui.widgets.table import Column, Table
+from advisor.tui.widgets.keys import Keys
+from advisor.tui.widgets.table import Column, OpeningTable, Table
 
 EMPTY = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 
@@ -20,45 +22,66 @@ EMPTY = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 class History(Frame):
     """The stored runs."""
 
-    HELP_TEXT = "Enter opens a run: its results, or its probes if it still goes on. r resumes one that stopped."
+    HELP_TEXT = """\
+Enter opens a run: its results, or its probes if it still goes on. r resumes one that stopped.
+Space marks a run; with two marked, c compares them: what differs between them comes first."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "resume", "Resume", id="resume"),
+        Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, to compare two"),
+        Binding("c", "compare", "Compare", id="compare", tooltip="compare the two marked runs"),
         Binding("slash", "filter", "Filter", key_display="/", id="filter"),
         Binding("n", "app.ask_anew", "New", id="new"),
         Binding("escape", "back", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
+    def __init__(self, marked: str | None = None) -> None:
+        super().__init__()
+        self._marked = [marked] if marked else []
+        self._wanted = ""
+
     def compose(self) -> ComposeResult:
         """Make the table."""
         yield TopLine()
         yield Input(placeholder="filter", id="filter", compact=True)
         yield Static("", id="empty", markup=False)
-        yield Table(id="runs")
+        yield OpeningTable(id="runs")
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """List the runs."""
         self.query_one(TopLine).tell(Text("History"), self.advisor.run_words())
         self.query_one("#filter").display = False
-        self._entries = self.advisor.world.store.history()
-        self._list("")
+        self._entries: list[Entry] | None = None
         self.query_one(Table).focus()
+        self.advisor.background.do("history", self.advisor.world.store.history, self._take)
 
-    def _list(self, wanted: str) -> None:
+    def _take(self, entries: list[Entry]) -> None:
+        self._entries = entries
+        self._list()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay the table out for the width."""
+        super().on_resize(event)
+        self.call_after_refresh(self._list)
+
+    def _list(self) -> None:
+        if self._entries is None or not self.is_attached:
+            return
         table = self.query_one(Table)
-        name = max(self.size.width - 62, 12)
-        table.lay_out(
-            [Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", 18), Column("state", "State", 10)]
-        )
-        shown = [entry for entry in self._entries if wanted.lower() in f"{entry.run_id} {entry.model} {entry.device}".lower()]
+        name = max(self.size.width - 66, 8)
+        columns = [Column("mark", "", 1), Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", 18)]
+        table.lay_out([*columns, Column("state", "State", 8)])
+        wanted = self._wanted.lower()
+        shown = [entry for entry in self._entries if wanted in f"{entry.run_id} {entry.model} {entry.device}".lower()]
         table.fill({entry.run_id: self._row(entry, name) for entry in shown[:500]})
         self.query_one("#empty", Static).update("" if shown else EMPTY if not self._entries else "nothing fits the filter")
 
     def _row(self, entry: Entry, width: int) -> dict[str, str]:
         model = text.squeeze(text.plain(entry.model), width)
         return {
+            "mark": "AB"[self._marked.index(entry.run_id)] if entry.run_id in self._marked else "",
             "id": entry.run_id,
             "model": model,
             "device": text.plain(entry.device, 18),
@@ -73,7 +96,8 @@ class History(Frame):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter."""
-        self._list(event.value.strip())
+        self._wanted = event.value.strip()
+        self._list()
 
     def on_input_submitted(self) -> None:
         """Back to the table."""
@@ -91,10 +115,28 @@ class History(Frame):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run."""
         event.stop()
-        self.advisor.open_run(str(event.row_key.value))
+        self.advisor.runs.open(str(event.row_key.value))
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor, or take the mark away; of more than two the oldest mark goes."""
+        key = self.query_one(Table).key_at_cursor()
+        if key in self._marked:
+            self._marked.remove(key)
+        elif key is not None:
+            self._marked = [*self._marked, key][-2:]
+        self._list()
+
+    def action_compare(self) -> None:
+        """Compare the marked run with the other marked one, or with the one under the cursor."""
+        key = self.query_one(Table).key_at_cursor()
+        chosen = self._marked if len(self._marked) == 2 else [*self._marked, *([key] if key else [])]  # noqa: PLR2004 - a pair
+        if len(set(chosen)) == 2:  # noqa: PLR2004 - a pair
+            self.advisor.runs.compare(chosen[0], chosen[1])
+        else:
+            self.notify("mark two runs with space, then c compares them", markup=False)
 
     def action_resume(self) -> None:
         """Go on with the run under the cursor."""
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
-            self.advisor.resume(key)
+            self.advisor.runs.resume(key)

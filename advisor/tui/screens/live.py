@@ -9,7 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Footer, RichLog, Static
+from textual.widgets import RichLog, Static
 
 from advisor.domain.plan import REFERENCE
 from advisor.pipeline import Decision
@@ -17,6 +17,7 @@ from advisor.tui import device, progress, text
 from advisor.tui.logs import LogTail
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.session import Session
+from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, Table
 
 STYLES = {progress.DONE: "", progress.WORKING: "bold", progress.WAITING: "dim", progress.FAILED: "red"}
@@ -36,6 +37,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"),
         Binding("x", "cancel", "Cancel", id="cancel", tooltip="end the run; what was measured is kept"),
+        Binding("s", "skip", "Skip", id="skip", tooltip="do without the process under the cursor"),
         Binding("l", "log", "Log", id="log", tooltip="show more of what the stack prints"),
         Binding("f", "follow", "Follow", id="follow", tooltip="keep the log at its end, or not"),
         Binding("escape", "app.pop_screen", "Back", id="back", tooltip="to the questions; the run goes on"),
@@ -52,7 +54,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
             yield Static("", id="device", markup=False)
             yield RichLog(id="log", max_lines=2000, wrap=False, markup=False, highlight=False, auto_scroll=True)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Begin with what is known."""
@@ -64,16 +66,12 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         self.draw()
 
     def _look_at_device(self) -> None:
-        session = self.advisor.session
+        session = self.advisor.runs.session
         if session is None or session.is_replay or not session.is_alive:
             return
         uuid = session.follower.header.question.gpu
 
-        def look() -> None:
-            words = device.describe_gpu(uuid) if uuid else device.describe_processor()
-            self.app.call_from_thread(self.tell_device, words)
-
-        self.run_worker(look, thread=True, group="device", exclusive=True, exit_on_error=False)
+        self.advisor.background.do("device", lambda: device.describe_gpu(uuid) if uuid else device.describe_processor(), self.tell_device)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
@@ -82,7 +80,7 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
     def draw(self) -> None:
         """Show the run as it is now."""
-        session = self.advisor.session
+        session = self.advisor.runs.session
         if session is None or not self.is_mounted:
             return
         follower = session.follower
@@ -158,7 +156,8 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
     def tell_device(self, words: str) -> None:
         """Show how busy the device is."""
-        self.query_one("#device", Static).update(Text(words, "dim"))
+        if self.is_attached:
+            self.query_one("#device", Static).update(Text(words, "dim"))
 
     def _draw_log(self, session: Session) -> None:
         follower = session.follower
@@ -174,12 +173,18 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
     def action_pause(self) -> None:
         """Pause, or go on."""
-        self.advisor.toggle_pause()
+        self.advisor.runs.toggle_pause()
         self.draw()
 
     def action_cancel(self) -> None:
         """End the run, after asking."""
-        self.advisor.ask_to_cancel()
+        self.advisor.runs.ask_to_cancel()
+
+    def action_skip(self) -> None:
+        """Do without the arm under the cursor."""
+        arm, session = self.query_one(Table).key_at_cursor(), self.advisor.runs.session
+        if arm is not None and session is not None:
+            self.notify(session.skip(arm), markup=False)
 
     def action_log(self) -> None:
         """Give the log more room, or less."""

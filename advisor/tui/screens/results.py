@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import DataTable, Static
 
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import Measurement
@@ -18,10 +18,13 @@ from advisor.pipeline import Decision, reconsider
 from advisor.report import table as words
 from advisor.report.document import RunDocument
 from advisor.tui import text
+from advisor.tui.again import failed_arms
 from advisor.tui.documents import document_of
+from advisor.tui.reasons import reasons_of
 from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.plane import Plane
-from advisor.tui.widgets.table import Column, Table
+from advisor.tui.widgets.table import Column, OpeningTable, Table
 from advisor.tui.widgets.weights import Weights
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
@@ -44,13 +47,15 @@ The first line is the answer, the second says how sure it is. Move a weight and 
 answers at once; the marks on the bars stand where the answer changes. * marks weights other
 than the run's; u takes them back. x shows what is not in the ranking, and why."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "detail", "Detail", id="detail", priority=False),
+        Binding("enter", "detail", "Open", id="detail"),
         Binding("w", "weights", "Weights", id="weights", tooltip="move to the weights, and back"),
         Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
         Binding("x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"),
         Binding("e", "export", "Export", id="export"),
+        Binding("c", "compare", "Compare", id="compare", tooltip="compare with another run of the history"),
         Binding("u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False),
         Binding("r", "resume", "Resume", id="resume", tooltip="go on with a run that stopped"),
+        Binding("f", "retry", "Retry failed", id="retry", tooltip="measure what failed once more, as a run of its own"),
         Binding("n", "app.ask_anew", "New", id="new", tooltip="new questions", show=False),
         Binding("H", "app.history", "History", id="history", show=False),
         Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this run", show=False),
@@ -68,7 +73,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         yield TopLine()
         yield Static("", id="answer", markup=False)
         with Vertical(id="middle"):
-            yield Table(id="ranking")
+            yield OpeningTable(id="ranking")
             with Horizontal(id="panes"):
                 with VerticalScroll(id="side", can_focus=False):
                     yield Static("", id="reasons", markup=False)
@@ -78,7 +83,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         with Vertical(id="sliders"):
             yield Weights(self.original.header.question.priorities)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Show the answer."""
@@ -97,6 +102,8 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Show only the keys that do something here."""
+        if action == "retry":
+            return self.original.state.finished and bool(failed_arms(self.original))
         return action != "resume" or not self.original.state.finished
 
     def draw(self) -> None:
@@ -113,7 +120,7 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         self._draw_table()
         advice = self.decision.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
-        self._draw_side(document)
+        self.query_one("#reasons", Static).update(reasons_of(document))
         ranked = [(str(arm.rank), self._measured(arm)) for arm in self.decision.scored]
         self.query_one(Plane).show([(mark, entry.build_seconds.cold, entry.speedup.value) for mark, entry in ranked])
         left_out = [text.plain(line, 600) for line in words.left_out(document)]
@@ -175,19 +182,6 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
             "score": f"{arm.score:.2f}",
         }
 
-    def _draw_side(self, document: RunDocument) -> None:
-        advice = document.recommendation
-        side = Text()
-        if advice is not None:
-            side += Text("Why\n", "bold") + Text("".join(f"+ {text.plain(reason, 300)}\n" for reason in advice.reasons))
-            side += Text("\nWhat keeps the trust from A\n" if advice.trust_reasons else "", "bold")
-            side += Text("".join(f"- {text.plain(reason, 300)}\n" for reason in advice.trust_reasons))
-            side += Text("\nNext\n" if advice.next_steps else "", "bold")
-            side += Text("".join(f"> {text.plain(step, 300)}\n" for step in advice.next_steps))
-        elif document.problem is not None:
-            side += Text(text.plain(document.problem.next_step, 300))
-        self.query_one("#reasons", Static).update(side)
-
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Decide again with the weights as they are now."""
         event.stop()
@@ -237,12 +231,16 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
 
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
-            self.app.push_screen(Detail(self.decision, key, self.advisor.session.follower.run if self.advisor.session else None))
+            self.app.push_screen(Detail(self.decision, key, self.advisor.runs.session.follower.run if self.advisor.runs.session else None))
 
     def action_resume(self) -> None:
         """Go on with a run that stopped."""
-        if self.advisor.session is not None:
-            self.advisor.resume(str(self.advisor.session.follower.run.directory))
+        if self.advisor.runs.session is not None:
+            self.advisor.runs.resume(str(self.advisor.runs.session.follower.run.directory))
+
+    def action_retry(self) -> None:
+        """Measure what failed once more."""
+        self.advisor.runs.retry_failed(self.original)
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""
@@ -250,6 +248,12 @@ than the run's; u takes them back. x shows what is not in the ranking, and why."
         self.app.copy_to_clipboard(command)
         self.notify(f"copied: {command}", markup=False)
 
+    def action_compare(self) -> None:
+        """Choose a run to compare with."""
+        from advisor.tui.screens.history import History  # noqa: PLC0415 - only when asked for
+
+        self.app.push_screen(History(marked=self.decision.header.run_id))
+
     def action_export(self) -> None:
         """Write the document."""
-        self.advisor.export(self.decision, explored=self.is_explored)
+        self.advisor.runs.export(self.decision, explored=self.is_explored)

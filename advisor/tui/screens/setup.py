@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
@@ -16,6 +16,7 @@ from advisor.tui import text
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.steps.model import ModelStep
 from advisor.tui.steps.step import Step
+from advisor.tui.widgets.keys import Keys
 
 NAMES = ("Model", "Target", "Priorities", "Plan")
 
@@ -43,7 +44,7 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
             yield ContentSwitcher(ModelStep(id="step-0"), initial="step-0", id="steps")
         yield Static("", id="problem", markup=False)
         yield self.compose_too_small()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Keys()
 
     def on_mount(self) -> None:
         """Begin with the first question."""
@@ -137,7 +138,8 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
         from advisor.tui.steps.target import TargetStep  # noqa: PLC0415 - as above
 
         for step in self.query(TargetStep):
-            step.show_machine(machine)
+            if step.has_begun:  # else it asks for the machine itself when it begins
+                step.show_machine(machine)
 
 
 def _make_step(place: int) -> Step:

@@ -10,6 +10,7 @@ from textual.widgets.option_list import Option
 
 from advisor.tui import text
 from advisor.tui.steps.step import Step
+from advisor.tui.widgets.line import Line
 
 PAPER_BLOCKS = ("ffn-multilayer", "ffn", "matmul-relu", "matmul")
 OWN = """\
@@ -33,7 +34,7 @@ class ModelStep(Step):
     def compose(self) -> ComposeResult:
         """Make the line, the list and the explanation."""
         yield Static("Which model?  Choose, or type your own: a file, a directory, file.py:factory", classes="lead", markup=False)
-        yield Input(
+        yield Line(
             self.answers.model if self.answers.model != "demo" else "",
             placeholder="demo   (enter takes it, ctrl+r runs everything as it is)",
             id="model",

@@ -16,17 +16,28 @@ from advisor.tui.steps.step import Step
 from advisor.tui.widgets.table import Column, Table
 
 BASELINE = "the baseline"
+#: Status of a workflow that could be measured here if something were installed.
+ADDABLE = "not-installed"
+
+
+class PlanTable(Table):
+    """The plan; enter starts it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Start")]
 
 
 class PlanStep(Step):
     """The arms, each to be left out or not, and the workflows that cannot be measured here, each with its reason."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "leave_out", "Leave out", id="leave-out")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "leave_out", "Leave out", id="leave-out"),
+        Binding("y", "copy", "Copy command", id="copy", tooltip="copy the command that adds the workflow under the cursor"),
+    ]
 
     def compose(self) -> ComposeResult:
         """Make summary, table and the words about the row under the cursor."""
         yield Static("Looking at the machine ...", id="summary", classes="lead", markup=False)
-        yield Table(id="plan")
+        yield PlanTable(id="plan")
         yield Static("", id="why", markup=False)
 
     def on_mount(self) -> None:
@@ -56,7 +67,11 @@ class PlanStep(Step):
         table.lay_out([Column("on", "", 3), Column("arm", "Workflow", 36), Column("how", "Here", max(width - 48, 10))])
         rows = {arm.id: {"on": self._mark(arm.id), "arm": arm.id, "how": self._how(arm.id)} for arm in arms}
         rows |= {
-            entry.workflow: {"on": " - ", "arm": entry.workflow, "how": text.plain(f"{entry.status}: {entry.reason}", 400)}
+            entry.workflow: {
+                "on": " + " if entry.status == ADDABLE else " - ",
+                "arm": entry.workflow,
+                "how": text.plain(f"{entry.status}: {entry.reason}", 400),
+            }
             for entry in plan.excluded
         }
         table.fill(rows, {entry.workflow: "dim" for entry in plan.excluded})
@@ -64,6 +79,8 @@ class PlanStep(Step):
         sizes = ", ".join(map(str, asked.batch_sizes))
         words = f"{measured} ways to run {text.plain(asked.model.name, 30)}, batch {sizes}, {asked.dtype}.  "
         words += f"At most {asked.budget.measuring_seconds:g} s + builds."
+        addable = sum(entry.status == ADDABLE for entry in plan.excluded)
+        words += f"  {addable} more can be added." if addable else ""
         self.query_one("#summary", Static).update(words)
 
     def _mark(self, arm: str) -> str:
@@ -91,6 +108,8 @@ class PlanStep(Step):
         if excluded is not None:
             words += Text(f"\n{text.plain(excluded.reason, 600)}", "")
             words += Text(f"\nnext: {text.plain(excluded.fix, 600)}" if excluded.fix else "", "")
+            if workflow is not None and excluded.status == ADDABLE and workflow.environment.kind == "own":
+                words += Text(f"\nan environment of its own with {text.plain(', '.join(workflow.environment.requirements), 300)}")
         elif workflow is not None:
             options = next((arm.options for arm in self._proposal.plan.arms if arm.id == key), {})
             given = ", ".join(f"{name} = {value}" for name, value in options.items()) or "the stack's defaults"
@@ -108,6 +127,15 @@ class PlanStep(Step):
         elif key in arms:
             self._left_out ^= {key}
             self._draw()
+
+    def action_copy(self) -> None:
+        """Copy the command that adds the workflow under the cursor."""
+        key = self.query_one(Table).key_at_cursor()
+        excluded = self._proposal.plan.excluded if self._proposal is not None else ()
+        fix = next((entry.fix for entry in excluded if entry.workflow == key), None)
+        if fix:
+            self.app.copy_to_clipboard(fix)
+            self.notify(f"copied: {fix}", markup=False)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Start."""

@@ -14,6 +14,7 @@ from advisor.errors import SizeError
 from advisor.tui import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.line import Line
 
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
 GIBIBYTE = 2**30
@@ -21,6 +22,8 @@ GIBIBYTE = 2**30
 
 class TargetStep(Step):
     """Device, precision, inputs, budget, interpreter."""
+
+    has_begun = False
 
     def compose(self) -> ComposeResult:
         """Make the fields."""
@@ -42,11 +45,12 @@ class TargetStep(Step):
 
     def _field(self, label: str, value: str, placeholder: str, name: str) -> ComposeResult:
         with Horizontal(classes="field"):
-            yield Label(f"  {label:<20}", markup=False)
-            yield Input(value, placeholder=placeholder, id=name, compact=True)
+            yield Label(f"  {label:<21}", markup=False)
+            yield Line(value, placeholder=placeholder, id=name, compact=True)
 
     def begin(self) -> None:
         """Show what is attached and take the focus."""
+        self.has_begun = True
         if self.advisor.machine is not None:
             self.show_machine(self.advisor.machine)
         self.query_one("#device", Choice).focus()

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-LABEL_WIDTH = 20
+LABEL_WIDTH = 21
 
 
 class Choice(Widget, can_focus=True):

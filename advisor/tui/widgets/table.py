@@ -82,3 +82,9 @@ class Table(DataTable[Text]):
 
     def _text(self, column: Column, row: Mapping[str, str], style: str) -> Text:
         return Text(row.get(column.key, ""), style, justify="right" if column.figures else "left", no_wrap=True)
+
+
+class OpeningTable(Table):
+    """A table whose rows can be opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]

@@ -30,6 +30,9 @@ EXPECTED = {
     "nan": ("incorrect", "NaN or infinity"),
     "memoises": ("incorrect", "same output for every input"),
     "other-shape": ("incorrect", "other shapes"),
+    "stale": ("incorrect", "above the allowed"),
+    "returns-early": ("incorrect", "return before their work is done"),
+    "stalls-later": ("completed", ""),
     "wrong-later": ("incorrect", "after the measurement"),
     "crash-in-visit": ("crashed", "SIGSEGV"),
     "hang-in-visit": ("timed-out", "measure"),
@@ -62,7 +65,10 @@ def test_each_misdeed_is_its_own_status(fake_world: Callable[[], World]) -> None
     assert isinstance(ends["pytorch-eager"], Completed)
     assert isinstance(ends["quick"], Completed)
     measured = {measurement.arm for measurement in decision.results.measurements}
-    assert measured == {"pytorch-eager", "quick", "misbehaving/floods"}
+    assert measured == {"pytorch-eager", "quick", "misbehaving/floods", "misbehaving/stalls-later"}
+    stalled = {measurement.arm for measurement in decision.results.measurements if measurement.visits.stalled_calls}
+    assert stalled == {"misbehaving/stalls-later"}
     assert decision.recommendation is not None
     assert decision.recommendation.arm in measured
+    assert any("stalled while they were timed" in reason for reason in decision.recommendation.trust_reasons)
     assert leftovers() == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import types
 
+import nvml
 import pytest
 import workers
 
@@ -15,6 +17,8 @@ UUID = "GPU-1111"
 
 class Nvml:
     """Stands for the management library of a machine with two GPUs."""
+
+    NVMLError = nvml.NVMLError
 
     def __init__(self, used_bytes: int) -> None:
         self.used_bytes = used_bytes
@@ -50,24 +54,24 @@ def test_the_bytes_in_use_are_those_of_the_gpu_that_was_named() -> None:
 
 
 def test_the_peak_is_the_highest_value_in_between() -> None:
-    nvml = Nvml(used_bytes=100)
-    with MemoryWatch(UUID, nvml).peak() as peak:
+    library = Nvml(used_bytes=100)
+    with MemoryWatch(UUID, library).peak() as peak:
         assert peak() == 100
         for used_bytes, highest in ((700, 700), (300, 700), (900, 900), (200, 900)):
-            nvml.become(used_bytes)
+            library.become(used_bytes)
             assert peak() == highest
-    nvml.used_bytes = 5000
+    library.used_bytes = 5000
     assert peak() == 900, "what happens after the block does not count"
 
 
 def test_a_peak_begins_anew() -> None:
-    nvml = Nvml(used_bytes=100)
-    watch = MemoryWatch(UUID, nvml)
+    library = Nvml(used_bytes=100)
+    watch = MemoryWatch(UUID, library)
     with watch.peak():
-        nvml.become(900)
-    nvml.used_bytes = 200
+        library.become(900)
+    library.used_bytes = 200
     with watch.peak() as peak:
-        nvml.become(300)
+        library.become(300)
     assert peak() == 300
 
 
@@ -79,3 +83,24 @@ def test_nobody_watches_after_the_block_however_it_ends() -> None:
     with pytest.raises(RuntimeError), watch.peak():
         raise RuntimeError
     assert watchers() == []
+
+
+def test_a_device_that_does_not_answer_is_not_known_and_breaks_nothing() -> None:
+    watch = MemoryWatch(nvml.UUID, nvml.Nvml(absent=["used"]))
+    assert watch.used_bytes() is None
+    with watch.peak() as peak:
+        workers.wait_until(lambda: peak() is None)
+    assert (peak(), watch.total_bytes) == (None, None)
+
+
+@pytest.mark.parametrize("used_bytes", [-1, (80 << 30) + 1, 1 << 63])
+def test_what_cannot_be_is_not_known(used_bytes: int) -> None:
+    assert MemoryWatch(nvml.UUID, nvml.Nvml(used=used_bytes)).used_bytes() is None
+
+
+def test_one_look_that_failed_does_not_spoil_the_peak() -> None:
+    answers = itertools.cycle([5 << 30, -1, 1 << 63, 3 << 30])
+    library = nvml.Nvml(used=lambda: next(answers))
+    with MemoryWatch(nvml.UUID, library).peak() as peak:
+        workers.wait_until(lambda: library.asked.count("used") > 8)
+    assert peak() == 5 << 30

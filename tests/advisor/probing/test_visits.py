@@ -17,10 +17,11 @@ import psutil
 import pytest
 
 from advisor import catalogue
-from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, Spawned
+from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, MemoryChecked, Spawned
 from advisor.domain.machine import Cpu
 from advisor.domain.outcome import Completed, Crashed, Entered, Imported, Loaded, ModelRefused, Ready, Visited, Warm, Workload
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
@@ -38,6 +39,7 @@ class Watch(MemoryWatch):
 
     def __init__(self) -> None:
         self.looks = 0
+        self.total_bytes = 1 << 60
 
     def used_bytes(self) -> int:
         self.looks += 1
@@ -166,11 +168,45 @@ def test_the_devices_memory_is_told_as_what_was_added(supervisor: Supervisor, si
     watch = Watch()
     session = Session(supervisor, site, Guard(), watch)
     bring_up(session, QUICK)
-    *_, memory = session.build(QUICK.id)
-    assert isinstance(memory, DeviceMemory)
-    assert (memory.arm, memory.process, memory.before_bytes) == (QUICK.id, 0, 1 << 30)
-    # The last look is for what stays, the one before it was the highest while it built.
-    assert (memory.peak_bytes, memory.resident_bytes) == (watch.looks - 2 << 30, watch.looks - 1 << 30)
+    *_, counted = session.build(QUICK.id)
+    assert isinstance(counted, DeviceMemory)
+    assert (counted.arm, counted.process, counted.before_bytes) == (QUICK.id, 0, 1 << 30)
+    # The last look is for what stays, the one before it was the highest while it built, or was built and warmed up.
+    assert counted.peak_bytes is not None
+    assert counted.serving_bytes is not None
+    assert counted.resident_bytes == watch.looks - 1 << 30
+    assert max(counted.peak_bytes, counted.serving_bytes) == watch.looks - 2 << 30
+    assert counted.total_bytes == watch.total_bytes
+
+
+class HostWatch(MemoryWatch):
+    """Stands for a GPU whose memory is what the reference worker takes of the host's; `share` is how much of that it counts."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.session: Session | None = None
+
+    def used_bytes(self) -> int | None:
+        assert self.session is not None
+        return int(psutil.Process(self.session._workers[REFERENCE].popen.pid).memory_info().rss * self.share)
+
+
+@pytest.mark.parametrize(("share", "right"), [(1.0, True), (0.5, False)])
+def test_a_known_allocation_shows_whether_the_devices_count_can_be_believed(
+    share: float,
+    right: bool,  # noqa: FBT001 - a parameter
+    supervisor: Supervisor,
+    site: Site,
+) -> None:
+    watch = HostWatch(share)
+    watch.session = session = Session(supervisor, site, Guard(), watch)
+    list(session.make_reference(BASELINE, 0))
+    list(session.start([]))
+    *_, released = list(session.check_memory())
+    (checked,) = [happening for happening in session.check_memory() if isinstance(happening, MemoryChecked)]
+    assert memory.is_right(checked) is right
+    assert said([released], Ready, REFERENCE), "it has let go of it"
+    assert ends(session.ask(REFERENCE, "peaks")) == {REFERENCE: Completed()}
 
 
 def read_request(site: Site, arm: str, process: int) -> dict[str, Any]:

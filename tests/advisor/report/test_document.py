@@ -22,6 +22,7 @@ from advisor.domain.outcome import (
     ModelRefused,
     NotEngaged,
     OutOfMemory,
+    Skipped,
     TimedOut,
     Unsupported,
 )
@@ -38,6 +39,7 @@ FAILURES: Mapping[str, Failure] = {
     "out-of-memory": OutOfMemory(phase="build", reason="r"),
     "timed-out": TimedOut(phase="build", reason="r"),
     "crashed": Crashed(phase="build", signal=None, reason="r"),
+    "skipped": Skipped(phase="build", reason="r"),
 }
 
 

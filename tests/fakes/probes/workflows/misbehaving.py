@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 
@@ -20,6 +21,29 @@ honest = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(honest)
 
 MISDEED = {"name": ""}
+
+
+class Device:
+    """A device that works on after a call has returned, as PyTorch shows one."""
+
+    busy_until = 0.0
+
+    def work(self, seconds):
+        self.busy_until = time.perf_counter() + seconds
+
+    def is_initialized(self):
+        return True
+
+    def synchronize(self):
+        time.sleep(max(self.busy_until - time.perf_counter(), 0))
+
+    def max_memory_allocated(self):
+        return 0
+
+    max_memory_reserved = max_memory_allocated
+
+
+DEVICE = Device()
 
 
 def in_visits():
@@ -40,6 +64,16 @@ class Program(honest.Program):
                 return self.first
             case "other-shape":
                 return output[:, :4]
+            case "stale":
+                # What a captured graph does whose input buffer was not filled: it answers the call before.
+                self.before, output = output, getattr(self, "before", output)
+                return output
+            case "returns-early":
+                DEVICE.work(0.02)
+            case "stalls-later" if in_visits():
+                self.calls = getattr(self, "calls", 0) + 1
+                if self.calls == 10:
+                    time.sleep(0.4)
             case "wrong-later" if in_visits():
                 return output + 0.1
             case "crash-in-visit" if in_visits():
@@ -55,6 +89,8 @@ def versions():
 
 def settings(request):
     MISDEED["name"] = request.options["misdeed"]
+    if MISDEED["name"] == "returns-early":
+        sys.modules["torch"] = types.SimpleNamespace(cuda=DEVICE)
     if MISDEED["name"] == "import-error":
         raise ImportError("libmissing.so.1: cannot open shared object file")
     return honest.settings(request)

@@ -18,19 +18,32 @@ CACHES = {
     "MODULAR_CACHE_DIR": "modular",
 }
 #: All arms on the processor get the same number of threads, whichever library they compute with.
-THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
 #: Stacks that would report their use somewhere.
 NO_TELEMETRY = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "MAX_SERVE_DISABLE_TELEMETRY": "1",
+    # OpenVINO has no switch of its own, but does not report from a build server, which this says it is on.
+    "TF_BUILD": "1",
 }
 
 
-def worker_environment(inherited: Mapping[str, str], question: Question, threads: int, scratch: pathlib.Path) -> dict[str, str]:
-    """Return the variables of one worker whose caches lie under `scratch`."""
-    environment = {**inherited, **NO_TELEMETRY}
+#: What would lead an environment of our making to packages that are not its own.
+FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
+
+
+def without_foreign(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that lead to packages elsewhere."""
+    return {name: value for name, value in inherited.items() if name not in FOREIGN}
+
+
+def worker_environment(
+    inherited: Mapping[str, str], question: Question, threads: int, scratch: pathlib.Path, *, made_for_it: bool = False
+) -> dict[str, str]:
+    """Return the variables of one worker whose caches lie under `scratch`; an interpreter that the user named keeps its import path."""
+    environment = {**(without_foreign(inherited) if made_for_it else inherited), **NO_TELEMETRY}
     environment |= dict.fromkeys(THREAD_COUNTS, str(threads))
     environment |= {name: str(scratch / "cache" / folder) for name, folder in CACHES.items()}
     environment["CUDA_VISIBLE_DEVICES"] = question.gpu or ""

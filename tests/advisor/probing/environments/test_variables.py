@@ -73,3 +73,11 @@ def test_probing_leaves_no_files_in_the_users_interpreter() -> None:
 def test_an_arm_has_as_many_threads_as_there_are_cores() -> None:
     machine = builders.machine(cpu=Cpu(model="x", physical_cores=6, usable_processors=12, memory_bytes=1))
     assert environments.thread_count(machine) == 6
+
+
+def test_an_environment_of_our_making_sees_no_packages_from_elsewhere() -> None:
+    poisoned = {"PYTHONPATH": "/poison", "PYTHONHOME": "/poison", "VIRTUAL_ENV": "/other", "PATH": "/usr/bin"}
+    made = environments.worker_environment(poisoned, builders.question(), 4, SCRATCH, made_for_it=True)
+    assert not {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"} & set(made)
+    assert made["PATH"] == "/usr/bin"
+    assert environment(poisoned)["PYTHONPATH"] == "/poison"

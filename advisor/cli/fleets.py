@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+import typer
+
 from advisor import pipeline
 from advisor.domain.fleet import Answered, FleetRecord, Order
 from advisor.errors import NoFleetError, RunFileError, UnknownRunError
 from advisor.fleet import Begun, Notice, Told, ask, assign, orders, record
-from advisor.pipeline import World
 from advisor.question.answers import Answers
 from advisor.report import document, matrix, narration
+from advisor.world import World
 
 
 def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, say: Callable[[str], None]) -> FleetRecord:
@@ -75,3 +77,10 @@ def compose(kept: FleetRecord, world: World) -> matrix.FleetDocument:
                 decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
             )
     return matrix.compose(kept, documents)
+
+
+def present(kept: FleetRecord, world: World, *, as_json: bool) -> int:
+    """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
+    composed = compose(kept, world)
+    typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
+    return 0 if any(cell.arm for cell in composed.cells) else 1

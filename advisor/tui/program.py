@@ -1,0 +1,23 @@
+"""Start the screens, and say what happened when they end badly."""
+
+from __future__ import annotations
+
+import pathlib
+
+from advisor.errors import SettingsError
+from advisor.store import Run
+from advisor.tui.app import AdvisorApp
+from advisor.tui.settings import default_file
+from advisor.tui.wishes import Wishes
+from advisor.world import World
+
+
+def show(wishes: Wishes, world: World) -> int:
+    """Run the terminal program; return the exit code."""
+    if wishes.replay:
+        Run(pathlib.Path(wishes.replay)).header()  # what is wrong with it is told before the screen is taken
+    app = AdvisorApp(wishes, world, settings_file=default_file())
+    if wishes.theme and wishes.theme not in app.available_themes:
+        raise SettingsError(f"there is no theme {wishes.theme!r}", f"use one of {', '.join(sorted(app.available_themes))}")
+    code = app.run(mouse=not wishes.no_mouse)
+    return app.return_code or 0 if code is None else code

@@ -1,0 +1,70 @@
+"""What the two ways into Torch-TensorRT share; one adapter for TensorRT and for the TensorRT for RTX build of the library."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from typing import Any
+
+import torch_tensorrt
+
+from probes import kernels, torch_stack
+from probes.adapter import UnsupportedError
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject
+from probes.torch_stack import TorchProgram
+
+#: Names under which the profiler sees an engine run: the C++ runtime's operator, or the Python runtime's region.
+ENGINE_REGIONS = ("tensorrt::execute_engine", "PythonTorchTensorRTModule", "TorchTensorRTModule")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the library, of the TensorRT beneath it by its kind, and of torch."""
+    kind = "tensorrt-rtx" if torch_tensorrt.ENABLED_FEATURES.tensorrt_rtx else "tensorrt"
+    # The library puts the one it was built for under this name when it is imported, so it cannot be imported above.
+    engines = importlib.import_module("tensorrt")
+    return {"torch-tensorrt": torch_tensorrt.__version__, kind: engines.__version__, **torch_stack.versions()}
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Return the settings of PyTorch, and in what the engine sums up products: nowhere else does the library say it."""
+    accumulation = "float32" if request.options.get("fp32_accumulation") or request.dtype != "float16" else "as TensorRT chooses"
+    return {**torch_stack.apply_settings(request), "accumulation": accumulation, "min_block_size": "1"}
+
+
+def compile_options(subject: TorchSubject, request: Request) -> dict[str, Any]:
+    """Return what both ways are told: engines for blocks of any size, the tensors' own types, caches with the arm.
+
+    Precisions are not named: on the RTX build that makes the compiler give up, and `torch.compile` then runs eager code.
+    """
+    accumulate = bool(request.options.get("fp32_accumulation"))
+    if accumulate and subject.dtype != "float16":
+        message = f"accumulation can be chosen for float16 only; {subject.dtype} is always summed up in float32"
+        raise UnsupportedError(message)
+    cache = pathlib.Path(request.scratch_directory) / "cache"
+    return {
+        "min_block_size": 1,
+        "use_fp32_acc": accumulate,
+        "timing_cache_path": str(cache / "tensorrt-timing.bin"),
+        "engine_cache_dir": str(cache / "tensorrt-engines"),
+    }
+
+
+def engagement(program: TorchProgram, fed: Any, facts: dict[str, Any] | None = None) -> Engagement:
+    """Count the operators that ran in PyTorch against those of the eager module, and the engines that ran."""
+    outside, engines = torch_stack.operators_outside(lambda: program(fed), ENGINE_REGIONS)
+    operators, _ = torch_stack.operators_outside(lambda: program.subject.module(*fed), ("no engine",))
+    found = {**(facts or {}), "engines": engines, "operators_outside": outside, "operators": operators}
+    if not engines:
+        return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", found)
+    share = max(1 - outside / operators, 0.0) if operators else 1.0
+    proof = f"{engines} TensorRT engines a call; {outside} operators ran in PyTorch, {operators} do without engines"
+    return Engagement(share, proof, found)
+
+
+def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:
+    """Add what was captured; a runtime that captures nothing is not what was asked for."""
+    facts = {**engaged.facts, **kernels.facts(started)}
+    if not started.graphs:
+        return Engagement(0.0, "Torch-TensorRT captured no CUDA graph", facts)
+    return Engagement(engaged.share, f"{engaged.proof}; {started.graphs} captured graphs start its kernels", facts)

@@ -1,0 +1,162 @@
+"""IREE: the module as ONNX, imported, compiled for this processor into a module of IREE's virtual machine, and run by its runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from iree import compiler, runtime
+
+from probes import torch_stack
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject, open_torch_subject
+
+if TYPE_CHECKING:
+    from probes.subjects.onnx_file import OnnxSubject
+
+synchronise = torch_stack.synchronise
+
+#: The newest operator set that IREE's importer knows as a whole.
+OPSET = 18
+#: A function may use 64 KiB of stack instead of 32: a layer norm over a large batch needs 41, and the runtime's threads have 128.
+COMPILE = ("--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-llvmcpu-stack-allocation-limit=65536")
+NARROW = {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
+LONGEST_REASON = 400
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of IREE and of what exports for it."""
+    return torch_stack.versions("iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript")
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Set the threads of the runtime and return what is in force."""
+    runtime.flags.parse_flags(f"--task_topology_max_group_count={request.threads}")
+    driver = driver_of(request)
+    return {**torch_stack.apply_settings(request), "driver": driver, "task_topology_max_group_count": str(request.threads)}
+
+
+def driver_of(request: Request) -> str:
+    """Return the runtime's driver: with one thread the one that computes where it is called."""
+    return "local-sync" if request.threads == 1 else "local-task"
+
+
+def open_subject(request: Request) -> TorchSubject | OnnxSubject:
+    """Open an ONNX file as it is, anything else as a PyTorch module to be exported."""
+    if request.subject["kind"] == "onnx":
+        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - needs packages that are of no use otherwise
+
+        return OnnxSubject(request)
+    return open_torch_subject(request)
+
+
+@dataclasses.dataclass(frozen=True)
+class IreeProgram:
+    """A loaded module's one function."""
+
+    context: Any
+    function: Any
+    types: tuple[Any, ...]
+    file: pathlib.Path
+
+    def feed(self, inputs: list[Any]) -> list[Any]:
+        """Put the inputs into the runtime's memory, in the types that were compiled for."""
+        device = self.context.config.device
+        pairs = zip(inputs, self.types, strict=True)
+        return [runtime.asdevicearray(device, np.ascontiguousarray(array.astype(kind))) for array, kind in pairs]
+
+    def __call__(self, fed: list[Any]) -> Any:
+        """Run once, to the end."""
+        return self.function(*fed)
+
+    def collect(self, output: Any) -> list[Any]:
+        """Return the outputs on the host; half precisions as float32."""
+        arrays = [np.array(each.to_host()) for each in (output if isinstance(output, (tuple, list)) else [output])]
+        return [array.astype(np.float32) if array.dtype in NARROW else array for array in arrays]
+
+
+def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> IreeProgram:
+    """Export, import and compile unless an earlier process of this arm has; load the module."""
+    folder = pathlib.Path(request.scratch_directory) / "iree" / "-".join("x".join(map(str, array.shape)) for array in inputs)
+    module = folder / "model.vmfb"
+    if not module.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        compile_module(export(subject, inputs, folder), module)
+    context = runtime.SystemContext(config=runtime.Config(driver_of(request)))
+    loaded = runtime.VmModule.mmap(context.instance, str(module))
+    context.add_vm_module(loaded)
+    name = next(name for name in loaded.function_names if not name.startswith("__") and not name.endswith("$async"))
+    types = tuple(array_type(subject, array) for array in inputs)
+    return IreeProgram(context, context.modules[loaded.name][name], types, module)
+
+
+def export(subject: TorchSubject | OnnxSubject, inputs: list[Any], folder: pathlib.Path) -> pathlib.Path:
+    """Return the model as an ONNX file."""
+    if not isinstance(subject, TorchSubject):
+        return pathlib.Path(subject.file)
+    file = folder / "model.onnx"
+    with torch_stack.ordinary_mode():
+        tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+        torch.onnx.export(subject.module, tensors, str(file), dynamo=True, opset_version=OPSET, external_data=True, verbose=False)
+    return file
+
+
+def compile_module(model: pathlib.Path, module: pathlib.Path) -> None:
+    """Import an ONNX file and compile it; what the importer says is the reason when it fails."""
+    imported = module.with_name("model.mlir")
+    command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(model), "-o", str(imported), "--opset-version", str(OPSET)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - an argument list, no shell
+    if answer.returncode:
+        message = f"IREE does not import the ONNX file: {answer.stderr.strip()[-LONGEST_REASON:]}"
+        raise RuntimeError(message)
+    try:
+        built = compiler.compile_file(str(imported), input_type="onnx", target_backends=["llvm-cpu"], extra_args=list(COMPILE))
+    except compiler.CompilerToolError as problem:
+        said = [line.partition(" error: ")[2] for line in str(problem).splitlines() if " error: " in line]
+        message = f"iree-compile refuses the model: {said[0] if said else problem}"
+        raise RuntimeError(message[:LONGEST_REASON]) from problem
+    beside = module.with_suffix(".part")
+    beside.write_bytes(built)
+    beside.rename(module)
+
+
+def array_type(subject: TorchSubject | OnnxSubject, array: Any) -> Any:
+    """Return the type an input was compiled for: the model's own for floating-point numbers."""
+    if array.dtype != np.float32:
+        return array.dtype
+    return ml_dtypes.bfloat16 if subject.dtype == "bfloat16" else np.dtype(subject.dtype)
+
+
+def engagement(program: IreeProgram, fed: Any) -> Engagement:
+    """Show that the loaded module ran the call by itself: no operator of PyTorch's was at work."""
+    outside, _ = torch_stack.operators_outside(lambda: program(fed), ())
+    size = program.file.stat().st_size
+    proof = f"the loaded module ran the whole graph on this processor; {outside} operators ran in PyTorch"
+    return Engagement(1.0 if not outside else 0.0, proof, {"module_bytes": size, "operators_in_pytorch": outside})
+
+
+def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+    """Return the lines that export, import, compile, load and run it."""
+    return f"""\
+import subprocess, sys
+
+import torch
+from iree import compiler, runtime
+
+with torch.no_grad():
+    torch.onnx.export(model, inputs, "model.onnx", dynamo=True, opset_version={OPSET})
+subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", "model.onnx", "-o", "model.mlir"], check=True)
+flags = {list(COMPILE)!r}
+built = compiler.compile_file("model.mlir", input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags)
+context = runtime.SystemContext(config=runtime.Config("local-task"))
+module = runtime.VmModule.copy_buffer(context.instance, built)
+context.add_vm_module(module)
+main = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))
+output = context.modules[module.name][main](*(tensor.numpy() for tensor in inputs)).to_host()
+"""

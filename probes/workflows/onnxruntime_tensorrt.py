@@ -1,0 +1,43 @@
+"""ONNX Runtime's TensorRT provider: it builds engines for the parts that it takes and leaves the rest to the CUDA provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probes import onnx_export, onnxruntime_stack, torch_stack
+from probes.onnxruntime_stack import CUDA, SessionProgram
+from probes.protocol import Request
+from probes.subjects.onnx_file import OnnxSubject
+from probes.subjects.opening import TorchSubject
+
+versions = onnxruntime_stack.versions
+settings = onnxruntime_stack.settings
+open_subject = onnxruntime_stack.open_subject
+engagement = onnxruntime_stack.engagement
+synchronise = torch_stack.synchronise
+
+PROVIDER = "TensorrtExecutionProvider"
+
+
+def options(request: Request) -> dict[str, str]:
+    """Return the provider's options: engines and tactic timings are kept with the arm, and nowhere else."""
+    return {
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": request.scratch_directory,
+        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_path": request.scratch_directory,
+        "trt_fp16_enable": "1" if request.dtype == "float16" else "0",
+        "trt_bf16_enable": "1" if request.dtype == "bfloat16" else "0",
+    }
+
+
+def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
+    """Export for these shapes, as engines are fastest for fixed ones, and open a session that builds them."""
+    file = onnx_export.for_shapes(subject, inputs, request)
+    session = onnxruntime_stack.open_session(file, [(PROVIDER, options(request)), (CUDA, {})], request)
+    return onnxruntime_stack.gpu_program(session, PROVIDER, request)
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that export, open the session and run it."""
+    return onnxruntime_stack.recipe(request, PROVIDER)

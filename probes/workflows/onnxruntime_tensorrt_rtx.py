@@ -1,0 +1,52 @@
+"""ONNX Runtime with the plug-in provider for TensorRT for RTX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnxruntime as ort
+import onnxruntime_ep_nv_tensorrt_rtx as plugin
+
+from probes import onnx_export, onnxruntime_stack, torch_stack
+from probes.adapter import UnsupportedError
+from probes.onnxruntime_stack import SessionProgram
+from probes.protocol import Request
+from probes.subjects.onnx_file import OnnxSubject
+from probes.subjects.opening import TorchSubject
+
+settings = onnxruntime_stack.settings
+open_subject = onnxruntime_stack.open_subject
+engagement = onnxruntime_stack.engagement
+synchronise = torch_stack.synchronise
+
+
+def versions() -> dict[str, str]:
+    """Register the plug-in and return its version beside those of the runtime and of what exports for it."""
+    ort.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
+    return {**onnxruntime_stack.versions(), **torch_stack.versions("onnxruntime-ep-nv-tensorrt-rtx-cu13")}
+
+
+def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
+    """Export for these shapes and open a session on the plug-in's device; raise `UnsupportedError` where it offers none."""
+    name = plugin.get_ep_name()
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+    if not devices:
+        message = f"{name} offers no device here: it takes GPUs of compute capability 8.6, 8.9 and from 12.0 on only"
+        raise UnsupportedError(message)
+    options = onnxruntime_stack.session_options(request)
+    options.add_provider_for_devices(devices[:1], {"nv_runtime_cache_path": request.scratch_directory})
+    session = ort.InferenceSession(onnx_export.for_shapes(subject, inputs, request), options)
+    return onnxruntime_stack.gpu_program(session, name, request)
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that register the plug-in and run it; the rest is as for any provider."""
+    opened = """\
+import onnxruntime_ep_nv_tensorrt_rtx as plugin
+
+onnxruntime.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
+devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == plugin.get_ep_name()]
+options = onnxruntime.SessionOptions()
+options.add_provider_for_devices(devices[:1], {})
+session = onnxruntime.InferenceSession("model.onnx", options)"""
+    return onnxruntime_stack.recipe(request, "NvTensorRTRTXExecutionProvider", opened)

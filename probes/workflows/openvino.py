@@ -1,0 +1,98 @@
+"""OpenVINO: the exported module or an ONNX file, converted and compiled for the processor."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import openvino
+import torch
+
+from probes import openvino_stack, torch_stack
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject
+
+if TYPE_CHECKING:
+    from probes.subjects.onnx_file import OnnxSubject
+
+versions = openvino_stack.versions
+settings = openvino_stack.settings
+open_subject = openvino_stack.open_subject
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenVinoProgram:
+    """A compiled model and the one request that all calls go through; inputs and outputs are shared, not copied."""
+
+    compiled: Any
+    request: Any
+
+    def feed(self, inputs: list[Any]) -> list[Any]:
+        """Give each array the type that the model declares."""
+        return [to_tensor(array, port.get_element_type()) for array, port in zip(inputs, self.compiled.inputs, strict=True)]
+
+    def __call__(self, fed: list[Any]) -> Any:
+        """Run once."""
+        self.request.infer(fed, share_inputs=True, share_outputs=True)
+        return self.request
+
+    def collect(self, output: Any) -> list[Any]:
+        """Copy the outputs before the next call overwrites them."""
+        return [to_array(output.get_output_tensor(place)) for place in range(len(self.compiled.outputs))]
+
+
+def to_tensor(array: Any, kind: Any) -> Any:
+    """Return a tensor of OpenVINO's; numpy has no bfloat16, so its bits travel as whole numbers."""
+    if kind == openvino.Type.bf16:
+        bits = torch.from_numpy(array).to(torch.bfloat16).view(torch.int16).numpy()
+        return openvino.Tensor(bits, list(bits.shape), kind)
+    return openvino.Tensor(array.astype(kind.to_dtype()), shared_memory=False)
+
+
+def to_array(tensor: Any) -> Any:
+    """Return an array as the correctness check takes it: half precisions as float32."""
+    if tensor.element_type == openvino.Type.bf16:
+        return torch.from_numpy(tensor.data.view("int16").copy()).view(torch.bfloat16).float().numpy()
+    return tensor.data.astype("float32") if tensor.element_type == openvino.Type.f16 else tensor.data.copy()
+
+
+def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> OpenVinoProgram:
+    """Export, convert, and compile with equal threads and in the precision of the model, which is not OpenVINO's default."""
+    core = openvino.Core()
+    if isinstance(subject, TorchSubject):
+        with torch_stack.ordinary_mode():
+            tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+            model = openvino.convert_model(torch.export.export(subject.module, tensors, strict=False))
+    else:
+        model = core.read_model(subject.file)
+    compiled = core.compile_model(model, "CPU", openvino_stack.configuration(subject.dtype, request))
+    return OpenVinoProgram(compiled, compiled.create_infer_request())
+
+
+def synchronise() -> None:
+    """Return at once: a request has ended when it returns."""
+
+
+def engagement(program: OpenVinoProgram, fed: Any) -> Engagement:  # noqa: ARG001
+    """Show what was compiled: OpenVINO runs a compiled model as a whole or not at all."""
+    facts = openvino_stack.describe(program.compiled)
+    layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()) if kind not in openvino_stack.NO_WORK)
+    where, precision = "+".join(facts["devices"]), facts["inference_precision"]
+    proof = f"the compiled model runs as a whole on {where} in {precision} with {facts['threads']} threads: {layers}"
+    return Engagement(1.0, proof, facts)
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that export, convert, compile and run it."""
+    hint = openvino_stack.HINTS.get(request.dtype, "f32")
+    return f"""\
+import openvino
+import torch
+
+with torch.no_grad():
+    exported = torch.export.export(model, inputs, strict=False)
+converted = openvino.convert_model(exported)
+# Without the hint OpenVINO computes in bfloat16 where the processor can.
+compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
+output = compiled([tensor.numpy() for tensor in inputs])
+"""

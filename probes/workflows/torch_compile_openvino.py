@@ -1,0 +1,103 @@
+"""`torch.compile` with OpenVINO's backend."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from openvino.frontend.pytorch.torchdynamo import execute as partitions
+
+from probes import openvino_stack, torch_stack
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.torch_stack import TorchProgram
+
+versions = openvino_stack.versions
+settings = openvino_stack.settings
+open_subject = open_torch_subject
+synchronise = torch_stack.synchronise
+
+#: Where the backend says, at a level that nobody shows, that it hands a graph to Inductor.
+BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
+#: What neither computes nor copies much: how OpenVINO's backend reads tensors and hands them back.
+BOOKKEEPING = {"aten::detach", "aten::to", "aten::resolve_conj", "aten::resolve_neg", "aten::lift_fresh", "aten::view", "aten::alias"}
+
+
+class Refusals(logging.Handler):
+    """Keeps the reasons for which OpenVINO has handed a graph to Inductor instead."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.reasons: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message if it tells of a failure."""
+        if "ailed" in record.getMessage():
+            self.reasons.append(record.getMessage())
+
+
+refusals = Refusals()
+logging.getLogger(BACKEND).addHandler(refusals)
+logging.getLogger(BACKEND).setLevel(logging.DEBUG)
+
+
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
+    """Compile for these shapes alone, with equal threads and in the precision of the model."""
+    options = {
+        "device": "CPU",
+        "config": openvino_stack.configuration(subject.dtype, request),
+        # Without it models with parameters in nested modules are handed to Inductor.
+        "aot_autograd": True,
+    }
+    program = TorchProgram(subject, torch.compile(subject.module, backend="openvino", dynamic=False, options=options))
+    program(program.feed(inputs))
+    return program
+
+
+def engagement(program: TorchProgram, fed: Any) -> Engagement:
+    """Show that OpenVINO took the graph: no refusal, no partition that fell back, and no operator of PyTorch's at work."""
+    if refusals.reasons:
+        return Engagement(0.0, f"OpenVINO handed the graph to Inductor: {refusals.reasons[0]}"[:500], {"refusals": refusals.reasons[:5]})
+    fallen = [part for part in find_partitions() if part.perm_fallback]
+    if fallen:
+        return Engagement(0.0, f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch", {"fallen_back": len(fallen)})
+    eager = count_operators(lambda: program(fed))
+    facts = [openvino_stack.describe(compiled) for compiled in partitions.compiled_cache.values()]
+    layers = sum(count for each in facts for kind, count in each["layers"].items() if kind not in openvino_stack.NO_WORK) // max(
+        len(facts), 1
+    )
+    share = layers / (layers + eager) if facts else 0.0
+    kinds = sorted({each["inference_precision"] for each in facts})
+    proof = f"OpenVINO holds {layers} layers in {', '.join(kinds)}, {eager} operators ran in PyTorch, none fell back"
+    return Engagement(share, proof, {"partitions": facts[:4], "operators_in_pytorch": eager})
+
+
+def find_partitions() -> list[Any]:
+    """Return the parts of the graphs that OpenVINO has taken."""
+    modules = [module for whole in partitions.partitioned_modules.values() for module in whole.modules()]
+    return [module for module in modules if isinstance(module, partitions.OpenVINOGraphModule)]
+
+
+def count_operators(call: Callable[[], object]) -> int:
+    """Profile one call and count the operators that PyTorch computed itself."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        call()
+    names = [event.name for event in profile.events() if not str(getattr(event.cpu_parent, "name", "")).startswith("aten::")]
+    return sum(name.startswith("aten::") and name not in BOOKKEEPING for name in names)
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that compile and run the module."""
+    hint = openvino_stack.HINTS.get(request.dtype, "f32")
+    return f"""\
+import openvino.torch
+import torch
+
+# Without the hint OpenVINO computes in bfloat16 where the processor can.
+options = {{"device": "CPU", "aot_autograd": True, "config": {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}}}
+compiled = torch.compile(model, backend="openvino", dynamic=False, options=options)
+with torch.inference_mode():
+    output = compiled(*inputs)  # the first call compiles
+"""

@@ -1,0 +1,121 @@
+"""Torch-TensorRT ahead of time: export, build engines, save, load; on request with a profile for a range of batch sizes, or CUDA graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import pathlib
+from typing import Any
+
+import torch
+import torch_tensorrt
+
+from probes import kernels, torch_stack, torch_tensorrt_stack
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.torch_stack import TorchProgram
+
+versions = torch_tensorrt_stack.versions
+settings = torch_tensorrt_stack.settings
+open_subject = open_torch_subject
+synchronise = torch_stack.synchronise
+
+PICKLE_PROTOCOL = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineProgram(TorchProgram):
+    """A module of engines, whether its kernels are to be started as a CUDA graph, and whether an earlier process saved it."""
+
+    cuda_graph: bool
+    from_file: bool
+
+
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineProgram:
+    """Load what an earlier process saved for these shapes, else compile and save it."""
+    dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
+    file = pathlib.Path(request.scratch_directory) / ("any-batch.pt2" if dynamic else f"batch-{len(inputs[0])}.pt2")
+    tensors = subject.tensors(inputs)
+    from_file = file.exists()
+    if not from_file:
+        with torch_stack.ordinary_mode():
+            save(compile_module(subject, tensors, request, dynamic=dynamic), tensors, file)
+        gc.collect()  # the engines just saved: they would lie in the GPU's memory twice
+    # Also in the process that built it: what is measured is what is deployed.
+    loaded = torch_tensorrt.load(str(file)).module()
+    torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
+    return EngineProgram(subject, loaded, cuda_graph, from_file)
+
+
+def compile_module(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request, *, dynamic: bool) -> torch.fx.GraphModule:
+    """Export for these shapes or a range of batch sizes, and build the engines."""
+    examples = tuple(tensor.clone() for tensor in tensors)
+    shapes, arguments = None, list(examples)
+    if dynamic:
+        low, high = min(request.batch_sizes), max(request.batch_sizes)
+        batch = torch.export.Dim("batch", min=low, max=high)
+        shapes = tuple({0: batch} for _ in examples)
+        examples = tuple(of_batch(tensor, high) for tensor in examples)
+        arguments = [
+            torch_tensorrt.Input(
+                min_shape=(low, *tensor.shape[1:]),
+                opt_shape=(high, *tensor.shape[1:]),
+                max_shape=(high, *tensor.shape[1:]),
+                dtype=tensor.dtype,
+            )
+            for tensor in examples
+        ]
+    exported = torch.export.export(subject.module, examples, dynamic_shapes=shapes, strict=False)
+    options = torch_tensorrt_stack.compile_options(subject, request)
+    return torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, **options)
+
+
+def of_batch(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
+    """Return `tensor` with its rows repeated to `batch_size`."""
+    return tensor[torch.arange(batch_size, device=tensor.device) % len(tensor)]
+
+
+def save(compiled: torch.fx.GraphModule, tensors: tuple[torch.Tensor, ...], file: pathlib.Path) -> None:
+    """Write the engines and what joins them, whole or not at all; they are not traced anew for that, as engines are nothing to trace."""
+    beside = file.with_suffix(".part.pt2")
+    # The older pickle protocols end at 4 GB.
+    torch_tensorrt.save(compiled, str(beside), arg_inputs=list(tensors), retrace=False, pickle_protocol=PICKLE_PROTOCOL)
+    beside.rename(file)
+
+
+def engagement(program: EngineProgram, fed: Any) -> Engagement:
+    """Count engines and the operators that ran outside them, and captured graphs where they are asked for."""
+    engaged = torch_tensorrt_stack.engagement(program, fed, {"from_file": program.from_file})
+    return torch_tensorrt_stack.with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.cuda_graph else engaged
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that compile, save, load and run the module."""
+    accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
+    graphs = "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n" if request.options.get("cuda_graph") else ""
+    sizes = request.batch_sizes
+    shapes, arguments = "None", "list(inputs)"
+    if request.options.get("dynamic"):
+        shapes = f'tuple({{0: torch.export.Dim("batch", min={min(sizes)}, max={max(sizes)})}} for _ in inputs)'
+        arguments = f"""[
+    torch_tensorrt.Input(
+        min_shape=({min(sizes)}, *tensor.shape[1:]),
+        opt_shape=({max(sizes)}, *tensor.shape[1:]),
+        max_shape=({max(sizes)}, *tensor.shape[1:]),
+        dtype=tensor.dtype,
+    )
+    for tensor in inputs
+]"""
+    return f"""\
+import torch
+import torch_tensorrt
+
+arguments = {arguments}
+with torch.no_grad():
+    exported = torch.export.export(model, inputs, dynamic_shapes={shapes}, strict=False)
+    compiled = torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, min_block_size=1{accumulate})
+    torch_tensorrt.save(compiled, "model.pt2", arg_inputs=list(inputs), retrace=False)
+loaded = torch_tensorrt.load("model.pt2").module()
+{graphs}with torch.inference_mode():
+    output = loaded(*inputs)
+"""

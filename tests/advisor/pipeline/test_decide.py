@@ -1,0 +1,57 @@
+"""The same stored run gives the same bytes, whoever decides and how often; nothing but the stored measurements goes in."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import builders
+import handmade
+import pytest
+
+from advisor import pipeline
+from advisor.report import document
+from advisor.store import Run, Store
+
+DECIDE = """
+import pathlib, sys
+from advisor import pipeline
+from advisor.report import document
+from advisor.store import Run
+
+run = Run(pathlib.Path(sys.argv[1]))
+decision = pipeline.decide(run)
+sys.stdout.write(document.encode(document.compose(
+    decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
+)))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path) -> Run:
+    return handmade.make_run(Store(tmp_path), finished=True)
+
+
+def decided(run: Run) -> str:
+    decision = pipeline.decide(run)
+    return document.encode(
+        document.compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    )
+
+
+def test_deciding_again_gives_the_same_bytes(run: Run) -> None:
+    assert decided(run) == decided(run)
+
+
+def test_another_process_gives_the_same_bytes_in_whatever_order_it_hashes(run: Run) -> None:
+    command = [sys.executable, "-c", DECIDE, str(run.directory)]
+    answer = subprocess.run(command, capture_output=True, check=True, text=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    assert answer.stdout == decided(run)
+
+
+def test_other_weights_change_the_advice_and_not_the_measurements(run: Run) -> None:
+    one, two = pipeline.decide(run), pipeline.decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5))
+    assert one.results == two.results
+    assert one.scored != two.scored

@@ -1,0 +1,54 @@
+"""A build is ended when it is sure that it cannot be paid back, and never before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import builders
+import pytest
+from builders import BASELINE, DUPLICATE
+
+from advisor import pipeline
+from advisor.domain.outcome import Completed, Crashed, TimedOut
+from advisor.pipeline import World, pruning
+from advisor.question.answers import Answers
+
+#: Builds of 3 s a batch size, calls of 10 ms that may have been 12.5 ms.
+BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
+ASKED = builders.question(batch_sizes=(1, 4), requests=1000)
+
+
+def test_the_limit_is_what_an_arm_needs_for_all_requests_at_the_batch_size_where_that_is_longest() -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
+    assert pruning.limit_build(state, "compiled", ASKED) == pytest.approx(6.0 + 1000 * 0.0125)
+
+
+def test_the_best_of_the_arms_that_are_built_counts() -> None:
+    crashed = builders.process(*builders.visits([0.01], 1), built={}, outcome=Crashed(phase="measure", signal=None, reason="gone"))
+    cheap = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Completed())
+    state = builders.run_state({BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()})
+    assert pruning.limit_build(state, "compiled", ASKED) == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
+def test_what_is_needed_is_built_whatever_it_costs(arm: str) -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
+    assert pruning.limit_build(state, arm, ASKED) is None
+
+
+def test_without_a_number_of_requests_or_anything_built_there_is_no_limit() -> None:
+    assert pruning.limit_build(builders.run_state({BASELINE: BUILT, "compiled": ()}), "compiled", builders.question()) is None
+    assert pruning.limit_build(builders.run_state({BASELINE: (), "compiled": ()}), "compiled", ASKED) is None
+
+
+def test_a_build_that_cannot_pay_is_ended_and_one_that_can_is_raced(fake_world: Callable[[], World]) -> None:
+    answers = Answers(batch_sizes="2", budget="2", max_build_seconds=60.0, workflows="quick,misbehaving/hangs", requests=500)
+    run = pipeline.prepare(answers, fake_world())
+    for _ in pipeline.execute(run, fake_world()):
+        pass
+    decision = pipeline.decide(run)
+    (ended,) = decision.state.processes["misbehaving/hangs"]
+    assert isinstance(ended.outcome, TimedOut)
+    assert "cannot be paid back" in ended.outcome.reason
+    assert "--requests" in (ended.outcome.fix or "")
+    assert "quick" in {measurement.arm for measurement in decision.results.measurements}

@@ -1,0 +1,27 @@
+"""Makes the environment `tiny` in a process that tests can kill: `python make_environment.py ROOT`."""
+
+import os
+import pathlib
+import platform
+import sys
+
+from advisor.domain.catalogue import Environment
+from advisor.domain.machine import Interpreter
+from advisor.errors import UserError
+from advisor.probing.environments import creation
+
+root = pathlib.Path(sys.argv[1])
+environment = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
+python = Interpreter(executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None)
+shop = creation.Workshop(
+    root=root,
+    rubric=root.parent / "rubric",
+    inherited=dict(os.environ),
+    interpreter=python,
+    say=lambda line: print(line, flush=True),
+)
+try:
+    creation.create("tiny", environment, shop)
+except UserError as problem:
+    print(f"{problem.what}; next: {problem.next_step}", flush=True)
+    sys.exit(problem.exit_code)

@@ -1,0 +1,364 @@
+"""What the measuring itself is worth on an NVIDIA GPU, as JSON: `python tests/stacks/gpu.py memory agreement ramp equal killed crowded`.
+
+Not collected by pytest: it needs the GPU, torch and some minutes. Kept answers lie in `evidence/measuring/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime as dt
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1])]
+
+import msgspec  # noqa: E402 - the tree first
+import psutil  # noqa: E402 - as above
+
+from advisor import machine, measure, pipeline  # noqa: E402 - as above
+from advisor.domain.events import Ended, Heard, RaceOpened  # noqa: E402 - as above
+from advisor.domain.outcome import Entered, Visited  # noqa: E402 - as above
+from advisor.domain.state import fold  # noqa: E402 - as above
+from advisor.pipeline import World, racing  # noqa: E402 - as above
+from advisor.probing.device import MemoryWatch  # noqa: E402 - as above
+from advisor.probing.guard import Guard  # noqa: E402 - as above
+from advisor.probing.launch import Supervisor  # noqa: E402 - as above
+from advisor.probing.visits import Session, Site  # noqa: E402 - as above
+from advisor.question.answers import Answers  # noqa: E402 - as above
+from advisor.race import Race  # noqa: E402 - as above
+from advisor.store import Run, Store  # noqa: E402 - as above
+from probes import protocol, timing  # noqa: E402 - as above
+
+MEBIBYTE = 1 << 20
+BLOCK = "synthetic/ffn@tinyllama"
+SETTLED_SECONDS = 1.0
+
+
+def uuid() -> str:
+    gpus, problem = machine.detect_gpus()
+    assert gpus, problem
+    return gpus[0].uuid
+
+
+def a_world() -> World:
+    return World(environment=dict(os.environ), store=Store(pathlib.Path(tempfile.mkdtemp())))
+
+
+# T12: bytes taken in and outside PyTorch are seen from outside
+
+
+def hold() -> None:
+    """In a process of its own: take so many bytes in the way that is asked for, say so, until the input ends."""
+    import torch  # noqa: PLC0415 - only this process needs it
+
+    torch.zeros(1, device="cuda")
+    libraries = {line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if "libcudart" in line}
+    runtime = ctypes.CDLL(next(iter(libraries)))
+    held: list[Any] = []
+    print("ready", flush=True)  # noqa: T201
+    for line in sys.stdin:
+        way, mebibytes = line.split()
+        if way == "torch":
+            held.append(torch.empty(int(mebibytes) * MEBIBYTE, dtype=torch.uint8, device="cuda"))
+        else:
+            place = ctypes.c_void_p()
+            assert runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(int(mebibytes) * MEBIBYTE)) == 0
+        torch.cuda.synchronize()
+        print("done", flush=True)  # noqa: T201
+
+
+@contextlib.contextmanager
+def holder() -> Iterator[Callable[[str], None]]:
+    """Yield a function that has a process take bytes of the GPU; afterwards that process is gone."""
+    with subprocess.Popen([sys.executable, __file__, "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+
+        def take(order: str) -> None:
+            assert process.stdin
+            assert process.stdout
+            print(order, file=process.stdin, flush=True)
+            assert process.stdout.readline() == "done\n"
+
+        yield take
+        process.stdin.close()
+
+
+def memory() -> dict[str, Any]:
+    """Compare what is taken with what NVML says, for both ways and three sizes; and what is left when the process has ended."""
+    watch = MemoryWatch(uuid())
+    begin = watch.used_bytes()
+    errors: dict[str, int] = {}
+    with holder() as take:
+        for way in ("torch", "cudaMalloc"):
+            for mebibytes in (64, 256, 1024):
+                before = watch.used_bytes()
+                take(f"{way} {mebibytes}")
+                time.sleep(SETTLED_SECONDS)
+                errors[f"{way} {mebibytes} MiB"] = watch.used_bytes() - before - mebibytes * MEBIBYTE
+    time.sleep(SETTLED_SECONDS)
+    return {"error_bytes": errors, "left_after_the_process_bytes": watch.used_bytes() - begin}
+
+
+# The same callables, timed by others
+
+
+def agreement(repeats: int = 10) -> dict[str, Any]:
+    """Time the same callables in turn with this project's blocks, `triton.testing.do_bench` and `torch.utils.benchmark`."""
+    import torch  # noqa: PLC0415 - only this needs it
+    import triton.testing as triton  # noqa: PLC0415
+    from torch.utils import benchmark  # noqa: PLC0415
+
+    torch.inference_mode().__enter__()
+    found: dict[str, Any] = {}
+    for name, rows, layers in (
+        ("1 layer, 16x32 tokens", 512, 1),
+        ("22 layers, 16x32 tokens", 512, 22),
+        ("22 layers, 64x32 tokens", 2048, 22),
+    ):
+        stack = [
+            torch.nn.Linear(*pair, device="cuda", dtype=torch.bfloat16) for _ in range(layers) for pair in ((2048, 5632), (5632, 2048))
+        ]
+        module = torch.nn.Sequential(*stack)
+        value = torch.randn(rows, 2048, device="cuda", dtype=torch.bfloat16)
+        warmth = timing.warm_up(module, [value], torch.cuda.synchronize, 1.0)
+        block = timing.size_block(warmth.typical_seconds, 0.05)
+        times: dict[str, list[float]] = {"p3-advisor": [], "triton do_bench": [], "torch.utils.benchmark": [], "p3-advisor, enqueued": []}
+        for _ in range(repeats):
+            timed = timing.time_block(module, [value], torch.cuda.synchronize, block)
+            times["p3-advisor"].append(statistics.median(timed.seconds))
+            times["p3-advisor, enqueued"].append(timed.enqueue_seconds)
+            times["triton do_bench"].append(triton.do_bench(lambda: module(value), return_mode="median") * 1e-3)  # noqa: B023
+            timer = benchmark.Timer("module(value)", globals={"module": module, "value": value}, num_threads=torch.get_num_threads())
+            times["torch.utils.benchmark"].append(timer.blocked_autorange(min_run_time=0.2).median)
+        ours = statistics.median(times["p3-advisor"])
+        found[name] = {
+            tool: {
+                "median_seconds": statistics.median(each),
+                "ratio": statistics.median(each) / ours,
+                "spread": statistics.stdev(each) / statistics.mean(each),
+            }
+            for tool, each in times.items()
+        }
+    return found
+
+
+# How long clocks take to settle
+
+
+def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
+    """After a pause, call without one for two seconds; return when calls had come within 2 % of the later ones."""
+    import torch  # noqa: PLC0415 - only this needs it
+
+    torch.inference_mode().__enter__()
+    module = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(8)])
+    value = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    module(value)
+    settled = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        time.sleep(idle_seconds)
+        ends, times, begun = [], [], time.perf_counter()
+        while time.perf_counter() - begun < 2.0:
+            start = time.perf_counter()
+            module(value)
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+            ends.append(time.perf_counter() - begun)
+        typical = statistics.median(times[len(times) // 2 :])
+        batches = [statistics.median(times[place : place + 5]) for place in range(0, len(times) - 5, 5)]
+        slow = [place for place, each in enumerate(batches) if abs(each / typical - 1) > 0.02]
+        half = len(batches) // 2
+        early = [place for place in slow if place < half]
+        settled.append(
+            {"seconds": ends[early[-1] * 5 + 4] if early else 0.0, "first": times[0] / typical, "late_batches_off": len(slow) - len(early)}
+        )
+    return {"idle_seconds": idle_seconds, "settled": settled}
+
+
+# T2: two equal workers
+
+
+@contextlib.contextmanager
+def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
+    """Yield a session in which eager PyTorch is ready twice."""
+    world = a_world()
+    run = pipeline.prepare(Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), world)
+    header, state = run.header(), fold(run.events())
+    site = Site(
+        question=header.question,
+        machine=header.machine,
+        arms=run.arms,
+        scratch=run.scratch,
+        probes=world.probes,
+        minimum_engaged_share=0.5,
+        environment=world.environment,
+    )
+    first, second = racing.plan_of(state).arms
+    with Supervisor(header.catalogue.presets.deadlines) as supervisor:
+        session = Session(supervisor, site, Guard())
+        for _ in session.make_reference(first, 0):
+            pass
+        for _ in session.start([(first, 0), (second, 0)]):
+            pass
+        for arm in (first, second):
+            for _ in session.build(arm.id):
+                pass
+        yield session, (first.id, second.id)
+
+
+def equal(seconds: float = 60.0) -> dict[str, Any]:
+    """Race two equal workers again and again; return how often they were called different."""
+    kinds: dict[str, int] = {}
+    ratios = []
+    with two_workers("16") as (session, arms):
+        end, seed = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            race = Race(arms, arms[0], seed=seed)
+            while not race.finished:
+                for arm in race.next_round():
+                    for _ in session.visit(arm, 16, race.rounds):
+                        pass
+                    visit = session.last_visit(arm)
+                    assert visit
+                    race.record(arm, measure.block_value(visit))
+            kinds[race.verdict.kind] = kinds.get(race.verdict.kind, 0) + 1
+            ratios.append(race.ratio(arms[1], to=arms[0]).value)
+            seed += 1
+    return {
+        "races": seed,
+        "verdicts": kinds,
+        "called_different": kinds.get("PROVEN", 0),
+        "beyond_2_percent": sum(abs(ratio - 1) > 0.02 for ratio in ratios),
+        "median_ratio": statistics.median(ratios),
+        "lowest_ratio": min(ratios),
+        "highest_ratio": max(ratios),
+    }
+
+
+# What dies leaves the others alone
+
+
+def kill_worker(run: Run, arm: str) -> None:
+    """Kill the arm's worker and nothing else, as the kernel would for want of memory."""
+    mark = str(run.arms / arm.replace("/", "+") / "0")
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(protocol.MARK) == mark and "worker.py" in " ".join(process.cmdline()):
+                process.kill()
+
+
+def statuses(run: Run) -> dict[str, str]:
+    document = pipeline_document(run)
+    return {
+        entry["arm"]: f"{entry['status']}: {entry['reason']}" if entry["reason"] else entry["status"]
+        for entry in document
+        if planned(entry)
+    }
+
+
+def planned(entry: dict[str, Any]) -> bool:
+    return entry["status"] not in {"excluded", "not-installed"}
+
+
+def pipeline_document(run: Run) -> list[dict[str, Any]]:
+    from advisor.report.document import compose, encode  # noqa: PLC0415 - only here
+
+    decision = pipeline.decide(run)
+    document = compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    workflows: list[dict[str, Any]] = json.loads(encode(document))["workflows"]
+    return workflows
+
+
+def killed() -> dict[str, Any]:
+    """Kill one worker while it builds and another while it is timed; return how the run ends and what is left in the GPU's memory."""
+    building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
+    world, watch = a_world(), MemoryWatch(uuid())
+    before = watch.used_bytes()
+    run = pipeline.prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
+    freed: dict[str, int] = {}
+    held: dict[str, int] = {}
+    visits = 0
+    for event in pipeline.execute(run, world):
+        match event.happening:
+            case Heard(arm=arm, said=Entered(phase="build")) if arm == building:
+                time.sleep(SETTLED_SECONDS)
+                held[arm] = watch.used_bytes()
+                kill_worker(run, arm)
+            case Heard(arm=arm, said=Visited()) if arm == visiting:
+                visits += 1
+                if visits == 2:
+                    held[arm] = watch.used_bytes()
+                    kill_worker(run, arm)
+            case Ended(arm=arm) if arm in held and arm not in freed:
+                time.sleep(SETTLED_SECONDS)
+                freed[arm] = held[arm] - watch.used_bytes()
+            case _:
+                pass
+    time.sleep(SETTLED_SECONDS)
+    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": watch.used_bytes() - before}
+
+
+def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
+    """Leave so little of the GPU that not all arms fit; return how the run ends."""
+    world, watch = a_world(), MemoryWatch(uuid())
+    gpus, _ = machine.detect_gpus()
+    run = None
+    raced: tuple[str, ...] = ()
+    with holder() as take:
+        take(f"cudaMalloc {gpus[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
+        time.sleep(SETTLED_SECONDS)
+        left = gpus[0].memory_bytes - watch.used_bytes()
+        names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
+        run = pipeline.prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
+        for event in pipeline.execute(run, world):
+            if isinstance(event.happening, RaceOpened):
+                raced = event.happening.arms
+    return {"free_bytes": left, "raced": list(raced), "ends": statuses(run)}
+
+
+CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
+    "memory": memory,
+    "agreement": agreement,
+    "ramp": ramp,
+    "equal": equal,
+    "killed": killed,
+    "crowded": crowded,
+}
+
+
+def main(names: list[str]) -> None:
+    """Do the checks in turn, each in a process of its own so that none sees another's memory."""
+    if names == ["hold"]:
+        hold()
+    elif len(names) == 1:
+        print(json.dumps(CHECKS[names[0]]()))  # noqa: T201
+    else:
+        gpus, _ = machine.detect_gpus()
+        here = machine.detect(sys.executable, ["torch", "triton"])
+        answers = {}
+        for name in names or list(CHECKS):
+            answer = subprocess.run([sys.executable, __file__, name], stdout=subprocess.PIPE, check=False)
+            answers[name] = json.loads(answer.stdout) if answer.returncode == 0 else {"failed": answer.returncode}
+        document = {
+            "created": dt.datetime.now().astimezone().isoformat(timespec="seconds"),
+            "gpu": msgspec.to_builtins(gpus[0]),
+            "software": msgspec.to_builtins(here.software),
+            **answers,
+        }
+        print(json.dumps(document, indent=1))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

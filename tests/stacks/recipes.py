@@ -1,0 +1,130 @@
+"""Write `rubric/recipes.toml` from what the workflows' modules give the user: `python tests/stacks/recipes.py`.
+
+Recipes are text, so no stack is needed: whatever a module imports is pretended. That is why this runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+import types
+from collections.abc import MutableSequence
+from typing import Any
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).parents[2]
+BASELINE = "pytorch-eager"
+HEADER = """\
+# The lines that each workflow's module gives the user, for its first set of options, and how many of them the user has to add or change
+# against eager PyTorch: written by tests/stacks/recipes.py, never by hand.
+"""
+
+
+class Anything:
+    """Stands for whatever a stack has: it can be called, entered, subclassed, and given attributes of any name."""
+
+    def __getattr__(self, name: str) -> Anything:
+        if name in {"__path__", "__file__", "__wrapped__"}:
+            raise AttributeError(name)
+        return Anything()
+
+    def __call__(self, *_given: object, **_named: object) -> Anything:
+        return Anything()
+
+    def __enter__(self) -> Anything:
+        return self
+
+    def __exit__(self, *_given: object) -> None:
+        return None
+
+    def __getitem__(self, _key: object) -> Anything:
+        return Anything()
+
+    def __or__(self, _other: object) -> Anything:
+        return self
+
+    __ror__ = __or__
+
+    def __mro_entries__(self, _bases: object) -> tuple[type, ...]:
+        return ()
+
+
+class Pretended(types.ModuleType):
+    """A module that has whatever is asked of it."""
+
+    __path__: MutableSequence[str] = []  # noqa: RUF012 - what makes it a package; nobody changes it
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything()
+
+
+class Pretending(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds every package that is neither ours nor of the standard library."""
+
+    def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> importlib.machinery.ModuleSpec | None:
+        package = fullname.partition(".")[0]
+        if package in {"probes", "advisor", "rubric", "msgspec"} | set(sys.stdlib_module_names):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return Pretended(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Do nothing: a pretended module is there already."""
+
+
+def significant_lines(recipe: str) -> list[str]:
+    """Return the lines that are neither empty nor a comment."""
+    lines = (line.strip() for line in recipe.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def changed_lines(recipe: str, baseline: str) -> int:
+    """Return how many lines of the recipe the baseline's does not have."""
+    return sum((collections.Counter(significant_lines(recipe)) - collections.Counter(significant_lines(baseline))).values())
+
+
+def recipe_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
+    """Return what the module in `file` gives the user."""
+    spec = importlib.util.spec_from_file_location(f"probes.workflows.{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    request = mock.MagicMock(options=options, device="cuda", dtype="float32", task=task, batch_sizes=[1], input_tokens=32)
+    return str(module.recipe(request))
+
+
+def render() -> str:
+    """Return the file's text."""
+    sys.path.insert(0, str(ROOT))
+    from advisor import catalogue  # noqa: PLC0415 - from this tree, whichever is installed
+
+    known = [workflow for workflow in catalogue.load().workflows if workflow.has_probe]
+    sys.meta_path.insert(0, Pretending())
+    directory = catalogue.probes_directory() / "workflows"
+    recipes = {
+        workflow.id: recipe_of(directory / catalogue.probe_file(workflow.id), next(iter(workflow.arms.values())), workflow.tasks[0])
+        for workflow in known
+    }
+    blocks = [HEADER]
+    for workflow, recipe in sorted(recipes.items()):
+        assert "'''" not in recipe, workflow
+        blocks.append(f"[{workflow}]\nlines_changed = {changed_lines(recipe, recipes[BASELINE])}\nsource = '''\n{recipe}'''\n")
+    return "\n".join(blocks)
+
+
+if __name__ == "__main__":
+    text = render()
+    if sys.argv[1:] == ["--print"]:
+        sys.stdout.write(text)
+    else:
+        (ROOT / "rubric" / "recipes.toml").write_text(text, encoding="utf-8")
