@@ -6,6 +6,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from advisor import footprint
 from advisor.domain.catalogue import Catalogue, Workflow
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm, Excluded, ExclusionStatus, Plan
@@ -26,8 +27,8 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         if obstacle is not None:
             excluded.append(obstacle)
             continue
-        python = python_of(workflow, machine)
-        asked = [arm for arm in arms_of(workflow, python) if is_chosen(arm, question.workflows)]
+        places = arms_of(workflow, python_of(workflow, machine), image_of(workflow, machine))
+        asked = [arm for arm in places if is_chosen(arm, question.workflows)]
         chosen = [arm for arm in asked if question.device in workflow.arm_devices.get(arm.option, workflow.devices)]
         arms += chosen
         if not asked:
@@ -41,12 +42,13 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         option=baseline.option,
         options=baseline.options,
         python=baseline.python,
+        image=baseline.image,
         duplicate_of=baseline.id,
     )
     return Plan(arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)), excluded=tuple(excluded))
 
 
-def arms_of(workflow: Workflow, python: str = "") -> list[Arm]:
+def arms_of(workflow: Workflow, python: str = "", image: str = "") -> list[Arm]:
     """Return the workflow with each of its sets of options."""
     return [
         Arm(
@@ -55,6 +57,7 @@ def arms_of(workflow: Workflow, python: str = "") -> list[Arm]:
             option=option,
             options=options,
             python=python,
+            image=image,
         )
         for option, options in workflow.arms.items()
     ]
@@ -77,15 +80,30 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         wanted = " ".join(f"'{requirement}'" for requirement in missing)
         reason = f"{machine.software.executable} lacks {', '.join(missing)}"
         return _exclude(workflow, "not-installed", reason, f"{machine.software.executable} -m pip install {wanted}")
-    if workflow.environment.kind == "container":
-        return _exclude(workflow, "not-installed", "it runs in a container only", workflow.how_to_get)
-    if workflow.environment.kind == "own" and not is_served(workflow, machine):
+    if workflow.environment.kind != "shared" and not is_served(workflow, machine) and not image_of(workflow, machine):
         made = machine.environments.get(environment_name(workflow))
-        fault = made.fault if made else None
-        reason = f"its environment cannot be used: {fault}" if fault else "its environment has not been made"
-        if made is None or fault:
-            return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {workflow.id}")
+        if made is None or made.fault:
+            return _explain_lack(workflow, made.fault if made else None)
     return None
+
+
+def _explain_lack(workflow: Workflow, fault: str | None) -> Excluded:
+    """Say what is wrong with the workflow's environment, or that there is none, and how to get it."""
+    images = [container.image for container in workflow.containers]
+    if workflow.environment.kind == "container":
+        return _exclude(workflow, "not-installed", "it runs in a container, and its image is not here", workflow.how_to_get)
+    reason = f"its environment cannot be used: {fault}" if fault else "its environment has not been made"
+    instead = f", or docker pull {images[0]}" if images else ""
+    return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {workflow.id}{instead}")
+
+
+def image_of(workflow: Workflow, machine: Machine) -> str:
+    """Return the first image that is here and holds the workflow; empty where there is none or something else serves it."""
+    made = machine.environments.get(environment_name(workflow))
+    if is_served(workflow, machine) or (made is not None and made.fault is None):
+        return ""
+    held = (*workflow.containers, *([workflow.environment] if workflow.environment.kind == "container" else []))
+    return next((container.image for container in held if machine.engine and container.image in machine.images), "")
 
 
 def environment_name(workflow: Workflow) -> str:
@@ -101,7 +119,7 @@ def is_served(workflow: Workflow, machine: Machine) -> bool:
 
 def python_of(workflow: Workflow, machine: Machine) -> str:
     """Return the interpreter that was made for the workflow; empty where that of `--python` serves it."""
-    if workflow.environment.kind != "own" or is_served(workflow, machine):
+    if workflow.environment.kind != "own" or is_served(workflow, machine) or image_of(workflow, machine):
         return ""
     return machine.environments[environment_name(workflow)].python
 
@@ -125,7 +143,7 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
     generations = workflow.compute_capabilities
     if gpu and generations and not any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations):
         return f"it runs on compute capability {' or '.join(generations)} only; the {gpu.name} has {gpu.compute_capability}"
-    return None
+    return footprint.find_shortage(workflow, question, gpu) if gpu else None
 
 
 def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:

@@ -15,17 +15,16 @@ from advisor.domain.catalogue import (
     Condition,
     Criterion,
     Declared,
-    Guideline,
     KnownGpu,
     Models,
     Panel,
     Presets,
-    Published,
     Recipe,
     Rubric,
     Sourced,
     Workflow,
 )
+from advisor.domain.published import Guideline, Published, Tree
 from advisor.domain.question import CRITERIA
 from advisor.errors import CatalogueError
 
@@ -34,7 +33,7 @@ Content = TypeVar("Content")
 #: Where a message of the schema check points: a criterion, and one of its tiers.
 PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
 #: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
-DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment"}
+DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment", "performance_portability"}
 #: What is declared and no rule can rest on.
 NO_FACTS = {"licence", "looked_up"}
 
@@ -84,6 +83,7 @@ def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None =
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
         published=read(directory / "published.toml", Published),
         panel=read_panel(directory / "panel.toml"),
+        tree=read_tree(directory / "tree.toml"),
     )
 
 
@@ -110,6 +110,7 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
             "environment": find_environment(file, id_, entry.get("environment"), content.environment),
+            "containers": [find_environment(file, id_, name, content.environment) for name in entry.get("containers", [])],
         }
         try:
             workflow = msgspec.convert({**entry, **known}, Workflow, strict=True)
@@ -146,6 +147,22 @@ def find_environment(file: pathlib.Path, workflow: str, given: object, tables: d
     if isinstance(given, str) and given in tables:
         return {"name": given, **tables[given]}
     raise CatalogueError(f"{file}: workflow.{workflow}: no environment {given!r}", "describe one in a table [environment.NAME]")
+
+
+def read_tree(file: pathlib.Path) -> Tree:
+    """Read the decision tree; every branch must lead somewhere, and none back."""
+    tree = read(file, Tree)
+
+    def walk(name: str, above: tuple[str, ...]) -> None:
+        if name.startswith("=") and name[1:] in tree.leaf:
+            return
+        if name not in tree.node or name in above:
+            raise CatalogueError(f"{file}: {name!r} is no node, no leaf, or leads back to itself", "compare it with the entries beside it")
+        for branch in (tree.node[name].yes, tree.node[name].no):
+            walk(branch, (*above, name))
+
+    walk(tree.first, ())
+    return tree
 
 
 def probe_file(workflow: str) -> str:

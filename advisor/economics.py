@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from advisor.domain.decision import BreakEven, HorizonBest, RunningCost
-from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.decision import BreakEven, EnergyUse, HorizonBest, MemoryFit, RunningCost
+from advisor.domain.measurement import Cell, Measurement, SustainedCheck
 from advisor.horizon import Cost, break_even
 
 #: Requests for which the cheapest arm is told.
 HORIZONS = tuple(10**power for power in range(2, 8))
 SECONDS_PER_HOUR = 3600
+#: Share of the device's memory beyond which a build was short of it: compilers keep alternatives beside what they have.
+SHORT_OF_MEMORY = 0.8
+REQUESTS_OF_ENERGY = 1000
 
 
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
@@ -69,6 +72,36 @@ def price(measurements: Sequence[Measurement], price_per_hour: float | None) -> 
     if price_per_hour is None:
         return ()
     return tuple(_running_cost(measurement.arm, cell, price_per_hour) for measurement in measurements for cell in measurement.cells)
+
+
+def fit_memory(measurements: Sequence[Measurement], device_bytes: int | None) -> tuple[MemoryFit, ...]:
+    """Return each arm's peak, its builds included, against the device's memory; nothing where either was not seen."""
+    if device_bytes is None:
+        return ()
+    peaks = {measurement.arm: measurement.memory_bytes.peak for measurement in measurements}
+    return tuple(
+        MemoryFit(
+            arm=arm, peak_bytes=peak, device_bytes=device_bytes, share=peak / device_bytes, short=peak / device_bytes > SHORT_OF_MEMORY
+        )
+        for arm, peak in peaks.items()
+        if peak is not None
+    )
+
+
+def weigh_energy(check: SustainedCheck | None) -> tuple[EnergyUse, ...]:
+    """Return the energy of the arms that were called without a pause; nothing where no counter was read."""
+    if check is None:
+        return ()
+    return tuple(
+        EnergyUse(
+            arm=arm,
+            batch_size=check.batch_size,
+            joules_per_call=joules,
+            watt_hours=joules / check.batch_size * REQUESTS_OF_ENERGY / SECONDS_PER_HOUR,
+        )
+        for arm, joules in check.joules_per_call.items()
+        if joules is not None
+    )
 
 
 def _running_cost(arm: str, cell: Cell, price_per_hour: float) -> RunningCost:

@@ -88,6 +88,12 @@ class SizeError(UserError):
     name = "size"
 
 
+class TaskError(UserError):
+    """The model cannot do the task."""
+
+    name = "task"
+
+
 class CatalogueError(UserError):
     """A TOML file of the rubric does not fit its schema."""
 
@@ -106,10 +112,59 @@ class RunFileError(UserError):
     name = "run-file"
 
 
+class NoRecipeError(UserError):
+    """A run has no script for this workflow."""
+
+    name = "no-recipe"
+
+
+class ExportFileError(UserError):
+    """A file of an exported run is damaged, too large or of a newer program, or a run of this id exists."""
+
+    name = "export-file"
+
+
+class RunIsImportedError(UserError):
+    """A run that was made on another machine cannot be worked on, and its code is not run."""
+
+    name = "run-imported"
+
+
+class NotComparableError(UserError):
+    """Two runs answer different questions, so that no figure of theirs may be compared."""
+
+    name = "not-comparable"
+
+
+class VerificationError(UserError):
+    """A recipe could not be run, so that nothing can be said about its speed."""
+
+    name = "verification"
+    exit_code = 3
+
+
+class OutputFileError(UserError):
+    """A file cannot be written."""
+
+    name = "output-file"
+
+
+class FormatError(UserError):
+    """A report has no such format."""
+
+    name = "format"
+
+
 class RunIsActiveError(UserError):
     """Another process works on this run."""
 
     name = "run-active"
+
+
+class PlatformError(UserError):
+    """Runs that were named as other platforms measured something else, or are on the same device."""
+
+    name = "platforms"
 
 
 class NotWritableError(UserError):
@@ -182,6 +237,13 @@ class FleetUnreachableError(UserError):
 
     name = "fleet-unreachable"
     exit_code = 3
+
+
+class DefectError(UserError):
+    """The program itself is defective; what happened has been written down."""
+
+    name = "defect"
+    exit_code = 1
 
 
 class NothingViableError(UserError):

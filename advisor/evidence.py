@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.catalogue import Published, PublishedFigure
 from advisor.domain.decision import PublishedCase
+from advisor.domain.published import Published, PublishedFigure
 
 BASELINE = "pytorch-eager"
 #: Two figures of the same case that are further apart than this share contradict each other.

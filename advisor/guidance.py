@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from advisor.domain.catalogue import Guideline
-from advisor.domain.decision import GuidelineOpinion, ScoredArm
+from advisor.domain.decision import GuidelineOpinion, ScoredArm, TreeAdvice, TreeStep
 from advisor.domain.plan import Excluded
+from advisor.domain.published import Guideline, Tree, TreeNode
 from advisor.domain.question import Question
 
 
@@ -54,3 +54,34 @@ def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
 def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
     reasons = [f"{entry.workflow}: {entry.reason}" for entry in excluded if entry.workflow in guideline.workflows]
     return f"nothing that it names was measured ({'; '.join(reasons) or 'none is in the plan'})"
+
+
+def follow_tree(tree: Tree, question: Question) -> tuple[TreeAdvice, ...]:
+    """Return every leaf that the decision tree leads to; an open question leads both ways."""
+    return tuple(_follow(tree, tree.first, (), question)) if tree.first else ()
+
+
+def _follow(tree: Tree, name: str, steps: tuple[TreeStep, ...], question: Question) -> Iterator[TreeAdvice]:
+    if name.startswith("="):
+        leaf = tree.leaf[name[1:]]
+        yield TreeAdvice(steps=steps, says=leaf.says, workflows=leaf.workflows, source=tree.source)
+        return
+    node = tree.node[name]
+    found = _answer(node, tree, question)
+    for answer in (True, False) if found is None else (found,):
+        step = TreeStep(question=node.asks, answer=answer)
+        yield from _follow(tree, node.yes if answer else node.no, (*steps, step), question)
+
+
+def _answer(node: TreeNode, tree: Tree, question: Question) -> bool | None:
+    match node.fact:
+        case "on-nvidia":
+            return question.device == "cuda"
+        case "generates":
+            return question.task == "generate"
+        case "portability-leads":
+            return question.priorities.portability >= tree.leads_from
+        case "performance-leads":
+            return question.priorities.performance >= tree.leads_from
+        case "open":
+            return None

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 import psutil
 
-from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
+from advisor.domain.machine import Cpu, Interpreter, Machine
 from advisor.errors import InterpreterError
+from advisor.gpus import detect_gpus
 
 #: Run by the interpreter in question, with its standard library only: torch is looked at, never imported.
 INTERPRETER_SCRIPT = """
@@ -65,46 +66,6 @@ def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
     except OSError:
         return platform.processor() or "unknown"
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def detect_gpus() -> tuple[tuple[Gpu, ...], str | None]:
-    """Return the NVIDIA GPUs; none and the reason where the management library does not answer."""
-    import pynvml  # noqa: PLC0415 - commands that look at no machine do not need it
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as problem:
-        return (), str(problem)
-    try:
-        return tuple(_read_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())), None
-    except pynvml.NVMLError as problem:
-        return (), str(problem)
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _read_gpu(nvml: object, index: int) -> Gpu:
-    from typing import Any, cast  # noqa: PLC0415
-
-    library = cast("Any", nvml)
-    handle = library.nvmlDeviceGetHandleByIndex(index)
-    memory = library.nvmlDeviceGetMemoryInfo(handle)
-    major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
-    cuda = library.nvmlSystemGetCudaDriverVersion_v2()
-    return Gpu(
-        index=index,
-        uuid=_text(library.nvmlDeviceGetUUID(handle)),
-        name=_text(library.nvmlDeviceGetName(handle)),
-        compute_capability=f"{major}.{minor}",
-        memory_bytes=int(memory.total),
-        free_memory_bytes=int(memory.free),
-        driver=_text(library.nvmlSystemGetDriverVersion()),
-        cuda_driver=f"{cuda // 1000}.{cuda % 1000 // 10}",
-    )
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def detect_interpreter(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -> Interpreter:

@@ -35,6 +35,8 @@ from advisor.probing.visits import Session
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 
+#: Small, so that a disturbance would be large against it.
+MODEL = "synthetic/ffn@256x1024"
 ROUNDS = 12
 #: Visits for which the screens run or rest; about a fifth of a second.
 VISITS = 4
@@ -86,7 +88,7 @@ def observe(python: str, world: World, *, rounds: int = ROUNDS) -> Observation:
     """Record a small run, then time its baseline with and without the screens that play it back; nothing is kept."""
     with tempfile.TemporaryDirectory() as place:
         here = dataclasses.replace(world, store=Store(pathlib.Path(place)))
-        answers = Answers(python=python, workflows="pytorch-eager", budget="5")
+        answers = Answers(python=python, model=MODEL, batch_sizes="1", workflows="pytorch-eager", budget="5")
         recorded = pipeline.prepare(answers, here)
         for _ in pipeline.execute(recorded, here):
             pass

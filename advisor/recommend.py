@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 
 from advisor import economics, guidance, sensitivity
-from advisor.domain.catalogue import Guideline
-from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, Recommendation, ScoredArm, Trust
+from advisor.domain.catalogue import Workflow
+from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, MemoryFit, Recommendation, ScoredArm, Trust
 from advisor.domain.measurement import Measurement, Results, VerdictKind
 from advisor.domain.plan import Excluded
+from advisor.domain.published import Guideline, Tree
 from advisor.domain.question import PILLARS, Constraint, Priorities, Question
 from advisor.errors import NothingViableError
 from advisor.intervals import geometric_mean_interval
@@ -25,9 +26,20 @@ STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
 
 
 def recommend(
-    results: Results, scored: Sequence[ScoredArm], question: Question, excluded: Sequence[Excluded], guidelines: Sequence[Guideline] = ()
+    results: Results,
+    scored: Sequence[ScoredArm],
+    question: Question,
+    excluded: Sequence[Excluded],
+    guidelines: Sequence[Guideline] = (),
+    *,
+    tree: Tree | None = None,
+    workflows: Sequence[Workflow] = (),
+    device_bytes: int | None = None,
 ) -> Recommendation:
-    """Return the advice; raise `NothingViableError` when nothing was measured or everything fails a constraint."""
+    """Return the advice; raise `NothingViableError` when nothing was measured or everything fails a constraint.
+
+    `device_bytes` is the memory of the GPU, None where the processor's is used.
+    """
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
         raise _nothing_viable(scored, question.constraints)
@@ -45,6 +57,8 @@ def recommend(
     horizons = economics.find_horizons(candidates, question.requests)
     effects = sensitivity.weigh_constraints(scored, question.constraints, winner.arm)
     guideline = guidance.choose_guideline(guidelines, question)
+    memory = economics.fit_memory(candidates, device_bytes)
+    keep = next((workflow.keep for workflow in workflows if workflow.id == winner.workflow), ())
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
@@ -55,8 +69,14 @@ def recommend(
         margin=winner.score - runner_up.score if runner_up else None,
         ties=ties,
         flips=find_flips(viable, question.priorities),
-        reasons=(*give_reasons(winner, measurement, results, ties), *_tell_horizon(horizons, question.requests), *_tell_effects(effects)),
-        next_steps=tuple(give_next_steps(trust, excluded)),
+        reasons=(
+            *give_reasons(winner, measurement, results, ties),
+            *_tell_undecided(winner, results, trust),
+            *_tell_horizon(horizons, question.requests),
+            *_tell_effects(effects),
+            *_tell_memory(memory, winner.arm),
+        ),
+        next_steps=(*give_deployment_steps(measurement, keep), *give_next_steps(trust, excluded)),
         simplex_share=simplex[winner.arm],
         simplex=simplex,
         pareto=sensitivity.find_pareto(viable, measurements),
@@ -66,7 +86,18 @@ def recommend(
         costs=economics.price(candidates, question.price_per_hour),
         constraints=effects,
         guideline=guidance.compare_with_guideline(guideline, winner, scored, excluded) if guideline else None,
+        memory=memory,
+        energy=economics.weigh_energy(results.sustained),
+        tree=guidance.follow_tree(tree, question) if tree else (),
     )
+
+
+def _tell_undecided(winner: ScoredArm, results: Results, trust: Trust) -> list[str]:
+    """Say, where nothing can be trusted, which arms may be as fast or faster: an answer is not forced."""
+    open_arms = sorted({arm for race in results.races for arm in (race.best, *race.tied, *race.unresolved)} - {winner.arm})
+    if trust != "D" or not open_arms:
+        return []
+    return [f"the speeds are not decided: {', '.join(open_arms)} may be as fast or faster, so this is one of several candidates"]
 
 
 def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
@@ -79,6 +110,16 @@ def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list
 
 def _tell_effects(effects: Sequence[ConstraintEffect]) -> list[str]:
     return [f"without {effect.constraint} the answer would be {effect.without}" for effect in effects if effect.changes_answer]
+
+
+def _tell_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
+    return [
+        f"{fit.arm} reached {fit.share:.0%} of the GPU's memory"
+        + (", its build included: it may serve, but leaves little beside it" if fit.arm == winner else "")
+        + "; compilers skip strategies when memory is short, so with more memory it might be faster"
+        for fit in memory
+        if fit.short
+    ]
 
 
 def _nothing_viable(scored: Sequence[ScoredArm], constraints: Sequence[Constraint]) -> NothingViableError:
@@ -158,6 +199,14 @@ def give_reasons(winner: ScoredArm, measurement: Measurement, results: Results, 
     if ties:
         reasons.append(f"tie: {', '.join(ties)} score the same, and the speeds are within the noise")
     return reasons
+
+
+def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list[str]:
+    """Return what to do with the recommended workflow, so that what runs later is what was measured."""
+    build = measurement.build_seconds
+    gain = f" (here {build.warm:.1f} s instead of {build.cold:.1f} s)" if build.warm is not None and build.warm < build.cold else ""
+    pins = ", ".join(f"{name} {version}" for name, version in sorted(measurement.versions.items()))
+    return [*(f"{step}{gain}" for step in keep), *([f"pin the versions that were measured: {pins}"] if pins else [])]
 
 
 def give_next_steps(trust: Trust, excluded: Sequence[Excluded]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
-from advisor.domain.catalogue import Models, Panel, Presets, Published, Rubric, Workflow
+from advisor.domain.catalogue import Models, Panel, Presets, Rubric, Workflow
 from advisor.domain.events import Event
+from advisor.domain.published import Published, Tree
 from advisor.domain.run import Header
 from advisor.question.answers import Answers
 from advisor.report.document import RunDocument
@@ -28,6 +29,7 @@ SHIPPED: dict[str, Any] = {
     "guidelines": GuidelinesFile,
     "published": Published,
     "panel": Panel,
+    "tree": Tree,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from advisor import survey
+from advisor import portability, survey
 from advisor.domain.catalogue import Catalogue, Condition, Criterion, Rubric, TierRule, Workflow
 from advisor.domain.decision import Distance, Rating, ScoredArm
 from advisor.domain.measurement import Measurement, Results, Survey
@@ -20,12 +20,13 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
     scored = []
     for measurement in results.measurements:
+        workflow = workflows[measurement.workflow].as_arm(measurement.option)
         surveyed = survey.find(results.surveys, measurement.workflow)
-        facts = facts_of(measurement, workflows[measurement.workflow].as_arm(measurement.option), surveyed)
+        facts = facts_of(measurement, workflow, surveyed)
+        facts["performance_portability"] = portability.find(results.portability, workflow)
         seen = measured_facts(measurement, surveyed)
         ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
-        if surveyed is not None:
-            ratings = {name: _with_survey(rating, surveyed) for name, rating in ratings.items()}
+        ratings = {name: _tell(name, rating, results, workflow) for name, rating in ratings.items()}
         scored.append(
             ScoredArm(
                 arm=measurement.arm,
@@ -48,7 +49,7 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
 
 def facts_of(measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None) -> dict[str, FactValue]:
     """Return the facts that rules may use; what was measured counts before what is declared."""
-    return {**declared_facts(workflow), **measured_facts(measurement, surveyed)}
+    return {"performance_portability": None, **declared_facts(workflow), **measured_facts(measurement, surveyed)}
 
 
 def measured_facts(measurement: Measurement, surveyed: Survey | None = None) -> dict[str, FactValue]:
@@ -61,10 +62,15 @@ def measured_facts(measurement: Measurement, surveyed: Survey | None = None) -> 
     return seen
 
 
-def _with_survey(rating: Rating, surveyed: Survey) -> Rating:
-    if rating.fact != "architectures":
-        return rating
-    return msgspec.structs.replace(rating, why=f"{rating.why}; {survey.tell(surveyed)}")
+def _tell(criterion: str, rating: Rating, results: Results, workflow: Workflow) -> Rating:
+    """Return the rating with what a survey or other platforms add to its sentence."""
+    surveyed = survey.find(results.surveys, workflow.id)
+    more = ""
+    if rating.fact == "architectures" and surveyed is not None:
+        more = survey.tell(surveyed)
+    elif criterion == "portability":
+        more = portability.tell(results.portability, workflow)
+    return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
@@ -87,7 +93,8 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *
     reached = criterion.tiers[place]
     above = criterion.tiers[place - 1] if place else None
     unmet = [condition for condition in above.all if not holds(condition, facts)] if above else []
-    deciding = unmet[0] if unmet else reached.all[0]
+    known = [condition for condition in reached.all if facts[condition.fact] is not None or not condition.when_known]
+    deciding = (unmet or known or reached.all)[0]
     return Rating(
         tier=reached.tier,
         fact=deciding.fact,
@@ -102,10 +109,10 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *
 
 
 def holds(condition: Condition, facts: Mapping[str, FactValue]) -> bool:
-    """Say whether the condition holds; a fact that is not known meets no condition."""
+    """Say whether the condition holds; a fact that is not known meets only conditions that count where it is known."""
     value = facts[condition.fact]
     if value is None:
-        return False
+        return condition.when_known
     if condition.is_one_of is not None:
         return value in condition.is_one_of
     if not isinstance(value, (int, float)):

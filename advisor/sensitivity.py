@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -25,13 +26,19 @@ def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[s
     lines: dict[Line, str] = {}
     for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):
         lines.setdefault(_line(arm, priorities), arm.arm)
-    shares = {arm.arm: 0.0 for arm in viable}
-    for line, name in lines.items():
+    return {arm.arm: 0.0 for arm in viable} | dict(zip(lines.values(), _share_between(tuple(lines)), strict=True))
+
+
+@functools.lru_cache(maxsize=64)
+def _share_between(lines: tuple[Line, ...]) -> tuple[float, ...]:
+    """Return the share at which each line is highest; kept, because a moved weight leaves the lines as they are."""
+    shares = []
+    for line in lines:
         region = list(WHOLE)
         for other in lines:
             region = _clip(region, tuple(one - two for one, two in zip(line, other, strict=True)))
-        shares[name] = float(2 * _area(region))
-    return shares
+        shares.append(float(2 * _area(region)))
+    return tuple(shares)
 
 
 def _line(arm: ScoredArm, priorities: Priorities) -> Line:

@@ -2,7 +2,7 @@
 
 No base class, no registration: the harness loads the module by the file named in the request and calls it in this order:
 `versions`, `settings`, `open_subject`, then for each batch size `build`, `Program.feed` and the program itself, then `engagement`.
-`recipe` is called by nobody here: it is the source text that the advisor hands to the user for the same build.
+The script that is handed to the user is joined from the source of these functions; see `probes.recipe`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,22 @@ class Program(Protocol):
         """Turn an output into numpy arrays on the host; not timed."""
 
 
+class TextProgram(Program, Protocol):
+    """One batch size of a language model: `feed` takes the prompts, a call gives all new tokens, `collect` them as one array.
+
+    A program may have `score` too: forced to give the `tokens`, it returns the probabilities that it gave them, for the first `rows`.
+    """
+
+    def first_token(self, fed: Any) -> Any:
+        """Run until the first new token and no further."""
+
+
 class Workflow(Protocol):
-    """The functions a workflow's module has."""
+    """The functions a workflow's module has.
+
+    One that generates text says so with `TASKS = ("forward", "generate")`; without that it is asked for `forward` only. For `generate` its
+    subject and programs are `probes.subjects.causal_lm`'s or an engine's, see `probes.checkpoint`.
+    """
 
     def versions(self) -> dict[str, str]:
         """Import the stack and return the versions that decide its behaviour."""
@@ -83,5 +97,4 @@ class Workflow(Protocol):
     def engagement(self, program: Program, fed: Any) -> Engagement:
         """Prove that the compiled path ran for `program(fed)` and say which share of the work it took."""
 
-    def recipe(self, request: Request) -> str:
-        """Return a script's source that does the same for the user."""
+    # An engine may also have `serving_command(request) -> str`: the command line that serves the model.

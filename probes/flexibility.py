@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from probes import correctness
+from probes import correctness, generation
 from probes.adapter import Program
 from probes.correctness import Reference
+from probes.generation import TokenReference
 from probes.protocol import Flexed
 
 STEADY_CALLS = 3
@@ -37,18 +38,21 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
     return [array.take(range(batch_size), axis=0, mode="wrap") for array in arrays]
 
 
-def try_batch_size(workflow: Any, program: Program, reference: Reference, dtype: str, batch_size: int) -> Flexed:
+def try_batch_size(workflow: Any, program: Program, reference: Reference | TokenReference, dtype: str, batch_size: int) -> Flexed:
     """Call `program`, which serves `reference`'s shapes, with another batch size.
 
     Whatever the stack raises is the caller's to report as a refusal.
     """
     _, known = _timed(workflow, program, program.feed(reference.inputs[0]))
-    wanted = [correctness.sample(array) for array in take_rows(program.collect(known), batch_size)]
+    rows = take_rows(program.collect(known), batch_size)
     fed = program.feed(take_rows(reference.inputs[0], batch_size))
     first, output = _timed(workflow, program, fed)
-    got = [correctness.sample(array) for array in program.collect(output)]
+    outputs = program.collect(output)
     fastest = min(_timed(workflow, program, fed)[0] for _ in range(STEADY_CALLS))
-    reason = compare(got, wanted, reference, dtype)
+    if isinstance(reference, TokenReference):
+        reason = generation.find_fault(outputs[0], reference, batch_size, dtype)
+    else:
+        reason = compare([correctness.sample(array) for array in outputs], [correctness.sample(array) for array in rows], reference, dtype)
     stalled = first > max(STALL_RATIO * fastest, STALL_SECONDS)
     return Flexed(batch_size, "wrong" if reason else "stalled" if stalled else "served", first, fastest, reason)
 

@@ -17,10 +17,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import caches, correctness, memory, protocol, timing
+from probes import caches, judgement, memory, protocol, recipe, text_recipe, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
-from probes.service import Cell, OutcomeError, Service, produce
+from probes.service import Cell, OutcomeError, Service
 
 #: Names of exceptions by which stacks say that memory is short, in any module.
 OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
@@ -91,6 +91,9 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     if channel.token()[0] != "build":
         return
     channel.enter("load")
+    if request.task not in getattr(workflow, "TASKS", (protocol.FORWARD,)):
+        message = f"this release of p3-advisor does not probe it for the task {request.task}"
+        raise UnsupportedError(message)
     with stopwatch() as loaded:
         subject: Subject = workflow.open_subject(request)
     channel.tell(
@@ -102,11 +105,15 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         channel.tell(protocol.Ready())
         answer_questions(request, channel)
         return
+    if request.role == "build":
+        build_for_elsewhere(workflow, subject, request, channel)
+        return
     scratch = pathlib.Path(request.scratch_directory)
     lay_there = caches.count_bytes(scratch)
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
     channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
+    hand_out_recipe(workflow, versions, cells, request, channel)
     blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
     channel.tell(memory.read())
     # The stack's objects are there to stay: without this, collecting before each visit would walk them all and take longer than the visit.
@@ -116,6 +123,15 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     channel.tell(protocol.Ready())
     Service(workflow, subject, cells, blocks, request, channel, lambda work: attempt(work, first_line)).answer()
     channel.tell(memory.read())
+
+
+def build_for_elsewhere(workflow: Any, subject: Subject, request: protocol.Request, channel: Channel) -> None:
+    """Build for the device that the options name, which is not here, and leave the artefact in the scratch directory."""
+    size = request.batch_sizes[-1]
+    channel.enter("build", size)
+    with stopwatch() as built:
+        workflow.build_for(str(request.options["target"]), subject, subject.inputs(size, 0), request)
+    channel.tell(protocol.Built(size, built(), 0.0))
 
 
 def load_workflow(file: pathlib.Path) -> Any:
@@ -145,21 +161,14 @@ def make_reference(workflow: Any, subject: Subject, batch_size: int, request: pr
     channel.enter("correctness", batch_size)
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
-    fed = [program.feed(arguments) for arguments in inputs]
-    reference = correctness.create_reference(*subject.reference(inputs), produce(workflow, program, fed), inputs)
-    correctness.save_reference(reference, reference_file(request, batch_size))
-    channel.tell(protocol.Workload(batch_size, subject.flops(inputs[0])))
-
-
-def reference_file(request: protocol.Request, batch_size: int) -> pathlib.Path:
-    """Return where the reference of a batch size lies."""
-    return pathlib.Path(request.shared_directory) / f"reference-{batch_size}.npz"
+    judgement.make(workflow, subject, program, inputs, judgement.file_of(request, batch_size), request.task)
+    channel.tell(judgement.demand(subject, inputs[0], batch_size, request))
 
 
 def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel) -> Cell:
     """Build one batch size and check it; raise `OutcomeError` when its outputs are wrong."""
     channel.enter("build", batch_size)
-    reference = correctness.load_reference(reference_file(request, batch_size))
+    reference = judgement.load(request, batch_size)
     with stopwatch() as built:
         program: Program = workflow.build(subject, reference.inputs[0], request)
     fed = [program.feed(arguments) for arguments in reference.inputs]
@@ -168,7 +177,7 @@ def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protoc
         workflow.synchronise()
     channel.tell(protocol.Built(batch_size, built(), first_call()))
     channel.enter("correctness", batch_size)
-    record, reason = correctness.judge(reference, produce(workflow, program, fed), subject.dtype, batch_size)
+    record, reason = judgement.judge(workflow, program, fed, reference, subject.dtype, batch_size)
     channel.tell(record)
     if reason is not None:
         raise OutcomeError(protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}"))
@@ -181,6 +190,25 @@ def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, chann
     channel.tell(engagement)
     if engagement.share < request.minimum_engaged_share:
         raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
+
+
+def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Cell], request: protocol.Request, channel: Channel) -> None:
+    """Say how a user does the same; what goes wrong with that is in the log and costs the workflow nothing else."""
+
+    def compose() -> protocol.Recipe:
+        command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+        if request.task == protocol.GENERATE:
+            return text_recipe.compose(request, workflow.recipe(request), versions, command)
+        return recipe.compose(request, versions, {size: eager_errors(cell.reference) for size, cell in cells.items()}, command)
+
+    made: protocol.Recipe | str = attempt(compose, first_line)
+    if isinstance(made, protocol.Recipe):
+        channel.tell(made)
+
+
+def eager_errors(reference: Any) -> list[float]:
+    """Return the largest error of eager PyTorch for each output."""
+    return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
 
 
 def warm_cell(

@@ -16,25 +16,28 @@ FEWEST_EXAMPLES = 2
 
 
 def for_shapes(subject: Any, inputs: list[Any], request: Request) -> pathlib.Path:
-    """Return the model as an ONNX file, exporting it for the shapes of `inputs` if need be."""
+    """Return the model as an ONNX file, exporting it for the shapes of `inputs` if need be.
+
+    Afterwards the module's weights are on the host: the file has them, and the GPU need not hold them twice.
+    """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
     file = _place(request, f"batch-{len(inputs[0])}")
     if not file.exists():
         _export(subject, subject.tensors(inputs), file, None)
+    leave_device(subject)
     return file
 
 
 def for_any_batch_size(subject: Any, inputs: list[Any], request: Request) -> pathlib.Path:
     """Return the model as an ONNX file whose first dimensions are free; for these shapes alone where the model does not allow that.
 
-    Afterwards the module's weights are on the host: the file has them, and the GPU need not hold them twice.
+    The weights go to the host as well.
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
     free, fixed = _place(request, "any-batch"), _place(request, f"batch-{len(inputs[0])}")
     if not free.exists() and not fixed.exists():
-        subject.module.to(request.device)
         tensors = subject.tensors(inputs)
         try:
             _export(subject, tuple(_at_least_two(tensor) for tensor in tensors), free, _first_dimensions(tensors))
@@ -65,11 +68,15 @@ def _at_least_two(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], file: pathlib.Path, free: tuple[dict[int, Any], ...] | None) -> None:
+    where = next((parameter.device for parameter in subject.module.parameters()), tensors[0].device)
     with torch_stack.ordinary_mode():
-        arguments = tuple(tensor.clone() for tensor in tensors)
+        arguments = tuple(tensor.to(where, copy=True) for tensor in tensors)
         program = torch.onnx.export(subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=free)
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    program.save(file, external_data=True)
+    # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a model.
+    beside = file.parent.with_name(f"part-{file.parent.name}")
+    beside.mkdir(parents=True, exist_ok=True)
+    program.save(beside / file.name, external_data=True)
+    beside.rename(file.parent)

@@ -10,10 +10,12 @@ import openvino
 
 from probes import torch_stack
 from probes.protocol import Request
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.by_task import open_by_task
 
 if TYPE_CHECKING:
+    from probes.subjects.causal_lm import CausalLm
     from probes.subjects.onnx_file import OnnxSubject
+    from probes.subjects.opening import TorchSubject
 
 #: OpenVINO's names of the precisions: without this hint it computes float32 models in bfloat16 where the processor can.
 HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -32,13 +34,13 @@ def settings(request: Request) -> dict[str, str]:
     return {**torch_stack.apply_settings(request), "inference_num_threads": str(request.threads), "performance_hint": "LATENCY"}
 
 
-def open_subject(request: Request) -> TorchSubject | OnnxSubject:
-    """Open an ONNX file as it is, anything else as a PyTorch module to be exported."""
+def open_subject(request: Request) -> TorchSubject | OnnxSubject | CausalLm:
+    """Open an ONNX file as it is, anything else as a PyTorch module, or language model, to be exported."""
     if request.subject["kind"] == "onnx":
         from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - needs packages that are of no use otherwise
 
         return OnnxSubject(request)
-    return open_torch_subject(request)
+    return open_by_task(request)
 
 
 def configuration(dtype: str, request: Request) -> dict[str, str]:

@@ -32,6 +32,10 @@ EVENTS = "events.jsonl"
 RESPONSE = "response.json"
 LOG = "log"
 
+#: Tasks: one pass over the inputs, or new tokens for prompts.
+FORWARD = "forward"
+GENERATE = "generate"
+
 #: Environment variable that holds the control directory: whatever a worker starts inherits it and is found by it when it has to end.
 MARK = "P3_ADVISOR_WORKER"
 
@@ -61,6 +65,7 @@ class Request:
     input_tokens: int
     seed: int
     threads: int
+    #: `build`: build for a device that is not here, leave the artefact, end.
     #: `reference`: make weights, inputs and reference outputs in `shared_directory` and end; `measure`: build, check and be timed.
     #: They are different processes because what the first allocates would change how fast the second runs.
     role: str
@@ -76,6 +81,9 @@ class Request:
     warmup_seconds: float
     #: Below this share of the work on the compiled path, the arm counts as not engaged.
     minimum_engaged_share: float
+    #: `forward`: one pass over the inputs; `generate`: `output_tokens` new tokens for each prompt.
+    task: str = "forward"
+    output_tokens: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +129,31 @@ class Built:
 
 
 @dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How generated tokens and their probabilities agree with the reference's; None for what the stack does not tell.
+
+    Divergence is where a sequence first departs from the reference's own; its gap is by how much the reference preferred its token there.
+    Distances and shares are of next-token probabilities when the reference's tokens are forced.
+    """
+
+    method: str
+    sequences: int
+    identical_sequences: int
+    first_divergence: int | None
+    divergence_gap: float | None
+    allowed_gap: float
+    positions: int
+    kl_mean: float | None
+    kl_p99: float | None
+    kl_eager: float
+    kl_allowed: float
+    top1: float | None
+    top1_eager: float
+    top1_least: float
+    top5: float | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Correctness:
     """How far one batch size is from the reference; see `probes.correctness`."""
 
@@ -132,6 +165,7 @@ class Correctness:
     allowed: float | None
     max_abs: float | None
     compared_elements: int
+    agreement: Agreement | None = None
     event: str = "checked"
 
 
@@ -156,6 +190,23 @@ class Engagement:
     proof: str
     facts: dict[str, Any]
     event: str = "engaged"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
+
+    `requirements` are the distributions it needs, each at the version that is installed; `python` is the version specifier,
+    `interpreter` the program that has them.
+    """
+
+    imports: list[str]
+    source: str
+    requirements: list[str]
+    python: str
+    interpreter: str
+    serving_command: str | None
+    event: str = "recipe"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,11 +260,28 @@ class Visit:
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """Floating-point operations of one call of the model; None where nobody can count them."""
+    """Floating-point operations of one call of the model; None where nobody can count them.
+
+    For generation also the bytes that a call and one of its decode steps have to move at the least, and what the cache holds at the end.
+    """
 
     batch_size: int
     flops: int | None
+    moved_bytes: int | None = None
+    step_bytes: int | None = None
+    cache_bytes: int | None = None
     event: str = "workload"
+
+
+@dataclasses.dataclass(frozen=True)
+class Latency:
+    """Seconds of calls for the first token only and of whole calls, in pairs."""
+
+    batch_size: int
+    output_tokens: int
+    first_token_seconds: list[float]
+    whole_seconds: list[float]
+    event: str = "latency"
 
 
 @dataclasses.dataclass(frozen=True)

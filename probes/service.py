@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from probes import correctness, diagnosis, flexibility, protocol, timing
-from probes.adapter import Program, Subject
+from probes import diagnosis, flexibility, judgement, protocol, timing
+from probes.adapter import Subject
 from probes.channel import Channel
 
 
@@ -16,9 +16,10 @@ from probes.channel import Channel
 class Cell:
     """One built and correct batch size, with its inputs as the program takes them."""
 
-    program: Program
+    #: A `probes.adapter.Program`, or a `TextProgram`.
+    program: Any
     fed: list[Any]
-    reference: correctness.Reference
+    reference: judgement.AnyReference
 
 
 class OutcomeError(Exception):
@@ -27,14 +28,6 @@ class OutcomeError(Exception):
     def __init__(self, outcome: protocol.Failed) -> None:
         super().__init__(outcome.reason)
         self.outcome = outcome
-
-
-def produce(workflow: Any, program: Program, fed: list[Any]) -> Iterator[list[Any]]:
-    """Yield the program's outputs for each input set, on the host."""
-    for value in fed:
-        output = program(value)
-        workflow.synchronise()
-        yield program.collect(output)
 
 
 @dataclasses.dataclass
@@ -87,13 +80,21 @@ class Service:
         self.channel.tell(protocol.Ready())
 
     def diagnose(self) -> None:
-        """Profile a few calls of each batch size."""
+        """Profile a few calls of each batch size; of a generation, which is many passes, one, after its first token was timed apart."""
+        generates = self.request.task == protocol.GENERATE
         for size, cell in self.cells.items():
             self.channel.enter("diagnose", size)
-            found = diagnosis.diagnose(cell.program, cell.fed, self.workflow.synchronise, size)
+            if generates:
+                self.time_first_token(size, cell)
+            found = diagnosis.diagnose(cell.program, cell.fed[:1] if generates else cell.fed, self.workflow.synchronise, size)
             if found is not None:
                 self.channel.tell(found)
         self.channel.tell(protocol.Ready())
+
+    def time_first_token(self, batch_size: int, cell: Cell) -> None:
+        """Time calls that end with the first token beside whole ones."""
+        first, whole = timing.time_pairs(cell.program.first_token, cell.program, cell.fed, self.workflow.synchronise)
+        self.channel.tell(protocol.Latency(batch_size, self.request.output_tokens, first, whole))
 
     def flex(self) -> None:
         """Try batch sizes that were not built, with the program of the largest one."""
@@ -126,7 +127,6 @@ class Service:
     def check_again(self) -> None:
         """Raise `OutcomeError` when an output has become wrong since the check before the timing."""
         for size, cell in self.cells.items():
-            produced = produce(self.workflow, cell.program, cell.fed)
-            _, reason = correctness.judge(cell.reference, produced, self.subject.dtype, size)
+            _, reason = judgement.judge(self.workflow, cell.program, cell.fed, cell.reference, self.subject.dtype, size, again=True)
             if reason is not None:
                 raise OutcomeError(protocol.Failed("incorrect", "done", f"batch size {size}, after the measurement: {reason}"))

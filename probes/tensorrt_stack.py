@@ -75,8 +75,11 @@ def open_subject(request: Request) -> Any:
     return OnnxSubject(request)
 
 
-def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log) -> Any:
-    """Return the serialised engine for an ONNX file, with an optimisation profile for each batch size where the file leaves it free."""
+def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log, target: str = "") -> Any:
+    """Return the serialised engine for an ONNX file, with an optimisation profile for each batch size where the file leaves it free.
+
+    `target`, such as `sm_89`, is a GPU that need not be here.
+    """
     logger = logger_of(trt, log)
     builder = trt.Builder(logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -87,6 +90,8 @@ def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log) -
         message = f"its ONNX parser refuses the model: {reasons[0] if reasons else 'no reason given'}"
         raise UnsupportedError(message)
     config = builder.create_builder_config()
+    if target:
+        aim_at(trt, config, target)
     inputs = [network.get_input(place) for place in range(network.num_inputs)]
     if any(-1 in tuple(value.shape) for value in inputs):
         for size in batch_sizes:
@@ -95,6 +100,17 @@ def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log) -
     if plan is None:
         raise log.problem("no engine was built")
     return plan
+
+
+def aim_at(trt: Any, config: Any, target: str) -> None:
+    """Have the engine built for `target`; raise `UnsupportedError` for one that the library does not know."""
+    capability = getattr(trt.ComputeCapability, target.replace("_", "").upper(), None)
+    if capability is None:
+        known = ", ".join(sorted(name for name in vars(trt.ComputeCapability) if name.startswith("SM")))
+        message = f"{trt.__name__} {trt.__version__} does not build for {target}; it knows {known}"
+        raise UnsupportedError(message)
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(capability, 0)
 
 
 def fixed_profile(builder: Any, inputs: list[Any], batch_size: int) -> Any:
@@ -153,7 +169,8 @@ class Context:
 
 def open_context(trt: Any, engine: Any, inputs: list[Any], profile: int, log: Log) -> Context:
     """Make an execution context for the shapes of `inputs`, with tensors for the outputs."""
-    context = create_context(trt, engine)
+    # As the library makes it: TensorRT for RTX 1.4.0.76, told to make its kernels at once, crashes at the second profile.
+    context = engine.create_execution_context()
     stream = torch.cuda.Stream()
     context.set_optimization_profile_async(profile, stream.cuda_stream)
     names = [engine.get_tensor_name(place) for place in range(engine.num_io_tensors)]
@@ -169,16 +186,6 @@ def open_context(trt: Any, engine: Any, inputs: list[Any], profile: int, log: Lo
     types = {name: type_of(engine, name) for name in inward}
     stream.synchronize()
     return Context(context, engine, stream, types, outputs, tuple(tuple(array.shape) for array in inputs), log)
-
-
-def create_context(trt: Any, engine: Any) -> Any:
-    """Return an execution context; TensorRT for RTX is told to make its kernels for the shapes at once, not some calls later."""
-    strategies = getattr(trt, "DynamicShapesKernelSpecializationStrategy", None)
-    if strategies is None:
-        return engine.create_execution_context()
-    config = engine.create_runtime_config()
-    config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
-    return engine.create_execution_context(config)
 
 
 def type_of(engine: Any, name: str) -> torch.dtype:

@@ -179,6 +179,25 @@ def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[]
     return min(shares)
 
 
+def time_pairs(
+    one: Callable[[Any], object], other: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None]
+) -> tuple[list[float], list[float]]:
+    """Call `one` and `other` in turn, a few times, and return the seconds of each."""
+    inputs = itertools.cycle(fed)
+    for call in (one, other):
+        call(fed[0])
+        synchronise()
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(FEWEST_CALLS):
+        value = next(inputs)
+        for call, times in zip((one, other), seconds, strict=True):
+            start = time.perf_counter()
+            call(value)
+            synchronise()
+            times.append(time.perf_counter() - start)
+    return seconds
+
+
 def sustain(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], seconds: float) -> tuple[int, float]:
     """Call without a pause for `seconds`; return the calls made and the seconds they took."""
     inputs = itertools.cycle(fed)

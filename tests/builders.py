@@ -20,7 +20,7 @@ from advisor.domain.outcome import Built, Checked, Completed, Crashed, Engaged, 
 from advisor.domain.plan import Arm, Excluded, Plan
 from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synthetic
 from advisor.domain.run import SCHEMA, Header
-from advisor.domain.state import ProcessState, RunState
+from advisor.domain.state import ProcessState, RaceGroup, RunState
 from advisor.errors import UserError
 from advisor.report.document import RunDocument, compose
 
@@ -204,7 +204,10 @@ def run_state(processes: Mapping[str, ProcessState | Sequence[ProcessState]], **
     """Return a run whose plan has the baseline, its duplicate and every arm with a process."""
     others = [id_ for id_ in processes if id_ not in {BASELINE, DUPLICATE}]
     by_arm = {id_: (made,) if isinstance(made, ProcessState) else tuple(made) for id_, made in processes.items()}
-    return msgspec.structs.replace(RunState(plan=plan(*others), processes=by_arm), **changes)
+    groups: dict[int, tuple[RaceGroup, ...]] = {
+        size: (RaceGroup(arms=arms, first_round=1),) for size, arms in changes.get("opened", {}).items()
+    }
+    return msgspec.structs.replace(RunState(plan=plan(*others), processes=by_arm, groups=groups), **changes)
 
 
 def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:

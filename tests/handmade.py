@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import builders
@@ -23,28 +24,28 @@ def said(arm: str, process: ProcessState) -> list[Heard]:
     return [Heard(arm=arm, process=0, said=word) for word in [*words, process.engaged, process.memory, Ready()] if word is not None]
 
 
-def make_run(store: Store, *, finished: bool) -> Run:
-    """Return a run of four arms, one of which crashed; its figures are set by hand."""
+def make_run(store: Store, *, finished: bool, seconds_of: Mapping[str, float] = SECONDS, **changes: Any) -> Run:
+    """Return a run of four arms, one of which crashed; its figures are set by hand, and its header has these changes."""
     workflows = [
         builders.workflow(name, declared=builders.declared(lines_changed=lines)) for name, lines in (("compiled", 1), ("exported", 12))
     ]
     header = builders.header(
         question=builders.question(batch_sizes=(1,)), catalogue=builders.catalogue(*workflows, builders.workflow("broken"))
     )
-    run = store.create(msgspec.structs.replace(header, run_id=f"20261121-12000{int(finished)}-0000"))
+    run = store.create(msgspec.structs.replace(header, **{"run_id": f"20261121-12000{int(finished)}-0000", **changes}))
     happenings: list[object] = [Planned(plan=builders.plan("compiled", "exported", "broken", excluded=[builders.excluded()]))]
-    for arm, seconds in SECONDS.items():
+    for arm, seconds in seconds_of.items():
         happenings += [Spawned(arm=arm, process=0), *said(arm, builders.process(*builders.visits([seconds])))]
     crash = Crashed(phase="build", signal="SIGSEGV", reason="its process was ended by SIGSEGV; its log ends: [/ oh", fix="update it")
     happenings += [Spawned(arm="broken", process=0), Ended(arm="broken", process=0, outcome=crash)]
-    happenings.append(RaceOpened(batch_size=1, arms=tuple(SECONDS)))
+    happenings.append(RaceOpened(batch_size=1, arms=tuple(seconds_of)))
     for number in range(1, ROUNDS + 1 if finished else 4):
-        for place, (arm, seconds) in enumerate(SECONDS.items()):
+        for place, (arm, seconds) in enumerate(seconds_of.items()):
             (visit,) = builders.visits([seconds * (1 + 0.004 * ((number + place) % 3))], first_round=number)
             happenings.append(Heard(arm=arm, process=0, said=visit))
     if finished:
         happenings.append(RaceClosed(batch_size=1, reason="the verdict stands: PROVEN"))
-        happenings += [Ended(arm=arm, process=0, outcome=Completed()) for arm in SECONDS]
+        happenings += [Ended(arm=arm, process=0, outcome=Completed()) for arm in seconds_of]
         happenings.append(Finished())
     with run.writer() as writer:
         for number, happening in enumerate(happenings, start=1):

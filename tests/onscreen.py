@@ -16,7 +16,7 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.wishes import Wishes
 from advisor.world import World
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.08
 
 
@@ -36,6 +36,7 @@ async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:
     """Wait until it holds."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not condition():
+        assert pilot.app._exception is None
         assert time.monotonic() < end, lines_of(pilot)
         await asyncio.sleep(POLL_SECONDS)
 

@@ -163,6 +163,10 @@ class SimulatedSession:
         """Say whether the arm has a process."""
         return arm in self._running
 
+    def is_built(self, arm: str) -> bool:
+        """Say that whatever runs is built."""
+        return arm in self._running
+
     def stop(self) -> Iterator[Happening]:
         """End all processes."""
         for arm in sorted(self._running):

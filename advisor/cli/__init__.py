@@ -17,9 +17,9 @@ import msgspec
 import typer
 
 import advisor
-from advisor.cli import environments, terminal
+from advisor.cli import carrying, environments, terminal
 from advisor.cli.options import takes_answers
-from advisor.errors import FleetOrderError, GpuNotAttachedError, NoTerminalError, UserError
+from advisor.errors import FleetOrderError, GpuNotAttachedError, NoTerminalError, UnknownGpuError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ app = typer.Typer(
 )
 
 app.add_typer(environments.app)
+app.add_typer(carrying.app)
 
 RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
@@ -192,8 +193,8 @@ def recommend(
         raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
     try:
         run = pipeline.prepare(answers, world)
-    except GpuNotAttachedError as absent:
-        _present_published(answers, world, absent, as_json=json or jsonl)
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        _present_unattached(answers, world, absent, as_json=json or jsonl)
         return
     _note(f"run {run.directory.name}, kept in {run.directory}")
     _finish(run.directory, as_json=json, as_events=jsonl)
@@ -238,6 +239,7 @@ def decide(
     preset: Annotated[str, typer.Option(help="other priorities, by name")] = "",
     require: Annotated[str, typer.Option(help="other constraints")] = "",
     rubric: Annotated[str, typer.Option(help="another file of criteria")] = "",
+    platforms: Annotated[str, typer.Option(help="runs of the same model on other devices, separated by commas")] = "",
     json: AsJson = False,
 ) -> None:
     """Score and decide again from what is stored, if you like with other weights."""
@@ -246,8 +248,13 @@ def decide(
 
     priorities = choose_priorities(Answers(priority=priority, preset=preset), catalogue.load()) if priority or preset else None
     constraints = parse_constraints(require) if require else None
+    store = _world().store
     decision = pipeline.decide(
-        _world().store.find(run), priorities=priorities, constraints=constraints, rubric=pathlib.Path(rubric) if rubric else None
+        store.find(run),
+        priorities=priorities,
+        constraints=constraints,
+        rubric=pathlib.Path(rubric) if rubric else None,
+        platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
     _present(decision, as_json=json)
 
@@ -270,17 +277,50 @@ def explain(
 
 
 @app.command()
-def history(*, json: AsJson = False) -> None:
+def build(
+    run: RunName = "latest",
+    *,
+    target: Annotated[str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")],
+    output: Annotated[str, typer.Option("-o", "--output", help="the directory for what is built")] = ".",
+) -> None:
+    """Build a run's model for a GPU that is not attached here; it is built, and neither run nor measured."""
+    from advisor.domain.events import Event
+    from advisor.pipeline import building
+    from advisor.report import narration
+
+    for happening in building.build(_world().store.find(run), target, pathlib.Path(output), _world()):
+        line = narration.tell(Event(seq=1, at=0.0, happening=happening))
+        if line is not None:
+            _note(line)
+    typer.echo(str(pathlib.Path(output) / f"{target}.engine"))
+
+
+@app.command()
+def history(
+    *,
+    model: Annotated[str, typer.Option(help="only runs whose model's name has this in it")] = "",
+    device: Annotated[str, typer.Option(help="only runs on a device whose name has this in it")] = "",
+    noted: Annotated[str, typer.Option(help="only runs whose note has this in it")] = "",
+    since: Annotated[str, typer.Option(metavar="DATE", help="only runs from this day on, such as 2026-11-21")] = "",
+    finished: Annotated[bool | None, typer.Option("--finished/--stopped", help="only runs that were finished, or that were not")] = None,
+    imported: Annotated[bool | None, typer.Option("--imported/--own", help="only runs from other machines, or from this one")] = None,
+    json: AsJson = False,
+) -> None:
     """List the stored runs, newest first."""
     from advisor.report.table import align
+    from advisor.store import Filter, Store, default_home
 
-    entries = _world().store.history()
+    wanted = Filter(model=model, device=device, note=noted, since=since, finished=finished, imported=imported)
+    entries = Store(default_home(os.environ)).history(wanted)
     if json:
         typer.echo(msgspec.json.encode(entries).decode())
         return
-    rows = [["run", "created", "model", "device", "state"]]
-    rows += [[entry.run_id, entry.created, entry.model, entry.device, "finished" if entry.finished else "stopped"] for entry in entries]
-    typer.echo("\n".join(align(rows)) if entries else "No runs yet. p3-advisor --json makes one.")
+    rows = [["run", "created", "model", "device", "state", "note"]]
+    for entry in entries:
+        state = ("finished" if entry.finished else "stopped") + (", imported" if entry.imported else "")
+        rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
+    nothing = "No runs yet. p3-advisor --json makes one." if wanted == Filter() else "No run fits."
+    typer.echo("\n".join(align(rows)) if entries else nothing)
 
 
 @app.command()
@@ -299,14 +339,20 @@ def doctor(
     observer: Annotated[
         bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
     ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="make environments anew that do not work")] = False,
     json: AsJson = False,
 ) -> None:
-    """Look at GPU, driver, interpreter and disk, and say what to mend."""
+    """Look at GPU, driver, interpreter, disk and environments, and say what to mend."""
     from advisor import doctor as examination
     from advisor.report.table import align
     from advisor.store import default_home
 
-    findings = examination.examine(python or sys.executable, default_home(os.environ))
+    findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
+    broken = examination.broken_environments(findings)
+    if repair and broken:
+        for directory in environments.make(broken, python=python):
+            _note(f"mended: {directory}")
+        findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
     if observer:
         from advisor import observer as observation
 
@@ -364,13 +410,17 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _present_published(answers: Answers, world: World, absent: GpuNotAttachedError, *, as_json: bool) -> None:
-    """Print what published figures say about a GPU that is not attached; raise `absent` where they say nothing."""
-    from advisor.pipeline import unattached
+def _present_unattached(answers: Answers, world: World, absent: UserError, *, as_json: bool) -> None:
+    """Print what a stored run from such a GPU says, else what published figures say; raise `absent` where there is neither."""
+    from advisor.pipeline import imported, unattached
     from advisor.report import document, published, table
+    from advisor.report import imported as origin
 
-    composed = published.compose(unattached.answer(answers, world, absent))
+    found = imported.answer(answers, world)
+    composed = origin.compose(found) if found else published.compose(unattached.answer(answers, world, absent))
     typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+    if found and found.decision.problem:
+        raise typer.Exit(found.decision.problem.exit_code)
 
 
 def _note(line: str) -> None:

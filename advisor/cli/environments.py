@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -34,7 +35,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     workflows: tuple[str, ...]
     state: str
     disk_mib: int | None
-    download_mib: int | None
     python: str | None
     licence: str
     locked: bool
@@ -49,11 +49,9 @@ def list_environments(*, json: AsJson = False) -> None:
     if json:
         typer.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
         return
-    table = [["environment", "state", "disk MiB", "download MiB", "licence", "for"]]
-    for row in rows:
-        sizes = ["?" if size is None else str(size) for size in (row.disk_mib, row.download_mib)]
-        table.append([row.name, row.state, *sizes, row.licence, ", ".join(row.workflows)])
-    typer.echo("\n".join(align(table)))
+    heading = ["environment", "state", "MiB", "licence", "for"]
+    cells = [[row.name, row.state, str(row.disk_mib or "?"), row.licence, ", ".join(row.workflows)] for row in rows]
+    typer.echo("\n".join(align([heading, *cells])))
 
 
 @app.command()
@@ -64,6 +62,12 @@ def create(
     offline: Annotated[bool, typer.Option(help="use what uv has in its cache only")] = False,
 ) -> None:
     """Make environments; one that is there and works is left as it is."""
+    for directory in make(names, python=python, offline=offline):
+        typer.echo(directory)
+
+
+def make(names: list[str], *, python: str = "", offline: bool = False) -> Iterator[pathlib.Path]:
+    """Say what it takes, make each environment and yield its directory."""
     from advisor.probing.environments import creation, places
 
     known, root = _known()
@@ -71,15 +75,11 @@ def create(
     chosen = places.choose(known.workflows, names)
     for name, environment in chosen.items():
         seen = environment.seen
-        size = (
-            f"about {seen.disk_mib} MiB on disk, {seen.download_mib} MiB to download at most ({seen.where})"
-            if seen
-            else "size not known yet"
-        )
+        size = f"{seen.disk_mib} MiB and {seen.seconds} seconds where it was made last ({seen.where})" if seen else "size not known yet"
         lock = "" if places.lock_file(shop.rubric, name).is_file() else "; no lock ships for this platform, so newest versions are taken"
         _note(f"{name}: {size}; licence {environment.licence}{lock}")
     for name, environment in chosen.items():
-        typer.echo(creation.create(name, environment, shop))
+        yield creation.create(name, environment, shop)
 
 
 @app.command()
@@ -174,7 +174,6 @@ def _describe(name: str, known: Catalogue, root: pathlib.Path) -> Row:
         workflows=tuple(each.id for each in known.workflows if each.environment.kind == "own" and each.environment.name == name),
         state="not made" if made is None else made.fault or "made",
         disk_mib=record.disk_bytes // MEBIBYTE if record else seen.disk_mib if seen else None,
-        download_mib=seen.download_mib if seen else None,
         python=made.python if made else None,
         licence=environment.licence,
         locked=places.lock_file(_rubric(), name).is_file(),

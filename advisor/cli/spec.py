@@ -23,7 +23,7 @@ def render() -> str:
         "version": advisor.__version__,
         "exit_codes": {
             "0": "recommendation",
-            "1": "nothing to recommend",
+            "1": "nothing to recommend, a regression, or a throughput that does not hold",
             "2": "usage",
             "3": "environment",
             "4": "budget spent before a recommendation",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from advisor.domain.published import Guideline, Published, Tree
 from advisor.domain.question import Budget, Dtype, Factory, Model, Priorities, Synthetic, Task, Transformers
 
 Basis = Literal["paper", "ours"]
@@ -20,10 +21,10 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What making an environment took where it was made; a warm cache takes seconds and next to no space."""
+    """What an environment took where it was made; what uv has in its cache is neither downloaded nor stored again."""
 
     disk_mib: int
-    download_mib: int
+    seconds: int
     where: str
 
 
@@ -80,6 +81,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     source: str
 
 
+class WeightCopies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many times a workflow holds the model's weights in the device's memory, at the least."""
+
+    always: float = 1.0
+    #: Beside that, for each batch size: engines and packages built for one size hold their own.
+    each_batch_size: float = 0.0
+    source: str = "the model itself"
+
+
 class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is declared otherwise for one arm of a workflow than for the workflow."""
 
@@ -116,6 +126,10 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: True once `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: What to keep of a build, so that the next process does not build again.
+    keep: tuple[str, ...] = ()
+    #: What is one program for the user on several devices: workflows that share it differ in a provider or backend; empty for its own id.
+    application: str = ""
     #: Null where no probe gives one.
     recipe: Recipe | None = None
     #: Lowest compute capability, as `8.0`.
@@ -124,8 +138,13 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compute_capabilities: tuple[str, ...] = ()
     #: Why it is known not to work here, by device; each with a source.
     refused: dict[str, Sourced] = {}
+    weight_copies: WeightCopies = WeightCopies()
     #: Where an arm differs from what is declared for the workflow.
     arm_declared: dict[str, ArmDeclared] = {}
+    #: GPUs that it can build for without having one: `sm_89`, ...
+    builds_for: tuple[str, ...] = ()
+    #: Containers that hold it too, in the order in which they are tried.
+    containers: tuple[Environment, ...] = ()
 
     def as_arm(self, option: str) -> Workflow:
         """Return the workflow with what is declared for this one of its arms."""
@@ -140,6 +159,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fact: str
     at_least: float | None = None
     at_most: float | None = None
+    #: Whether an unknown fact meets it: for what is measured only sometimes.
+    when_known: bool = False
     is_one_of: tuple[str | int | bool, ...] | None = None
 
 
@@ -208,10 +229,17 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that can be named without bringing one."""
 
     demo: Synthetic
+    #: Small language models among the configurations, the first of which is the demonstration of text generation.
+    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, Family]
     configurations: dict[str, ShippedConfiguration]
+
+    @property
+    def demo_language_model(self) -> str:
+        """The language model that is taken where none is named."""
+        return self.demo_language_models[0]
 
 
 class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -261,58 +289,6 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     guard: GuardRules
 
 
-class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A piece of published advice: for which questions it speaks, and what it names."""
-
-    id: Annotated[str, msgspec.Meta(min_length=1)]
-    says: Annotated[str, msgspec.Meta(min_length=1)]
-    workflows: tuple[str, ...]
-    tasks: tuple[Task, ...]
-    devices: tuple[Literal["cpu", "cuda"], ...]
-    #: The one of the three Ps that has to weigh at least `at_least` percent; none for advice that holds for any weights.
-    criterion: Literal["performance", "productivity", "portability"] | None = None
-    at_least: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
-    basis: Literal["paper", "handbook"]
-    source: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A figure of the paper, with everything that is needed to compare it with a measurement."""
-
-    gpu: str
-    #: Name of the paper's software environment.
-    stack: str
-    model: str
-    workflow: str
-    fact: Literal["speedup", "tokens_per_second", "peak_memory_gib", "compile_seconds"]
-    #: Batch sizes it holds for.
-    batch_sizes: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
-    low: Annotated[float, msgspec.Meta(gt=0)]
-    high: Annotated[float, msgspec.Meta(gt=0)]
-    section: Annotated[str, msgspec.Meta(min_length=1)]
-    #: Why a measurement made today may differ; empty where no cause is known.
-    differs_because: str = ""
-
-
-class PublishedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workflow that the paper could not run for a model, and why."""
-
-    model: str
-    workflow: str
-    reason: Annotated[str, msgspec.Meta(min_length=1)]
-    section: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`published.toml`."""
-
-    source: str = ""
-    #: Year and month of each software environment; of two figures of a workflow the newer environment's counts.
-    stacks: dict[str, str] = {}
-    figure: tuple[PublishedFigure, ...] = ()
-    failure: tuple[PublishedFailure, ...] = ()
-
-
 class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A small model of the survey; it has a configuration of transformers or a factory, one of the two."""
 
@@ -351,3 +327,4 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     guidelines: tuple[Guideline, ...] = ()
     published: Published = Published()
     panel: Panel = Panel()
+    tree: Tree = Tree()

@@ -102,6 +102,44 @@ class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
     unit: Literal["million tokens", "thousand requests"]
 
 
+class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Peak device memory of an arm, its builds included, against what the device has."""
+
+    arm: str
+    peak_bytes: int
+    device_bytes: int
+    #: Of the device's memory.
+    share: float
+    #: True when little was left: compilers then skip strategies, and what was built may not be the best they can.
+    short: bool
+
+
+class EnergyUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Energy of serving, by the device's own counter, while the arm was called without a pause."""
+
+    arm: str
+    batch_size: int
+    joules_per_call: float
+    #: Of a thousand requests.
+    watt_hours: float
+
+
+class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One question on the way through the handbook's decision tree, and the answer on this way."""
+
+    question: str
+    answer: bool
+
+
+class TreeAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """One place where the handbook's decision tree leads; there are several where a question on the way is open."""
+
+    steps: tuple[TreeStep, ...]
+    says: str
+    workflows: tuple[str, ...]
+    source: str
+
+
 class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
     """What published advice says for these priorities, and whether the measurement agrees; null where it could not tell."""
 
@@ -140,6 +178,24 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
+    memory: tuple[MemoryFit, ...] = ()
+    energy: tuple[EnergyUse, ...] = ()
+    tree: tuple[TreeAdvice, ...] = ()
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the figures come from when they were not measured for this question, here and now."""
+
+    run: str
+    created: str
+    age_days: int
+    device: str
+    #: Of the machine that it was measured on.
+    cpu: str
+    kernel: str
+    driver: str | None
+    versions: dict[str, str]
+    words: str
 
 
 class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):

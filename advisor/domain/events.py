@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, Said
 from advisor.domain.plan import Plan
 
@@ -144,6 +145,12 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     run: str | None = None
 
 
+class PlatformKnown(msgspec.Struct, frozen=True, kw_only=True, tag="platform-known"):
+    """When the run was made, the model had been measured on this platform too."""
+
+    platform: Platform
+
+
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
     """The run was taken up again after it had stopped."""
 
@@ -165,6 +172,7 @@ Happening = (
     | RaceOpened
     | RaceClosed
     | Surveyed
+    | PlatformKnown
     | Resumed
     | Finished
 )

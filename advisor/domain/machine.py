@@ -15,8 +15,16 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
 
 
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who computes on a GPU; in a container the number is the host's and the name is not known."""
+
+    pid: int
+    memory_bytes: int | None
+    name: str | None
+
+
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One NVIDIA GPU, as its management library describes it."""
+    """One NVIDIA GPU, as its management library describes it; None for what it does not tell."""
 
     index: int
     uuid: str
@@ -26,6 +34,23 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     free_memory_bytes: int
     driver: str
     cuda_driver: str
+    sm_clock_max_mhz: int | None = None
+    memory_clock_max_mhz: int | None = None
+    #: In force now, and what the board ships with.
+    power_limit_w: float | None = None
+    power_limit_default_w: float | None = None
+    ecc: bool | None = None
+    #: Whether the GPU is cut into instances.
+    mig: bool | None = None
+    persistence: bool | None = None
+    #: Links that are up; None for a GPU without any.
+    nvlinks: int | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    #: Who computed on it when it was looked at.
+    processes: tuple[GpuProcess, ...] = ()
+    #: Of them, those that share it through MPS.
+    mps_processes: int = 0
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,3 +86,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     software: Interpreter
     #: By name.
     environments: dict[str, MadeEnvironment] = {}
+    #: docker or podman, and which of the catalogue's images are here.
+    engine: str | None = None
+    images: tuple[str, ...] = ()

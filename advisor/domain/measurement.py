@@ -36,6 +36,21 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     unit: Literal["tokens/s", "samples/s"]
 
 
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """What users of a generated text notice, and how near the device is to its limits; null for what could not be had."""
+
+    #: Until the first token of a whole batch, and between two further ones: from calls for one token beside calls for all.
+    ttft_seconds: float | None
+    itl_seconds: float | None
+    tokens_per_second_per_user: float | None
+    #: Keys and values of the whole batch after the last token.
+    cache_bytes: int | None
+    #: Of the measured memory bandwidth while decoding, and of the measured arithmetic peak over the whole call.
+    mbu: float | None
+    mfu: float | None
+    method: str
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One arm at one batch size."""
 
@@ -51,6 +66,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     process_variation: float | None = None
     #: By how much, as a share, its seconds against the baseline's changed while they were measured; 0 where they did not.
     shift: float = 0.0
+    #: For the task `generate` only.
+    generation: Generation | None = None
 
 
 Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
@@ -169,6 +186,50 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None
 
 
+class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
+    """How well one application uses one platform."""
+
+    #: The workflow that stands for the application there: its fastest.
+    workflow: str
+    #: Its speed over that of the fastest workflow there.
+    application: float
+    #: Its speed over the platform's speed of light; null where that is not known.
+    architectural: float | None
+
+
+class Platform(msgspec.Struct, frozen=True, kw_only=True):
+    """A device on which the model was measured, and by which run."""
+
+    name: str
+    run: str
+    #: RFC 3339.
+    created: str
+    #: By application that was measured there.
+    efficiencies: dict[str, Efficiency]
+    #: Applications that cannot run there; what is in neither was not tried.
+    refused: tuple[str, ...] = ()
+
+
+class ApplicationPortability(msgspec.Struct, frozen=True, kw_only=True):
+    """Performance portability of one application over the platforms."""
+
+    application: str
+    #: By platform; null where it was not tried, 0 where it cannot run.
+    efficiencies: dict[str, float | None]
+    #: Harmonic means of the application and of the architectural efficiencies; null where one is not known.
+    performance_portability: float | None
+    architectural_portability: float | None
+    #: Share of lines that the recipes of its workflows have in common, mean over the pairs of platforms; null without recipes for all.
+    code_convergence: float | None
+
+
+class Portability(msgspec.Struct, frozen=True, kw_only=True):
+    """Performance portability over a named set of platforms: the first is this run's."""
+
+    platforms: tuple[Platform, ...]
+    applications: tuple[ApplicationPortability, ...]
+
+
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     """How the race at one batch size ended."""
 
@@ -200,3 +261,5 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     #: Repetitions in fresh processes that were completed.
     repeats: int = 0
     surveys: tuple[Survey, ...] = ()
+    #: Null with evidence from one platform only.
+    portability: Portability | None = None

@@ -43,17 +43,43 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="b
     first_call_seconds: float
 
 
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How generated tokens and their probabilities agree with the reference's; null for what the stack does not tell."""
+
+    #: How probabilities were had: `teacher-forced`, `teacher-forced, 20 likeliest`, `tokens only`, ...
+    method: str
+    sequences: int
+    identical_sequences: int
+    #: Earliest place at which a sequence departs from the reference's own; null when none does.
+    first_divergence: int | None
+    #: By how much at most, in nats, the reference preferred its own token where a sequence departs.
+    divergence_gap: float | None
+    allowed_gap: float
+    positions: int
+    #: Kullback-Leibler divergence from the reference in nats; beside it eager PyTorch's in the tested precision, and what is allowed.
+    kl_mean: float | None
+    kl_p99: float | None
+    kl_eager: float
+    kl_allowed: float
+    #: Share of positions with the same likeliest token, and of the five likeliest that are the same.
+    top1: float | None
+    top1_eager: float
+    top1_least: float
+    top5: float | None
+
+
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="checked"):
     """A batch size was compared with the reference."""
 
     batch_size: int
-    verdict: Literal["equivalent", "wrong"]
+    verdict: Literal["equivalent", "near", "wrong"]
     reference: str
     rmse: float | None
     rmse_eager: float | None
     allowed: float | None
     max_abs: float | None
     compared_elements: int
+    agreement: Agreement | None = None
 
 
 class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="caches"):
@@ -71,6 +97,19 @@ class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     share: float
     proof: str
     facts: dict[str, Any]
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe"):
+    """The script that does what is measured, without its head; its requirements are pinned to what is installed."""
+
+    imports: tuple[str, ...]
+    source: str
+    requirements: tuple[str, ...]
+    python: str
+    #: The program that has them.
+    interpreter: str
+    #: For an engine, the command that serves the model.
+    serving_command: str | None
 
 
 class Warm(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
@@ -118,6 +157,19 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
     batch_size: int
     flops: int | None
+    #: Of generation: bytes that a call, and one decode step, move at the least; and what the cache holds at the end.
+    moved_bytes: int | None = None
+    step_bytes: int | None = None
+    cache_bytes: int | None = None
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="latency"):
+    """Seconds of calls for the first token only and of whole calls, in pairs."""
+
+    batch_size: int
+    output_tokens: Annotated[int, msgspec.Meta(ge=1)]
+    first_token_seconds: Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
+    whole_seconds: Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
 
 
 class Peaks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="peaks"):
@@ -165,11 +217,13 @@ Said = (
     | Checked
     | Caches
     | Engaged
+    | Recipe
     | Warm
     | MemoryRead
     | Ready
     | Visited
     | Workload
+    | Latency
     | Peaks
     | Sustained
     | Diagnosed

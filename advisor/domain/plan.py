@@ -13,6 +13,10 @@ ExclusionStatus = Literal["unsupported", "not-installed", "excluded"]
 REFERENCE = "reference"
 
 
+#: The process that builds for a device that is not here; nothing of it can be run, let alone timed.
+ELSEWHERE = "elsewhere"
+
+
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow with one set of options: the unit that is built, measured and ranked."""
 
@@ -24,6 +28,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_of: str | None = None
     #: Interpreter of the environment that was made for it; empty for the question's.
     python: str = ""
+    #: Image of the container it runs in; empty for none.
+    image: str = ""
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,3 +22,5 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
     machine: Machine
     catalogue: Catalogue
+    #: True for a run that was made on another machine: its figures are evidence, its code and its paths are not to be trusted.
+    imported: bool = False

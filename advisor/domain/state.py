@@ -13,17 +13,19 @@ from advisor.domain.events import (
     Energy,
     Event,
     Finished,
+    Happening,
     Heard,
     MemoryChecked,
     Planned,
+    PlatformKnown,
     RaceClosed,
     RaceOpened,
     Repeated,
-    Resumed,
     Spawned,
     Surveyed,
     Watched,
 )
+from advisor.domain.measurement import Platform
 from advisor.domain.outcome import (
     Built,
     Caches,
@@ -33,12 +35,14 @@ from advisor.domain.outcome import (
     Entered,
     Flexed,
     Imported,
+    Latency,
     Loaded,
     MemoryRead,
     Outcome,
     Peaks,
     Phase,
     Ready,
+    Recipe,
     Said,
     Sustained,
     Visited,
@@ -60,6 +64,7 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     checked: dict[int, Checked] = {}
     caches: Caches | None = None
     engaged: Engaged | None = None
+    recipe: Recipe | None = None
     warm: dict[int, Warm] = {}
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None
@@ -67,6 +72,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     visits: tuple[Visited, ...] = ()
     watched: tuple[Watched, ...] = ()
     workload: dict[int, int | None] = {}
+    demand: dict[int, Workload] = {}
+    latency: dict[int, Latency] = {}
     peaks: Peaks | None = None
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[Energy, ...] = ()
@@ -75,19 +82,29 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome | None = None
 
 
+class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Arms that raced together at a batch size, and the number of their first round; rounds are counted on over the groups."""
+
+    arms: tuple[str, ...]
+    first_round: int
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """A run, as far as it has come."""
 
     plan: Plan | None = None
     #: By arm, its processes in the order they were started.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: By batch size, the arms that entered its race, and why the race was closed.
+    #: By batch size, the arms that entered its race, and why the race was closed; of the last group, where memory allows only groups.
     opened: dict[int, tuple[str, ...]] = {}
     closed: dict[int, str] = {}
+    #: By batch size, all groups.
+    groups: dict[int, tuple[RaceGroup, ...]] = {}
     #: By number, the arms of each repetition in fresh processes.
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
     surveyed: tuple[Surveyed, ...] = ()
+    platforms: tuple[Platform, ...] = ()
     finished: bool = False
     #: Place of the last event, and its time.
     seq: int = 0
@@ -105,28 +122,49 @@ def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
 def _apply(state: RunState, event: Event) -> RunState:
     happening = event.happening
     match happening:
-        case Planned():
-            return msgspec.structs.replace(state, plan=happening.plan)
-        case RaceOpened():
-            return msgspec.structs.replace(state, opened={**state.opened, happening.batch_size: happening.arms})
-        case RaceClosed():
-            return msgspec.structs.replace(state, closed={**state.closed, happening.batch_size: happening.reason})
-        case Repeated():
-            return msgspec.structs.replace(state, repeats={**state.repeats, happening.repeat: happening.arms})
-        case MemoryChecked():
-            return msgspec.structs.replace(state, memory_checked=happening)
-        case Surveyed():
-            return msgspec.structs.replace(state, surveyed=(*state.surveyed, happening))
-        case Resumed():
-            return state
-        case Finished():
-            return msgspec.structs.replace(state, finished=True)
         case Spawned(arm=arm):
             return _with_processes(state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=happening.repeat)))
-        case happening:
+        case Heard() | DeviceMemory() | Watched() | Energy() | Ended():
             known = list(state.processes[happening.arm])
             known[happening.process] = _follow(known[happening.process], happening)
             return _with_processes(state, happening.arm, tuple(known))
+        case happening:
+            return msgspec.structs.replace(state, **_changes(state, happening))
+
+
+def _changes(state: RunState, happening: Happening) -> dict[str, Any]:
+    """Return what changes about the run as a whole, by field."""
+    match happening:
+        case Planned():
+            return {"plan": happening.plan}
+        case RaceOpened():
+            return _open(state, happening)
+        case RaceClosed():
+            return {"closed": {**state.closed, happening.batch_size: happening.reason}}
+        case Repeated():
+            return {"repeats": {**state.repeats, happening.repeat: happening.arms}}
+        case MemoryChecked():
+            return {"memory_checked": happening}
+        case Surveyed():
+            return {"surveyed": (*state.surveyed, happening)}
+        case PlatformKnown():
+            return {"platforms": (*state.platforms, happening.platform)}
+        case Finished():
+            return {"finished": True}
+        case _:
+            return {}
+
+
+def _open(state: RunState, happening: RaceOpened) -> dict[str, Any]:
+    size = happening.batch_size
+    raced = [process for processes in state.processes.values() for process in processes if process.repeat == 0]
+    rounds = [visit.round for process in raced for visit in process.visits if visit.batch_size == size]
+    group = RaceGroup(arms=happening.arms, first_round=max(rounds, default=0) + 1)
+    return {
+        "opened": {**state.opened, size: happening.arms},
+        "closed": {known: reason for known, reason in state.closed.items() if known != size},
+        "groups": {**state.groups, size: (*state.groups.get(size, ()), group)},
+    }
 
 
 def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | Energy | Ended) -> ProcessState:
@@ -144,8 +182,23 @@ def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | E
 
 
 #: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.
-KEPT: dict[type, str] = {Imported: "imported", Loaded: "loaded", Caches: "caches", Engaged: "engaged", MemoryRead: "memory", Peaks: "peaks"}
-KEPT_BY_BATCH_SIZE: dict[type, str] = {Built: "built", Checked: "checked", Warm: "warm", Diagnosed: "diagnosed", Flexed: "flexed"}
+KEPT: dict[type, str] = {
+    Imported: "imported",
+    Loaded: "loaded",
+    Caches: "caches",
+    Engaged: "engaged",
+    Recipe: "recipe",
+    MemoryRead: "memory",
+    Peaks: "peaks",
+}
+KEPT_BY_BATCH_SIZE: dict[type, str] = {
+    Built: "built",
+    Checked: "checked",
+    Warm: "warm",
+    Diagnosed: "diagnosed",
+    Flexed: "flexed",
+    Latency: "latency",
+}
 
 
 def _heard(process: ProcessState, said: Said) -> dict[str, Any]:
@@ -159,8 +212,8 @@ def _heard(process: ProcessState, said: Said) -> dict[str, Any]:
         case Sustained() as sustained:
             return {"sustained": (*process.sustained, sustained)}
         case Workload(batch_size=size, flops=flops):
-            return {"workload": {**process.workload, size: flops}}
-        case Built() | Checked() | Warm() | Diagnosed() | Flexed():
+            return {"workload": {**process.workload, size: flops}, "demand": {**process.demand, size: said}}
+        case Built() | Checked() | Warm() | Diagnosed() | Flexed() | Latency():
             field = KEPT_BY_BATCH_SIZE[type(said)]
             return {field: {**getattr(process, field), said.batch_size: said}}
         case _:

@@ -9,8 +9,18 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.diagnosis import diagnose
-from advisor.domain.measurement import BuildSeconds, CallDiagnosis, Cell, Interval, Measurement, Seconds, Throughput, Visits
-from advisor.domain.outcome import Flexed, Loaded, Peaks
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallDiagnosis,
+    Cell,
+    Generation,
+    Interval,
+    Measurement,
+    Seconds,
+    Throughput,
+    Visits,
+)
+from advisor.domain.outcome import Flexed, Latency, Loaded, Peaks, Workload
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.state import ProcessState, RunState
 from advisor.intervals import geometric_mean_interval, median_interval, paired_interval
@@ -39,7 +49,13 @@ def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None
         arm=arm.id,
         workflow=arm.workflow,
         option=arm.option,
-        cells=tuple(_summarise_cell(state, arm, size, series[size], margin) for size in series),
+        cells=tuple(
+            msgspec.structs.replace(
+                _summarise_cell(state, arm, size, series[size], margin),
+                generation=summarise_generation(main.latency.get(size), demand_of(state, size), peaks, dtype),
+            )
+            for size in series
+        ),
         speedup=speedup,
         build_seconds=BuildSeconds(
             cold=_build_seconds(first), warm=_build_seconds(last) if len(processes) > 1 else None, proven_cold=is_proven_cold(first)
@@ -153,6 +169,39 @@ def flops_of(state: RunState, batch_size: int) -> int | None:
     return next((count for count in reversed(counts) if count), None)
 
 
+def demand_of(state: RunState, batch_size: int) -> Workload | None:
+    """Return what one call asks of the device, as the reference worker counted it."""
+    return next((process.demand[batch_size] for process in state.processes.get(REFERENCE, ()) if batch_size in process.demand), None)
+
+
+def moved_bytes(state: RunState, process: ProcessState, batch_size: int) -> int | None:
+    """Return the bytes that one call moves at the least: the weights once, unless it is known to be more."""
+    demand = demand_of(state, batch_size)
+    if demand is not None and demand.moved_bytes is not None:
+        return demand.moved_bytes
+    return process.loaded.parameter_bytes if process.loaded else None
+
+
+def summarise_generation(latency: Latency | None, demand: Workload | None, peaks: Peaks | None, dtype: str) -> Generation | None:
+    """Return what is known about a batch of generated text; None for another task."""
+    if demand is None or demand.moved_bytes is None:
+        return None
+    first = statistics.median(latency.first_token_seconds) if latency else None
+    whole = statistics.median(latency.whole_seconds) if latency else None
+    steps = latency.output_tokens - 1 if latency else 0
+    between = max(whole - first, 0.0) / steps if first is not None and whole is not None and steps else None
+    peak = peaks.operations_per_second.get(dtype) if peaks else None
+    return Generation(
+        ttft_seconds=first,
+        itl_seconds=between,
+        tokens_per_second_per_user=1 / between if between else None,
+        cache_bytes=demand.cache_bytes,
+        mbu=demand.step_bytes / between / peaks.bytes_per_second if demand.step_bytes and between and peaks else None,
+        mfu=demand.flops / whole / peak if demand.flops and whole and peak else None,
+        method="calls for one token beside calls for all, in turn",
+    )
+
+
 def _diagnose(state: RunState, arm: Arm, process: ProcessState, batch_size: int, peaks: Peaks | None, dtype: str) -> CallDiagnosis:
     visits = [visit for visit in process.visits if visit.batch_size == batch_size]
     enqueued = [visit.enqueue_seconds for visit in visits if visit.enqueue_seconds is not None]
@@ -163,7 +212,7 @@ def _diagnose(state: RunState, arm: Arm, process: ProcessState, batch_size: int,
         seconds=statistics.median(statistics.median(visits[arm.id].seconds) for visits in rounds if arm.id in visits),
         enqueue_seconds=statistics.median(enqueued) if enqueued else None,
         flops=flops_of(state, batch_size),
-        weight_bytes=process.loaded.parameter_bytes if process.loaded else None,
+        weight_bytes=moved_bytes(state, process, batch_size),
         dtype=dtype,
         peaks=peaks,
     )

@@ -5,26 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, question, recommend, score, survey
+from advisor import applicability, catalogue, machine, measure, portability, question, recommend, score, survey
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
 from advisor.domain.machine import Machine
 from advisor.domain.measurement import Results
-from advisor.domain.outcome import Completed, ModelRefused
-from advisor.domain.plan import REFERENCE, Plan
+from advisor.domain.outcome import ModelRefused
+from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Constraint, Priorities, Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
-from advisor.errors import BudgetSpentError, ModelRefusedError, NothingViableError, UserError
-from advisor.pipeline import finals, pruning, racing, surveying
+from advisor.errors import BudgetSpentError, ExportFileError, ModelRefusedError, NothingViableError, RunIsImportedError, UserError
+from advisor.pipeline import elsewhere, finals, pruning, racing, surveying
 from advisor.probing.device import MemoryWatch
-from advisor.probing.environments import places
+from advisor.probing.environments import containers, places
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
 from advisor.probing.visits import Session, Site
@@ -74,7 +74,10 @@ def look(python: str, known: Catalogue, world: World, here: Machine | None = Non
     """Return the machine with the interpreter `python`, unless `here` is what was seen of it, and the environments made on it."""
     here = here or machine.detect(python, applicability.required_packages(known))
     made = places.find_made(places.default_root(world.environment), known.workflows, world.rubric)
-    return msgspec.structs.replace(here, environments=made)
+    engine = containers.find_engine(world.environment)
+    wanted = {container.image for workflow in known.workflows for container in workflow.containers}
+    images = containers.find_images(engine, sorted(wanted)) if engine else ()
+    return msgspec.structs.replace(here, environments=made, engine=engine, images=images)
 
 
 def prepare(answers: Answers, world: World) -> Run:
@@ -97,7 +100,7 @@ def create(proposal: Proposal, world: World) -> Run:
     run = world.store.create(header)
     known = () if proposal.question.survey else surveying.recall(world.store, header)
     with run.writer() as writer:
-        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known)
+        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known, *elsewhere.recall(world.store, header))
         for number, happening in enumerate(first, start=1):
             writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
@@ -106,6 +109,8 @@ def create(proposal: Proposal, world: World) -> Run:
 def execute(run: Run, world: World) -> Iterator[Event]:
     """Do what the run's plan still asks for; yield each event after it is stored. Raise the `UserError` that ends it early."""
     header = run.header()
+    if header.imported:
+        raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
     with run.writer() as writer:
         progress = Progress(fold(run.events()))
         begun = world.clock() - progress.state.at
@@ -127,8 +132,15 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
     asked, presets = header.question, header.catalogue.presets
     guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
     with guard.running(), open_session(run, header, world, guard) as session:
-        yield from _build(session, asked, progress)
-        yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+        while True:
+            before = progress.state
+            yield from _build(session, asked, progress)
+            yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
+            raced_more = (progress.state.groups, progress.state.closed) != (before.groups, before.closed)
+            waits = racing.waiting_arms(progress.state, asked) and session.is_running(racing.plan_of(progress.state).baseline.id)
+            if not (waits and raced_more):
+                break
+            yield from finals.make_room(session, lambda: progress.state, asked)
         yield from finals.look_closer(session, lambda: progress.state, asked)
         yield from session.stop()
         yield from finals.repeat(session, lambda: progress.state, asked, presets.guard)
@@ -161,23 +173,34 @@ def site_of(run: Run, header: Header, world: World) -> Site:
 
 
 def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
-    """Start, build and warm every arm that is still needed, in turn; raise when the model or the baseline cannot be had."""
+    """Start every arm that is still needed and build as many as memory allows; raise when the model or the baseline cannot be had."""
     arms = racing.needed_arms(progress.state, asked)
     if not arms:
         return
     baseline = racing.plan_of(progress.state).baseline
-    if not _has_completed(progress.state, REFERENCE):
+    if not has_reference(progress.state):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
     built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
-    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in arms], built=built)
+    waiting = [arm for arm in arms if not session.is_running(arm.id)]
+    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in waiting], built=built)
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
         yield from session.check_memory()
     if session.is_running(REFERENCE):
         yield from session.ask(REFERENCE, "peaks")
-    if not _has_completed(progress.state, REFERENCE):
+    if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
+    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress)
+
+
+def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progress: Progress) -> Iterator[Happening]:
+    """Build and warm one after the other; when memory is short the rest waits for a race of its own against the best of this one."""
+    baseline = racing.plan_of(progress.state).baseline
+    is_new = False
     for arm in arms:
+        if is_new and not session.has_room():
+            return
+        is_new = is_new or (arm.duplicate_of is None and arm != baseline and arm.id not in racing.raced_arms(progress.state))
         yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
@@ -187,8 +210,9 @@ def _process_number(state: RunState, arm: str) -> int:
     return len(state.processes.get(arm, ()))
 
 
-def _has_completed(state: RunState, arm: str) -> bool:
-    return any(isinstance(process.outcome, Completed) for process in state.processes.get(arm, ()))
+def has_reference(state: RunState) -> bool:
+    """Say whether inputs and right outputs are there; whatever became of the worker afterwards, it was asked only for extras."""
+    return any(process.ready for process in state.processes.get(REFERENCE, ()))
 
 
 def _cannot_begin(state: RunState, arm: str) -> UserError:
@@ -206,9 +230,15 @@ def decide(
     priorities: Priorities | None = None,
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
+    platforms: Sequence[Run] = (),
 ) -> Decision:
-    """Score and decide from what is stored, if asked with other priorities, constraints or rubric; the same run gives the same answer."""
+    """Score and decide from what is stored; the same run gives the same answer.
+
+    Other priorities, constraints, rubric and runs on other platforms take the place of the run's own.
+    """
     header, state = run.header(), fold(run.events())
+    if platforms:
+        state = msgspec.structs.replace(state, platforms=elsewhere.named(platforms, header))
     changes = {"priorities": priorities, "constraints": constraints}
     asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
     known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
@@ -220,7 +250,17 @@ def judge(header: Header, state: RunState) -> Decision:
     races = racing.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
-    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys))
+    platforms = (elsewhere.describe(header, state, results), *state.platforms)
+    carried = portability.compare(platforms, header.catalogue.workflows) if results.measurements else None
+    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried))
+
+
+def examine(header: Header, events: Iterable[Event], name: str) -> Decision:
+    """Decide on a run that was read from elsewhere; raise `ExportFileError` when its figures are such that nobody can."""
+    try:
+        return judge(header, fold(events))
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise ExportFileError(f"the figures in {name} are none that a run can have: {problem}", "ask the sender what it is") from problem
 
 
 def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
@@ -229,12 +269,27 @@ def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Co
     return _advise(msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results)
 
 
+def advise(header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]) -> Recommendation:
+    """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
+    known, asked = header.catalogue, header.question
+    return recommend.recommend(
+        results,
+        scored,
+        asked,
+        racing.plan_of(state).excluded,
+        known.guidelines,
+        tree=known.tree,
+        workflows=known.workflows,
+        device_bytes=next((gpu.memory_bytes for gpu in header.machine.gpus if gpu.uuid == asked.gpu), None),
+    )
+
+
 def _advise(header: Header, state: RunState, results: Results) -> Decision:
     scored = score.score(results, header.question, header.catalogue)
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
             raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = recommend.recommend(results, scored, header.question, racing.plan_of(state).excluded, header.catalogue.guidelines)
+        advice = advise(header, state, results, scored)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
     return Decision(header, state, results, scored, advice, None)

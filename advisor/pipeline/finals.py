@@ -26,12 +26,23 @@ def look_closer(session: Session, state: Callable[[], RunState], question: Quest
     arms = [arm.id for arm in racing.plan_of(state()).arms if session.is_running(arm.id) and arm.duplicate_of is None]
     yield from sustain(session, state(), question)
     for arm in arms:
-        if session.is_running(arm):
-            yield from session.ask(arm, "diagnose")
-    if question.budget.new_shapes:
-        for arm in arms:
-            if session.is_running(arm):
-                yield from session.ask(arm, "flex")
+        yield from look_inside(session, arm, question)
+
+
+def make_room(session: Session, state: Callable[[], RunState], question: Question) -> Iterator[Happening]:
+    """End the workers that have raced and are not needed by those that wait for memory; look inside them before."""
+    kept = racing.keepers(state(), question) | racing.waiting_arms(state(), question)
+    for arm in [arm.id for arm in racing.built_arms(session, state()) if arm.id not in kept]:
+        yield from look_inside(session, arm, question)
+        yield from session.stop({arm})
+
+
+def look_inside(session: Session, arm: str, question: Question) -> Iterator[Happening]:
+    """Profile an arm and, if asked for, try shapes that were not built, after which it has ended."""
+    if session.is_running(arm):
+        yield from session.ask(arm, "diagnose")
+    if question.budget.new_shapes and session.is_running(arm):
+        yield from session.ask(arm, "flex")
 
 
 def sustain(session: Session, state: RunState, question: Question) -> Iterator[Happening]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
+import sys
 from collections.abc import Callable, Generator, Iterator
 
 from advisor import fitness, measure, recommend
@@ -13,12 +15,13 @@ from advisor.domain.events import Happening, RaceClosed, RaceOpened, Watched
 from advisor.domain.measurement import RaceResult
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
-from advisor.domain.state import RunState
+from advisor.domain.state import RaceGroup, RunState
 from advisor.probing.visits import Session
-from advisor.race import Race
+from advisor.race import Kind, Race, Verdict
 
 #: Rounds without which a batch size says nothing: one round shows no spread.
 FEWEST_ROUNDS = 2
+LAST_ROUND = sys.maxsize
 OUT_OF_TIME = "the measuring time is spent"
 #: How many times the measuring time a run may take on top of it to get every race its fewest rounds: an answer in doubt beats none.
 OVERTIME = 5.0
@@ -35,12 +38,34 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     failed = failed_arms(state)
     needed: set[str] = set()
     for size in question.batch_sizes:
-        if size in state.closed:
-            continue
-        if size not in state.opened:
-            return [arm for arm in plan.arms if arm.id not in failed]
-        needed |= set(replay(state, size, question).due)
-    return [arm for arm in plan.arms if arm.id in needed]
+        if size in state.opened and size not in state.closed:
+            needed |= set(replay(state, size, question).due)
+        elif size not in state.opened:
+            needed |= {arm.id for arm in plan.arms if arm.id not in failed}
+    waiting = waiting_arms(state, question)
+    if waiting:
+        needed |= {*waiting, *keepers(state, question)}
+    # Who is in a race that has begun comes first: those that wait must not take the memory.
+    return sorted((arm for arm in plan.arms if arm.id in needed), key=lambda arm: arm.id in waiting)
+
+
+def raced_arms(state: RunState) -> set[str]:
+    """Return the arms that a race has had."""
+    return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
+
+
+def waiting_arms(state: RunState, question: Question) -> set[str]:
+    """Return the arms that no race has had yet, though there has been one: memory was short for them."""
+    if not all(size in state.opened for size in question.batch_sizes):
+        return set()
+    return {arm.id for arm in plan_of(state).arms if not arm.duplicate_of} - raced_arms(state) - failed_arms(state)
+
+
+def keepers(state: RunState, question: Question) -> set[str]:
+    """Return the arms that stay for the next group: the baseline with its duplicate, and the best so far of each batch size."""
+    plan = plan_of(state)
+    best = {result.best for result in results_by_batch_size(state, question).values()}
+    return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of), *best} - failed_arms(state)
 
 
 def plan_of(state: RunState) -> Plan:
@@ -51,20 +76,25 @@ def plan_of(state: RunState) -> Plan:
     return state.plan
 
 
-def replay(state: RunState, batch_size: int, question: Question) -> Race:
-    """Return the race of an opened batch size as far as it has come: same arms, same seed, same records, so the same verdict."""
-    plan, entered = plan_of(state), state.opened[batch_size]
+def replay(state: RunState, batch_size: int, question: Question, place: int = -1) -> Race:
+    """Return the race of a batch size's last group, or that at `place`, as far as it has come.
+
+    Same arms, same seed, same records, so the same verdict.
+    """
+    plan, group = plan_of(state), state.groups[batch_size][place]
+    entered, later = group.arms, [other.first_round for other in state.groups[batch_size] if other.first_round > group.first_round]
+    rounds = range(group.first_round, min(later, default=LAST_ROUND))
     duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
     contest = Race(
         [arm for arm in entered if arm not in duplicates],
         plan.baseline.id,
         epsilon=recommend.EPSILON,
-        seed=question.seed + batch_size,
+        seed=question.seed + batch_size + group.first_round - 1,
         always=[plan.baseline.id, *(arm for arm in entered if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
     )
     failed = failed_arms(state)
-    for _, visits in sorted(measure.rounds_of(state, batch_size).items()):
+    for _, visits in sorted((number, each) for number, each in measure.rounds_of(state, batch_size).items() if number in rounds):
         if contest.finished or any(arm not in visits and arm not in failed for arm in contest.due):
             break  # the rest of a round that was interrupted is not counted: it is run again as a whole
         for arm in contest.next_round():
@@ -78,18 +108,53 @@ def replay(state: RunState, batch_size: int, question: Question) -> Race:
 
 
 def result_of(state: RunState, batch_size: int, question: Question) -> RaceResult:
-    """Return how the race of a batch size stands."""
-    verdict = replay(state, batch_size, question).verdict
+    """Return how the race of a batch size stands, over all its groups."""
+    groups = state.groups[batch_size]
+    failed = failed_arms(state)
+    verdict = functools.reduce(
+        join_verdicts, (_count_on(replay(state, batch_size, question, place).verdict, group) for place, group in enumerate(groups))
+    )
     return RaceResult(
         batch_size=batch_size,
         verdict=verdict.kind,
         best=verdict.best,
         tied=verdict.tied,
-        unresolved=verdict.unresolved,
+        unresolved=tuple(arm for arm in verdict.unresolved if arm not in failed),
         rounds=verdict.rounds,
         eliminated=dict(verdict.eliminated),
         noise_floor=None,
         closed=state.closed.get(batch_size, "not closed yet"),
+    )
+
+
+def _count_on(verdict: Verdict, group: RaceGroup) -> Verdict:
+    """Return a group's verdict with its rounds counted on from those of the groups before."""
+    before = group.first_round - 1
+    eliminated = {arm: number + before for arm, number in verdict.eliminated.items()}
+    return dataclasses.replace(verdict, rounds=verdict.rounds + before, eliminated=eliminated)
+
+
+def join_verdicts(earlier: Verdict, later: Verdict) -> Verdict:
+    """Return what two groups show together; the best of the earlier one raced in the later one too.
+
+    Whoever the earlier group left open is still open: beside the same best as it was, beside another one as unresolved: they never met.
+    """
+    decided = {later.best, *later.tied, *later.unresolved, *later.eliminated}
+    tied = [arm for arm in earlier.tied if arm not in decided]
+    unresolved = [arm for arm in earlier.unresolved if arm not in decided]
+    kind: Kind = later.kind
+    if earlier.best != later.best:
+        tied, unresolved = [], [*tied, *unresolved]
+        kind = "INCONCLUSIVE" if unresolved else kind
+    elif tied or unresolved:
+        kind = max(kind, earlier.kind, key=recommend.STRENGTH.index)
+    return Verdict(
+        kind=kind,
+        best=later.best,
+        tied=(*later.tied, *tied),
+        unresolved=(*later.unresolved, *unresolved),
+        rounds=later.rounds,
+        eliminated={**{arm: number for arm, number in earlier.eliminated.items() if arm not in decided}, **later.eliminated},
     )
 
 
@@ -149,25 +214,51 @@ def drive(
     session: Session, state: Callable[[], RunState], question: Question, rules: GuardRules, clock: Callable[[], float]
 ) -> Iterator[Happening]:
     """Race every batch size that is not closed, each with its share of what is left of the measuring time."""
-    plan, discards = plan_of(state()), Discards(rules)
-    end = clock() + question.budget.measuring_seconds
-    open_sizes = [size for size in question.batch_sizes if size not in state().closed]
+    discards = Discards(rules)
+    open_sizes = [size for size in question.batch_sizes if size not in state().closed or newcomers(session, state(), size)]
+    end = clock() + question.budget.measuring_seconds * share_of_time(session, state(), question)
     for place, size in enumerate(open_sizes):
-        if size not in state().opened:
-            yield RaceOpened(batch_size=size, arms=tuple(arm.id for arm in plan.arms if session.is_running(arm.id)))
+        if size not in state().opened or size in state().closed:
+            yield RaceOpened(batch_size=size, arms=tuple(arm.id for arm in built_arms(session, state())))
         now = clock()
         deadline = now + (end - now) / (len(open_sizes) - place)
         patience = Patience(clock, deadline, end + OVERTIME * question.budget.measuring_seconds)
-        reason = yield from _race(session, replay(state(), size, question), size, discards, patience)
+        first_round = state().groups[size][-1].first_round
+        reason = yield from _race(session, replay(state(), size, question), size, first_round, discards, patience)
         yield RaceClosed(batch_size=size, reason=reason)
 
 
-def _race(session: Session, contest: Race, batch_size: int, discards: Discards, patience: Patience) -> Generator[Happening, None, str]:
+def built_arms(session: Session, state: RunState) -> list[Arm]:
+    """Return the arms whose workers are there and have built everything."""
+    return [arm for arm in plan_of(state).arms if session.is_running(arm.id) and session.is_built(arm.id)]
+
+
+def newcomers(session: Session, state: RunState, batch_size: int) -> set[str]:
+    """Return the arms that are built and have not raced at a batch size yet."""
+    raced = {arm for group in state.groups.get(batch_size, ()) for arm in group.arms}
+    return {arm.id for arm in built_arms(session, state)} - raced
+
+
+def share_of_time(session: Session, state: RunState, question: Question) -> float:
+    """Return the share of the measuring time that this group gets: that of its arms among all that race for the first time or wait."""
+    new = {arm for size in question.batch_sizes for arm in newcomers(session, state, size)}
+    waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - {arm.id for arm in built_arms(session, state)}
+    return len(new) / len(new | waiting | raced_arms(state)) if new else 1.0
+
+
+def _race(
+    session: Session,
+    contest: Race,
+    batch_size: int,
+    first_round: int,
+    discards: Discards,
+    patience: Patience,
+) -> Generator[Happening, None, str]:
     """Visit round after round until the verdict stands or patience is at its end; return why it ended."""
     while not contest.finished:
         if patience.is_over(contest.rounds):
             return OUT_OF_TIME
-        number = contest.rounds + 1
+        number = first_round + contest.rounds
         for arm in contest.next_round():
             if session.is_running(arm):
                 yield from make_visit(session, arm, batch_size, number, discards)

@@ -12,14 +12,14 @@ from advisor.domain.catalogue import Catalogue, Criterion
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question, Transformers
-from advisor.errors import GpuNotAttachedError, NothingViableError
+from advisor.errors import NothingViableError, UserError
 from advisor.pipeline import World
 from advisor.question.answers import Answers
 
 MEASURE = "run p3-advisor on a machine with that GPU"
 
 
-def answer(answers: Answers, world: World, absent: GpuNotAttachedError) -> PublishedAnswer:
+def answer(answers: Answers, world: World, absent: UserError) -> PublishedAnswer:
     """Return what the published figures give; raise `absent` where there are none, `NothingViableError` where they contradict."""
     known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
     here = machine.detect(question.interpreter_of(answers), required_packages(known))
@@ -71,6 +71,7 @@ def decide(cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, 
         trust="D",
         trust_reasons=(
             f"nothing was measured: the {gpu} is not attached, and these are figures of the paper",
+            "eager PyTorch, which all published speed-ups are measured against, is no candidate here, though it may be the better choice",
             "facts without a published figure were left out of the rules",
         ),
         runner_up=runner_up.arm if runner_up else None,
@@ -87,6 +88,7 @@ def decide(cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, 
         simplex=simplex,
         constraints=sensitivity.weigh_constraints(scored, asked.constraints, winner.arm),
         guideline=guidance.compare_with_guideline(guideline, winner, scored, failures(asked, known)) if guideline else None,
+        tree=guidance.follow_tree(known.tree, asked),
     )
 
 
@@ -105,6 +107,7 @@ def _score(case: PublishedCase, asked: Question, known: Catalogue) -> ScoredArm:
         **score.declared_facts(workflow),
         "speedup_low": case.low,
         "cold_build_seconds": case.compile_seconds,
+        "performance_portability": None,
     }
     ratings = {}
     for criterion in known.rubric.criteria:

@@ -10,7 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 import msgspec
@@ -98,13 +98,14 @@ class Supervisor:
         script: pathlib.Path,
         environment: Mapping[str, str],
         build_seconds: float,
+        within: Sequence[str] = (),
     ) -> Worker:
-        """Start a worker for `request` in `directory`, in a session of its own."""
+        """Start a worker for `request` in `directory`, in a session of its own; `within` is what starts an interpreter in a container."""
         directory.mkdir(parents=True)
         (directory / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
         with (directory / protocol.LOG).open("wb") as log:
             popen = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                [interpreter, str(script), str(directory)],
+                [*(within or [interpreter]), str(script), str(directory)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

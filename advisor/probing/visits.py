@@ -13,12 +13,13 @@ import msgspec
 from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
 from advisor.domain.machine import Machine
 from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, Visited
-from advisor.domain.plan import REFERENCE, Arm, folder_of
+from advisor.domain.plan import ELSEWHERE, REFERENCE, Arm, folder_of
 from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch, above
-from advisor.probing.environments import thread_count, worker_environment
+from advisor.probing.environments import containers, thread_count, worker_environment
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Message, Supervisor, Worker
+from advisor.probing.room import Room
 from probes import protocol
 
 INPUT_SETS = 4
@@ -45,17 +46,25 @@ class Site:
     environment: Mapping[str, str]
 
 
+#: What a process is for that is no arm.
+ROLES = {REFERENCE: "reference", ELSEWHERE: "build"}
+
+
 class Session:
     """The workers of a run; its methods are generators of what happens meanwhile."""
 
-    def __init__(self, supervisor: Supervisor, site: Site, guard: Guard, memory_watch: MemoryWatch | None = None) -> None:
+    def __init__(
+        self, supervisor: Supervisor, site: Site, guard: Guard, memory_watch: MemoryWatch | None = None, room: Room | None = None
+    ) -> None:
         self._supervisor = supervisor
         self._site = site
         self._guard = guard
         self._memory_watch = memory_watch
+        self._room = room or Room(memory_watch)
         self._workers: dict[str, Worker] = {}
         self._imported: set[str] = set()
         self._ready: set[str] = set()
+        self._built: set[str] = set()
         self._visits: dict[str, Visited] = {}
         self._conditions: dict[str, Conditions] = {}
 
@@ -74,7 +83,7 @@ class Session:
         most = self._site.machine.cpu.usable_processors
         for arm, process in arms:
             yield from self._listen_until(lambda: len(self._busy()) < most)
-            if self._has_failed(REFERENCE):
+            if self._has_failed(REFERENCE) and not self.is_built(REFERENCE):
                 return
             if arm.id not in built:
                 shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
@@ -106,7 +115,7 @@ class Session:
                 yield happening
                 if serving_peak is None and isinstance(happening, Heard) and isinstance(happening.said, Engaged):
                     serving_peak = watching.enter_context(watch.peak())
-        yield DeviceMemory(
+        counted = DeviceMemory(
             arm=worker.arm,
             process=worker.process,
             before_bytes=before,
@@ -115,6 +124,8 @@ class Session:
             serving_bytes=above(serving_peak(), before) if serving_peak else None,
             total_bytes=watch.total_bytes,
         )
+        self._room.take(counted)
+        yield counted
 
     def check_memory(self) -> Iterator[Happening]:
         """Have the reference worker hold memory that is known and say what the device counts for it."""
@@ -161,16 +172,24 @@ class Session:
         """Return the number of the arm's process that was started last."""
         return self._workers[arm].process
 
-    def stop(self) -> Iterator[Happening]:
-        """Have all workers check their outputs once more and end."""
-        for worker in self._workers.values():
-            if worker.outcome is None:
-                self._supervisor.send(worker, "stop")
-        yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in self._workers))
+    def has_room(self) -> bool:
+        """Say whether there is memory for one more worker to build."""
+        return self._room.is_left()
+
+    def stop(self, arms: Collection[str] | None = None) -> Iterator[Happening]:
+        """Have all workers, or those of `arms`, check their outputs once more and end."""
+        ending = [arm for arm in self._workers if self.is_running(arm) and (arms is None or arm in arms)]
+        for arm in ending:
+            self._supervisor.send(self._workers[arm], "stop")
+        yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in ending))
 
     def is_running(self, arm: str) -> bool:
         """Say whether the arm has a worker that has not ended."""
         return arm in self._workers and self._workers[arm].outcome is None
+
+    def is_built(self, arm: str) -> bool:
+        """Say whether the arm's last worker has built everything and is warm."""
+        return arm in self._built
 
     def _has_failed(self, arm: str) -> bool:
         return arm in self._workers and isinstance(self._workers[arm].outcome, Failure)
@@ -200,9 +219,11 @@ class Session:
             device=question.device,
             batch_sizes=list(question.batch_sizes),
             input_tokens=question.input_tokens,
+            task=question.task,
+            output_tokens=question.output_tokens,
             seed=question.seed,
             threads=threads,
-            role="reference" if arm.id == REFERENCE else "measure",
+            role=ROLES.get(arm.id, "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
             trust_remote_code=question.trust_remote_code,
@@ -220,10 +241,25 @@ class Session:
             script=site.probes / "worker.py",
             environment=worker_environment(site.environment, question, threads, scratch, made_for_it=bool(arm.python)),
             build_seconds=question.max_build_seconds,
+            within=self._container(arm, directory, scratch, shared),
         )
-        for known in (self._imported, self._ready):
+        for known in (self._imported, self._ready, self._built):
             known.discard(arm.id)
         yield Spawned(arm=arm.id, process=process, repeat=repeat)
+
+    def _container(self, arm: Arm, directory: pathlib.Path, scratch: pathlib.Path, shared: pathlib.Path) -> list[str]:
+        """Return what starts Python in the arm's image; nothing for an arm that runs here."""
+        if not arm.image or not self._site.machine.engine:
+            return []
+        model = pathlib.Path(self._site.question.model.name)
+        return containers.start_python(
+            self._site.machine.engine,
+            arm.image,
+            gpu=self._site.question.gpu,
+            code=self._site.probes,
+            writable=(directory, scratch, shared),
+            readable=(model.resolve(),) if model.is_absolute() and model.exists() else (),
+        )
 
     def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
         while not condition():
@@ -231,12 +267,18 @@ class Session:
                 yield self._take(worker, message)
 
     def _take(self, worker: Worker, message: Message) -> Happening:
+        happening = self._remember(worker, message)
+        self._room.take(happening)
+        return happening
+
+    def _remember(self, worker: Worker, message: Message) -> Happening:
         if isinstance(message, Outcome):
             return Ended(arm=worker.arm, process=worker.process, outcome=message)
         if isinstance(message, Imported):
             self._imported.add(worker.arm)
         elif isinstance(message, Ready):
             self._ready.add(worker.arm)
+            self._built.add(worker.arm)
         elif isinstance(message, Visited):
             self._visits[worker.arm] = message
         return Heard(arm=worker.arm, process=worker.process, said=message)

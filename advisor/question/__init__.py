@@ -12,8 +12,8 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Gpu, Machine
-from advisor.domain.question import Budget, Dtype, Exported, Factory, Model, OnnxFile, Question, Synthetic
-from advisor.errors import GpuNotAttachedError, NoStackError, SizeError, UnknownGpuError, UnknownWorkflowError
+from advisor.domain.question import Budget, Dtype, Exported, Factory, Model, OnnxFile, Question, Synthetic, Transformers
+from advisor.errors import GpuNotAttachedError, NoStackError, SizeError, TaskError, UnknownGpuError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.model import DEFAULT_FAMILY, parse_model
 from advisor.question.priorities import choose_priorities, parse_constraints
@@ -23,11 +23,15 @@ CPU = "cpu"
 
 def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Question:
     """Check every answer against the machine and the catalogue; raise the `UserError` that names the first one that does not fit."""
-    model = parse_model(answers, catalogue.models)
+    model = parse_model(choose_demo(answers, catalogue.models), catalogue.models)
+    if answers.task == "generate" and not isinstance(model, Transformers):
+        raise TaskError(
+            f"{answers.model!r} cannot generate text", f"use a causal language model, such as {catalogue.models.demo_language_model}"
+        )
     gpu = choose_gpu(answers.gpu, machine, catalogue)
     return Question(
         model=model,
-        task="forward",
+        task=answers.task,
         device="cuda" if gpu else "cpu",
         gpu=gpu.uuid if gpu else None,
         dtype=choose_dtype(answers.dtype, model, catalogue.models, on_gpu=gpu is not None),
@@ -48,6 +52,13 @@ def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Questio
         price_per_hour=_positive_price(answers.price_per_hour) if answers.price_per_hour else None,
         survey=answers.survey,
     )
+
+
+def choose_demo(answers: Answers, models: Models) -> Answers:
+    """Return the answers with the demonstration that fits the task."""
+    if answers.task == "generate" and answers.model == models.demo.name:
+        return msgspec.structs.replace(answers, model=models.demo_language_model)
+    return answers
 
 
 def choose_gpu(text: str, machine: Machine, catalogue: Catalogue) -> Gpu | None:
@@ -107,7 +118,7 @@ def parse_batch_sizes(text: str) -> tuple[int, ...]:
 
 def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
     """Return the paper's batch sizes; fewer for the demonstration, and 1 for models whose inputs the user brings."""
-    if model == models.demo:
+    if model.name in {models.demo.name, *models.demo_language_models}:
         return models.demo_batch_sizes
     return (1,) if isinstance(model, (Factory, Exported, OnnxFile)) else models.batch_sizes
 

@@ -17,6 +17,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "package.module:factory, file.py:factory, a .pt2 or an .onnx file"
         ),
     ] = "demo"
+    task: Annotated[
+        Literal["forward", "generate"],
+        msgspec.Meta(description="forward: one pass over the inputs; generate: text, token by token, by a causal language model"),
+    ] = "forward"
     gpu: Annotated[str, msgspec.Meta(description="index, UUID or name of the GPU, or cpu; default: the first GPU, else the CPU")] = ""
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],

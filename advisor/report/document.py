@@ -11,13 +11,18 @@ from advisor.domain.decision import (
     BreakEven,
     ConstraintEffect,
     Distance,
+    EnergyUse,
     Evidence,
     Flip,
     GuidelineOpinion,
     HorizonBest,
+    MemoryFit,
+    Provenance,
+    Rating,
     Recommendation,
     RunningCost,
     ScoredArm,
+    TreeAdvice,
     Trust,
 )
 from advisor.domain.machine import Cpu, Gpu, Interpreter
@@ -28,6 +33,7 @@ from advisor.domain.measurement import (
     Interval,
     Measurement,
     MemoryBytes,
+    Portability,
     RaceResult,
     Results,
     Survey,
@@ -43,6 +49,8 @@ from advisor.domain.state import RunState
 from advisor.errors import UserError
 
 SCHEMA: Final = "p3-advisor/run/1"
+#: Stands for the run's id in an answer from published figures: nothing was run, so nothing is stored.
+PUBLISHED = "published"
 
 Status = Literal[
     "completed",
@@ -86,7 +94,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """What the outputs were compared with, and how far they are from it, by batch size."""
 
-    verdict: Literal["equivalent", "wrong"]
+    verdict: Literal["equivalent", "near", "wrong"]
     reference: str
     by_batch_size: tuple[Checked, ...]
 
@@ -167,6 +175,9 @@ class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[RunningCost, ...] = ()
     constraints: tuple[ConstraintEffect, ...] = ()
     guideline: GuidelineOpinion | None = None
+    memory: tuple[MemoryFit, ...] = ()
+    energy: tuple[EnergyUse, ...] = ()
+    tree: tuple[TreeAdvice, ...] = ()
     reasons: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
 
@@ -188,6 +199,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     advisor_version: str
     rubric: str
     finished: bool
+    #: True for a run that was made on another machine.
+    imported: bool = False
     question: Question
     machine: MachineEntry
     workflows: tuple[WorkflowEntry, ...]
@@ -196,6 +209,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None
     #: What each workflow made of a panel of small models; empty without `--survey`.
     surveys: tuple[Survey, ...] = ()
+    #: Over every platform with evidence for this model; null with one.
+    portability: Portability | None = None
+    #: Set where the answer rests on a run made on another machine.
+    provenance: Provenance | None = None
 
 
 def compose(
@@ -210,7 +227,8 @@ def compose(
     plan = state.plan
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
     measurements = {measurement.arm: measurement for measurement in results.measurements}
-    entries = [_measured(arm, measurements[arm.arm]) for arm in scored]
+    evidence: Evidence = "imported" if header.imported else "measured"
+    entries = [_measured(arm, measurements[arm.arm], evidence) for arm in scored]
     if plan is not None:
         entries += [_failed(arm, state) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
         entries += [_excluded(entry) for entry in plan.excluded]
@@ -222,6 +240,7 @@ def compose(
         advisor_version=header.advisor_version,
         rubric=header.catalogue.rubric.name,
         finished=state.finished,
+        imported=header.imported,
         question=header.question,
         machine=MachineEntry(
             gpu=machine.gpus, gpu_problem=machine.gpu_problem, cpu=machine.cpu, kernel=machine.kernel, software=machine.software
@@ -231,6 +250,7 @@ def compose(
         recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
         surveys=results.surveys,
+        portability=results.portability,
     )
 
 
@@ -239,14 +259,14 @@ def encode(document: RunDocument) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode("utf-8") + "\n"
 
 
-def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
-    wrong = any(checked.verdict == "wrong" for checked in measurement.correctness)
+def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -> WorkflowEntry:
+    verdicts = {checked.verdict for checked in measurement.correctness}
     return WorkflowEntry(
         id=measurement.workflow,
         options=measurement.option,
         arm=measurement.arm,
         status="completed",
-        evidence="measured",
+        evidence=evidence,
         engaged_share=measurement.engaged_share,
         engagement=measurement.engagement,
         cells=measurement.cells,
@@ -254,7 +274,7 @@ def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
         build_seconds=measurement.build_seconds,
         memory_bytes=measurement.memory_bytes,
         correctness=Correctness(
-            verdict="wrong" if wrong else "equivalent",
+            verdict="wrong" if "wrong" in verdicts else "near" if "near" in verdicts else "equivalent",
             reference=measurement.correctness[0].reference if measurement.correctness else "none",
             by_batch_size=measurement.correctness,
         ),
@@ -264,14 +284,16 @@ def _measured(scored: ScoredArm, measurement: Measurement) -> WorkflowEntry:
         steady=measurement.steady,
         versions=measurement.versions,
         settings=measurement.settings,
-        scores={
-            name: msgspec.convert({**msgspec.structs.asdict(rating), "to_next": rating.to_next or None}, ScoreEntry, from_attributes=True)
-            for name, rating in scored.ratings.items()
-        },
+        scores={name: _rated(rating, evidence) for name, rating in scored.ratings.items()},
         fails=scored.fails,
         score=scored.score,
         rank=scored.rank,
     )
+
+
+def _rated(rating: Rating, evidence: Evidence) -> ScoreEntry:
+    changes = {"to_next": rating.to_next or None, "evidence": evidence if rating.evidence == "measured" else rating.evidence}
+    return msgspec.convert({**msgspec.structs.asdict(rating), **changes}, ScoreEntry, from_attributes=True)
 
 
 def _failed(arm: Arm, state: RunState) -> WorkflowEntry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.catalogue import Published, PublishedFigure
+from advisor.domain.published import Published, PublishedFigure
 from advisor.domain.question import CRITERIA
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.document import RunDocument, ScoreEntry, WorkflowEntry
@@ -87,16 +87,17 @@ def _figure_line(figure: PublishedFigure) -> str:
 def _criterion(name: str, rating: ScoreEntry) -> list[str]:
     lines = [
         f"  {name}: tier {rating.tier}, {rating.why}",
-        f"    rule: {rating.rule}; decided by {rating.fact} = {_value(rating.value)} ({rating.evidence})",
+        f"    rule: {rating.rule}; decided by {rating.fact} = {tell_value(rating.value)} ({rating.evidence})",
         f"    basis: {rating.basis}; {rating.source}",
     ]
     for distance in rating.to_next or ():
         missing = f", {distance.missing:.4g} away" if distance.missing is not None else ""
-        lines.append(f"    tier {distance.tier} asks for {distance.fact} {distance.threshold}; it is {_value(distance.value)}{missing}")
+        lines.append(f"    tier {distance.tier} asks for {distance.fact} {distance.threshold}; it is {tell_value(distance.value)}{missing}")
     return lines
 
 
-def _value(value: float | str | bool | None) -> str:  # noqa: FBT001 - a fact is what it is
+def tell_value(value: float | str | bool | None) -> str:  # noqa: FBT001 - a fact is what it is
+    """Return a fact's value in words."""
     if value is None:
         return "not known"
     if isinstance(value, bool):

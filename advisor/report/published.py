@@ -7,10 +7,7 @@ import msgspec
 import advisor
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Rating, ScoredArm
 from advisor.domain.measurement import Interval
-from advisor.report.document import SCHEMA, MachineEntry, RecommendationEntry, RunDocument, ScoreEntry, WorkflowEntry
-
-#: Stands for a run's id: nothing was run, so nothing is stored.
-RUN_ID = "published"
+from advisor.report.document import PUBLISHED, SCHEMA, MachineEntry, RecommendationEntry, RunDocument, ScoreEntry, WorkflowEntry
 
 
 def compose(answer: PublishedAnswer) -> RunDocument:
@@ -22,7 +19,7 @@ def compose(answer: PublishedAnswer) -> RunDocument:
     ]
     return RunDocument(
         schema=SCHEMA,
-        run_id=RUN_ID,
+        run_id=PUBLISHED,
         created=answer.created,
         advisor_version=advisor.__version__,
         rubric=answer.catalogue.rubric.name,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
-from advisor.domain.decision import BreakEven, Flip
-from advisor.report.document import RecommendationEntry, RunDocument, WorkflowEntry
+from advisor.domain.decision import BreakEven, Flip, TreeAdvice
+from advisor.report.document import PUBLISHED, RecommendationEntry, RunDocument, WorkflowEntry
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 CRITERIA = (
@@ -20,7 +21,14 @@ NOTHING = "-"
 
 def render(document: RunDocument) -> str:
     """Return the whole table."""
-    blocks = [[headline(document), *honesty(document)], ranking(document), left_out(document), surveyed(document), closing(document)]
+    blocks = [
+        [headline(document), *honesty(document)],
+        ranking(document),
+        left_out(document),
+        carried(document),
+        surveyed(document),
+        closing(document),
+    ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -44,11 +52,12 @@ def device_name(document: RunDocument) -> str:
 def honesty(document: RunDocument) -> list[str]:
     """Return how sure the advice is and what would change it."""
     advice, race = document.recommendation, document.race
+    origin = [f"Imported: {document.provenance.words}"] if document.provenance else []
     if advice is None:
-        return [f"Next: {document.problem.next_step}"] if document.problem else []
+        return [*origin, *([f"Next: {document.problem.next_step}"] if document.problem else [])]
     lead = f"lead {advice.margin:+.2f} over {advice.runner_up}" if advice.runner_up and advice.margin is not None else "no rival"
     noise = f"{race.noise_floor:.1%}" if race and race.noise_floor is not None else "not known"
-    lines = [f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}."]
+    lines = [*origin, f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}."]
     lines += [flip_line(flip, getattr(document.question.priorities, flip.criterion)) for flip in advice.flips]
     return lines
 
@@ -65,19 +74,22 @@ def ranking(document: RunDocument) -> list[str]:
     if not ranked:
         return []
     sizes = [cell.batch_size for cell in ranked[0].cells]
-    header = ["#", "arm", "speed-up", *(f"ms @{size}" for size in sizes), "build s", "MiB", *(short for _, short in CRITERIA), "score"]
+    unit = "tok/s" if any(cell.generation for cell in ranked[0].cells) else "ms"
+    header = ["#", "arm", "speed-up", *(f"{unit} @{size}" for size in sizes), "build s", "MiB", *(short for _, short in CRITERIA), "score"]
     return align([header, *(_row(entry, sizes) for entry in ranked)], left=1)
 
 
 def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
-    milliseconds = {cell.batch_size: f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells}
+    speeds = {
+        cell.batch_size: f"{cell.throughput.value:.0f}" if cell.generation else f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells
+    }
     memory = entry.memory_bytes.peak if entry.memory_bytes else None
     scores = entry.scores or {}
     return [
         str(entry.rank) + ("!" if entry.fails else ""),
         entry.arm,
         f"{entry.speedup.value:.2f}x" if entry.speedup else NOTHING,
-        *(milliseconds.get(size, NOTHING) for size in sizes),
+        *(speeds.get(size, NOTHING) for size in sizes),
         f"{entry.build_seconds.cold:.1f}" if entry.build_seconds else NOTHING,
         f"{memory / 2**20:.0f}" if memory is not None else NOTHING,
         *(LETTERS[scores[name].tier] if name in scores else NOTHING for name, _ in CRITERIA),
@@ -90,6 +102,32 @@ def left_out(document: RunDocument) -> list[str]:
     lines = [f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails]
     lines += [f"  {entry.arm}: {entry.status}, {entry.reason}" for entry in document.workflows if entry.rank is None]
     return ["Not in the ranking, or barred by a constraint (!):", *lines] if lines else []
+
+
+def carried(document: RunDocument) -> list[str]:
+    """Return the performance portability over the platforms, which are named."""
+    found = document.portability
+    if found is None:
+        return []
+    names = [f"{platform.name} (run {platform.run}, {platform.created[:10]})" for platform in found.platforms]
+    header = ["application", *(f"[{place}]" for place in range(1, len(names) + 1)), "portability", "of peak", "same code"]
+    rows = [
+        [
+            entry.application,
+            *(_share(entry.efficiencies[platform.name]) for platform in found.platforms),
+            _share(entry.performance_portability),
+            _share(entry.architectural_portability),
+            _share(entry.code_convergence),
+        ]
+        for entry in found.applications
+    ]
+    where = ", ".join(f"[{place}] {name}" for place, name in enumerate(names, start=1))
+    what = "Performance portability: harmonic mean of the speeds against the fastest workflow of each platform, 0 where one cannot run:"
+    return [what, *(f"  {line}" for line in align([header, *rows], left=0)), f"  {where}"]
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
 
 
 def surveyed(document: RunDocument) -> list[str]:
@@ -112,10 +150,17 @@ def closing(document: RunDocument) -> list[str]:
         lines += (
             ["What keeps the trust from being higher:", *(f"  {reason}" for reason in advice.trust_reasons)] if advice.trust_reasons else []
         )
-    lines.append(
-        f"Run {document.run_id}; tiers: A best, C least; p3-advisor show {document.run_id} --json has every figure and its source."
-    )
-    return lines
+    return [*lines, last_line(document)]
+
+
+def last_line(document: RunDocument) -> str:
+    """Return where every figure is; an answer from published figures is not stored, so it has to be asked for again."""
+    where, command = f"Run {document.run_id}", f"p3-advisor show {document.run_id} --json"
+    if document.run_id == PUBLISHED:
+        question = document.question
+        where = "Published figures"
+        command = f"p3-advisor --json --gpu {shlex.quote(question.gpu or '')} --model {shlex.quote(question.model.name)}"
+    return f"{where}; tiers: A best, C least; {command} has every figure and its source."
 
 
 def standing(advice: RecommendationEntry) -> list[str]:
@@ -131,10 +176,23 @@ def standing(advice: RecommendationEntry) -> list[str]:
         for cost in advice.costs
         if cost.arm == advice.arm
     ]
+    lines += [
+        f"  {use.arm} at batch size {use.batch_size}: {use.joules_per_call:.3g} J a call, {use.watt_hours:.3g} Wh a thousand requests"
+        for use in advice.energy
+    ]
     if advice.guideline is not None:
         words = {True: "the evidence agrees", False: "the evidence disagrees", None: "the evidence cannot tell"}
         lines += [f"Published advice: {advice.guideline.says}", f"  {words[advice.guideline.agrees]}: {advice.guideline.why}"]
+    if advice.tree:
+        lines += ["Decision tree of the handbook:", *(f"  {line}" for line in _tree_lines(advice.tree))]
+    if advice.next_steps:
+        lines += ["Next:", *(f"  {step}" for step in advice.next_steps)]
     return lines
+
+
+def _tree_lines(tree: Sequence[TreeAdvice]) -> list[str]:
+    """Return where the tree leads, one line for each place, with the way to it."""
+    return ["; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in advice.steps) + f": {advice.says}" for advice in tree]
 
 
 def _break_even_line(entry: BreakEven) -> str:

@@ -1,4 +1,4 @@
-"""What screens may ask of the app: the interface between those that draw and the one that acts."""
+"""What screens may ask of the app: the interfaces between those that draw and those that act."""
 
 from __future__ import annotations
 
@@ -6,12 +6,46 @@ from typing import TYPE_CHECKING, Protocol
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
+from advisor.errors import UserError
 from advisor.question.answers import Answers
+from advisor.tui.background import Background
 
 if TYPE_CHECKING:
-    from advisor.tui.background import Background
-    from advisor.tui.runs import Runs
+    from advisor.pipeline import Decision
+    from advisor.tui.host import Host
+    from advisor.tui.session import Session
     from advisor.world import World
+
+
+class Running(Protocol):
+    """The run that is shown, as screens know it."""
+
+    session: Session | None
+
+    @property
+    def owned(self) -> Host | None:
+        """The process of ours that works on a run, if there is one."""
+
+    def open(self, run_id: str) -> None:
+        """Show a stored run: its results, or its probes if it goes on."""
+
+    def resume(self, run_id: str) -> None:
+        """Go on with a run that stopped."""
+
+    def retry_failed(self, decision: Decision) -> None:
+        """Measure what failed in a run once more, as a run of its own."""
+
+    def compare(self, first: str, second: str) -> None:
+        """Show two stored runs side by side."""
+
+    def export(self, decision: Decision, *, explored: bool) -> None:
+        """Write a decision's document where the user says."""
+
+    def toggle_pause(self) -> None:
+        """Pause after the current section, or go on."""
+
+    def ask_to_cancel(self) -> None:
+        """End the run, after asking; then show what there is."""
 
 
 class Advisor(Protocol):
@@ -24,7 +58,7 @@ class Advisor(Protocol):
     world: World
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> Running:
         """The run that is shown."""
 
     def run_words(self) -> str:
@@ -38,3 +72,15 @@ class Advisor(Protocol):
 
     def start_run(self) -> None:
         """Make a run of the answers, and have it worked on."""
+
+    def tell_problem(self, problem: UserError) -> None:
+        """Say what does not fit and what to do."""
+
+    def action_ask_anew(self) -> None:
+        """Show the questions."""
+
+    def action_history(self) -> None:
+        """Show the stored runs."""
+
+    def action_doctor(self) -> None:
+        """Show what is wrong with this machine."""

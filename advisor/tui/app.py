@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -18,7 +17,7 @@ from textual.theme import Theme
 
 from advisor import catalogue as catalogue_files
 from advisor.domain.machine import Machine
-from advisor.errors import UserError
+from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
 from advisor.tui.background import Background
 from advisor.tui.screens.setup import Setup
@@ -56,7 +55,8 @@ class AdvisorApp(App[int]):
         self.answers: Answers = wishes.answers
         self.catalogue = catalogue_files.load(world.rubric, probes=world.probes)
         self.machine: Machine | None = None
-        self.background = Background(self.call_later, self.tell_problem)
+        self.defect: DefectError | None = None
+        self.background = Background(self._hand, self.tell_problem)
         self._runs: Runs | None = None
         self._start_host = start_host
         self._settings_file = settings_file
@@ -65,6 +65,10 @@ class AdvisorApp(App[int]):
             self.register_theme(theme)
         if not no_color:
             self.theme = "p3-dark"
+
+    def _hand(self, function: Callable[..., object], *arguments: object) -> None:
+        """Have a function called where screens may be touched, unless the program is ending; callable from any thread."""
+        self.call_later(lambda: function(*arguments) if self.screen_stack else None)
 
     @property
     def runs(self) -> Runs:
@@ -226,10 +230,10 @@ class AdvisorApp(App[int]):
         self.exit(code)
 
     def _fatal_error(self) -> None:
-        """Tell a defect of ours in three lines; Textual would print the values of all variables."""
+        """Write a defect of ours down; Textual would print the values of all variables."""
         from advisor.store import default_home  # noqa: PLC0415 - never needed, one hopes
         from advisor.tui import crash  # noqa: PLC0415 - as above
 
-        if self._exception is not None:
-            moment = f"{self.world.now():%Y%m%d-%H%M%S}"
-            self.panic(Text(crash.report(self._exception, default_home(self.world.environment), moment)))
+        if self._exception is not None and self.defect is None:
+            self.defect = crash.report(self._exception, default_home(self.world.environment), f"{self.world.now():%Y%m%d-%H%M%S}")
+        self._close_messages_no_wait()

@@ -21,6 +21,7 @@ class Background:
         self._hand = hand
         self._tell_problem = tell_problem
         self._asked: collections.Counter[str] = collections.Counter()
+        threading.excepthook = self._take_defect
 
     def do(self, kind: str, work: Callable[[], Value], then: Callable[[Value], object]) -> None:
         """Call `then` with what `work` returns; a `UserError` is told to the user, anything else ends the program."""
@@ -36,13 +37,16 @@ class Background:
                 value = work()
             except UserError as problem:
                 self._hand(self._tell_problem, problem)
-            except Exception as defect:  # noqa: BLE001 - handed over, and raised where it is seen
-                self._hand(_raise, defect)
             else:
                 self._hand(deliver, value)
 
         threading.Thread(target=run, name=kind, daemon=True).start()
 
+    def _take_defect(self, ended: threading.ExceptHookArgs) -> None:
+        """Raise where it is seen what has ended a thread."""
+        if ended.exc_value is not None:
+            self._hand(_raise, ended.exc_value)
 
-def _raise(defect: Exception) -> None:
+
+def _raise(defect: BaseException) -> None:
     raise defect

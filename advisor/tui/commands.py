@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
 
-if TYPE_CHECKING:
-    from advisor.tui.app import AdvisorApp
+from advisor.tui.advisor import Advisor
 
 
-def offer(app: AdvisorApp) -> Iterable[SystemCommand]:
+def offer(app: Advisor) -> Iterable[SystemCommand]:
     """Yield what can be done now."""
     yield SystemCommand("go: Questions", "ask anew; a run goes on", app.action_ask_anew)
     yield SystemCommand("go: History", "the stored runs", app.action_history)

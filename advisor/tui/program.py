@@ -20,4 +20,6 @@ def show(wishes: Wishes, world: World) -> int:
     if wishes.theme and wishes.theme not in app.available_themes:
         raise SettingsError(f"there is no theme {wishes.theme!r}", f"use one of {', '.join(sorted(app.available_themes))}")
     code = app.run(mouse=not wishes.no_mouse)
+    if app.defect is not None:
+        raise app.defect
     return app.return_code or 0 if code is None else code

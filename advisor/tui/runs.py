@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import pathlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import cast
+
+from textual.app import App
 
 from advisor import pipeline
 from advisor.errors import UserError
 from advisor.pipeline import Decision, Proposal
 from advisor.store import Run
 from advisor.tui import documents
+from advisor.tui.advisor import Advisor
 from advisor.tui.again import failed_arms, propose_again
-from advisor.tui.comparing import Comparison, compare
+from advisor.tui.comparing import Sides, lay_side_by_side
 from advisor.tui.host import Host
 from advisor.tui.screens.compare import Compare
 from advisor.tui.screens.dialogs import Cancelling, Export
 from advisor.tui.screens.live import Live
 from advisor.tui.screens.results import Results
 from advisor.tui.session import Session
-
-if TYPE_CHECKING:
-    from advisor.tui.app import AdvisorApp
 
 BUSY = "a run goes on; cancel it first, or wait for it"
 NOT_OURS = "this run belongs to another process, or is a recording"
@@ -31,8 +31,9 @@ NOT_OURS = "this run belongs to another process, or is a recording"
 class Runs:
     """At most one run is shown, and at most one process of ours works."""
 
-    def __init__(self, app: AdvisorApp, start_host: Callable[[Run], Host] = Host) -> None:
+    def __init__(self, app: App[int], start_host: Callable[[Run], Host] = Host) -> None:
         self._app = app
+        self._advisor = cast("Advisor", app)
         self._start_host = start_host
         self.session: Session | None = None
 
@@ -53,7 +54,7 @@ class Runs:
         if self._is_busy():
             return
         self._app.notify("making the plan ...", timeout=2, markup=False)
-        self._app.background.do("start", lambda: pipeline.create(make_proposal(), self._app.world), self._work_on)
+        self._advisor.background.do("start", lambda: pipeline.create(make_proposal(), self._advisor.world), self._work_on)
 
     def retry_failed(self, decision: Decision) -> None:
         """Measure what failed in a run once more, as a run of its own: times of two runs are not ranked together."""
@@ -76,18 +77,18 @@ class Runs:
     def show(self, session: Session) -> None:
         """Show a run while it goes on."""
         self.session = session
-        self._app.action_ask_anew()
+        self._advisor.action_ask_anew()
         self._app.push_screen(Live())
         self._tick(session)
 
     def _tick(self, session: Session) -> None:
         """Look at the run, draw what is new, and look again later."""
-        if session is not self.session:
+        if session is not self.session or not self._app.screen_stack:  # another run is shown, or the program is ending
             return
         try:
             session.look()
         except UserError as problem:
-            self._app.tell_problem(problem)
+            self._advisor.tell_problem(problem)
             return
         if isinstance(self._app.screen, Live):
             self._app.screen.draw()
@@ -96,17 +97,17 @@ class Runs:
             return
         rank = session.ranking(asyncio.get_running_loop().time())
         if rank is not None:
-            self._app.background.do("rank", rank, session.lead)
+            self._advisor.background.do("rank", rank, session.lead)
         self._app.set_timer(session.seconds_to_next_look, lambda: self._tick(session))
 
     def show_results(self) -> None:
         """Decide from what the run has come to, and show it."""
         if self.session is not None:
-            self._app.background.do("results", self.session.judge, self.show_decision)
+            self._advisor.background.do("results", self.session.judge, self.show_decision)
 
     def show_decision(self, decision: Decision) -> None:
         """Show results in place of the run."""
-        self._app.action_ask_anew()
+        self._advisor.action_ask_anew()
         self._app.push_screen(Results(decision))
 
     def open(self, run_id: str) -> None:
@@ -124,7 +125,7 @@ class Runs:
             session = Session.of(run)
             session.look()
         except UserError as problem:
-            self._app.tell_problem(problem)
+            self._advisor.tell_problem(problem)
             return
         if session.is_alive:
             self.show(session)
@@ -144,20 +145,21 @@ class Runs:
 
     def _find(self, run_id: str) -> Run | None:
         try:
-            run = self._app.world.store.find(run_id)
+            run = self._advisor.world.store.find(run_id)
             run.header()
         except UserError as problem:
-            self._app.tell_problem(problem)
+            self._advisor.tell_problem(problem)
             return None
         return run
 
     def compare(self, first: str, second: str) -> None:
         """Show two stored runs side by side."""
 
-        def judge() -> Comparison:
-            return compare(*(pipeline.decide(self._app.world.store.find(name)) for name in (first, second)))
+        def judge() -> Sides:
+            decisions = [pipeline.decide(self._advisor.world.store.find(name)) for name in (first, second)]
+            return lay_side_by_side(*map(documents.document_of, decisions))
 
-        self._app.background.do("compare", judge, lambda comparison: self._app.push_screen(Compare(comparison)))
+        self._advisor.background.do("compare", judge, lambda sides: self._app.push_screen(Compare(sides)))
 
     def export(self, decision: Decision, *, explored: bool) -> None:
         """Write a decision's document where the user says."""
@@ -168,12 +170,12 @@ class Runs:
             try:
                 documents.write(decision, file)
             except UserError as problem:
-                self._app.tell_problem(problem)
+                self._advisor.tell_problem(problem)
             else:
                 self._app.notify(f"written: {file.absolute()}", markup=False)
 
-        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.json"
-        self._app.push_screen(Export(pathlib.Path.cwd() / name), write)
+        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.html"
+        self._app.push_screen(Export(pathlib.Path.cwd() / name, list(documents.MAKERS)), write)
 
     def toggle_pause(self) -> None:
         """Pause after the current section, or go on."""

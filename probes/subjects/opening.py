@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pathlib
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_file, load_model, save_model
 from torch.utils.flop_counter import FlopCounterMode
 
 from probes.adapter import UnsupportedError
@@ -20,6 +21,8 @@ from probes.subjects.created import Created
 #: Above this many parameters a copy of the model in float64 would seldom fit beside it; the reference is then float32.
 MOST_PARAMETERS_IN_FLOAT64 = 2_000_000_000
 WEIGHTS_FILE = "weights.safetensors"
+#: Kinds of models that hold nothing but weights: no buffers that only their making fills.
+WEIGHTS_ALL_SHARED = {"synthetic"}
 
 OPENERS = {
     "synthetic": synthetic.create,
@@ -55,6 +58,10 @@ class TorchSubject:
             torch.from_numpy(array).to(device=self._device, dtype=argument.dtype)
             for array, argument in zip(inputs, self._arguments, strict=True)
         )
+
+    def run(self, inputs: list[Any]) -> list[Any]:
+        """Return what the module returns, on the host."""
+        return collect(self.module(*self.tensors(inputs)))
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Name the higher precision and yield the module's outputs in it, one input set after the other."""
@@ -92,18 +99,26 @@ def open_torch_subject(request: Request) -> TorchSubject:
         message = f"a model of the kind {kind!r} holds no PyTorch module"
         raise UnsupportedError(message)
     torch.manual_seed(request.seed)
-    model = OPENERS[kind](request)
+    weights = pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
+    # Weights that are to be replaced need not be drawn: for billions of them that takes longer than many a build.
+    with torch.device("meta") if kind in WEIGHTS_ALL_SHARED and weights is not None and weights.exists() else contextlib.nullcontext():
+        model = OPENERS[kind](request)
     if not isinstance(model.module, torch.fx.GraphModule):  # an exported program has its mode built in and refuses to change it
         model.module.eval()
-    model.module.requires_grad_(requires_grad=False).to(request.device)
-    if model.shares_weights:
-        share_weights(model.module, pathlib.Path(request.shared_directory) / WEIGHTS_FILE)
+    model.module.requires_grad_(requires_grad=False)
+    # Before they go to the device, which would otherwise hold them twice for a moment, and the peak tell of that.
+    if model.shares_weights and weights is not None:
+        share_weights(model.module, weights, request.device)
+    model.module.to(request.device)
     return TorchSubject(model, request)
 
 
-def share_weights(module: torch.nn.Module, file: pathlib.Path) -> None:
+def share_weights(module: torch.nn.Module, file: pathlib.Path, device: str) -> None:
     """Load the weights from `file`; the reference worker, which comes first, writes them there."""
     if file.exists():
+        if next(module.parameters()).is_meta:
+            module.load_state_dict(load_file(file, device=device), assign=True)
+            return
         load_model(module, file, device=str(next(module.parameters()).device))
         return
     beside = file.with_suffix(".part")

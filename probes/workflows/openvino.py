@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openvino
 import torch
 
-from probes import openvino_stack, torch_stack
+from probes import openvino_stack, protocol, torch_stack
+from probes.adapter import Program
 from probes.protocol import Engagement, Request
 from probes.subjects.opening import TorchSubject
 
-if TYPE_CHECKING:
-    from probes.subjects.onnx_file import OnnxSubject
+TASKS = (protocol.FORWARD, protocol.GENERATE)
 
 versions = openvino_stack.versions
 settings = openvino_stack.settings
@@ -56,8 +56,12 @@ def to_array(tensor: Any) -> Any:
     return tensor.data.astype("float32") if tensor.element_type == openvino.Type.f16 else tensor.data.copy()
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> OpenVinoProgram:
+def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Export, convert, and compile with equal threads and in the precision of the model, which is not OpenVINO's default."""
+    if request.task == protocol.GENERATE:
+        from probes import openvino_generation  # noqa: PLC0415 - transformers takes seconds to import
+
+        return openvino_generation.build(subject, inputs, request)
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         with torch_stack.ordinary_mode():
@@ -73,7 +77,7 @@ def synchronise() -> None:
     """Return at once: a request has ended when it returns."""
 
 
-def engagement(program: OpenVinoProgram, fed: Any) -> Engagement:  # noqa: ARG001
+def engagement(program: Any, fed: Any) -> Engagement:  # noqa: ARG001
     """Show what was compiled: OpenVINO runs a compiled model as a whole or not at all."""
     facts = openvino_stack.describe(program.compiled)
     layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()) if kind not in openvino_stack.NO_WORK)
@@ -85,6 +89,10 @@ def engagement(program: OpenVinoProgram, fed: Any) -> Engagement:  # noqa: ARG00
 def recipe(request: Request) -> str:
     """Return the lines that export, convert, compile and run it."""
     hint = openvino_stack.HINTS.get(request.dtype, "f32")
+    if request.task == protocol.GENERATE:
+        from probes import openvino_generation  # noqa: PLC0415 - as above
+
+        return openvino_generation.recipe(request, hint)
     return f"""\
 import openvino
 import torch

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -48,9 +49,14 @@ def placeholders_for_named_operators() -> Iterator[None]:
         packet.__getattr__ = found
 
 
-with placeholders_for_named_operators():
-    import torchax
-    import torchax.decompositions
+def import_torchax() -> Any:
+    """Import torchax whatever torch still has."""
+    with placeholders_for_named_operators():
+        import_module("torchax.decompositions")
+        return import_module("torchax")
+
+
+torchax = import_torchax()
 
 
 def versions() -> dict[str, str]:

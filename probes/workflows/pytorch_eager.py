@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes import cuda_graphs, torch_stack
+from probes import cuda_graphs, protocol, torch_stack
+from probes.adapter import Program, UnsupportedError
 from probes.cuda_graphs import CapturedProgram
 from probes.protocol import Engagement, Request
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.by_task import open_by_task
 from probes.torch_stack import TorchProgram
 
+TASKS = (protocol.FORWARD, protocol.GENERATE)
+
 settings = torch_stack.apply_settings
-open_subject = open_torch_subject
+open_subject = open_by_task
 synchronise = torch_stack.synchronise
 
 
@@ -20,13 +23,21 @@ def versions() -> dict[str, str]:
     return torch_stack.versions()
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram | CapturedProgram:
-    """Return the module itself, or a call of it captured for these shapes."""
+def build(subject: Any, inputs: list[Any], request: Request) -> Program:
+    """Return the module itself, a call of it captured for these shapes, or its `generate` with a cache that grows."""
+    captured = request.options.get("cuda_graph")
+    if request.task == protocol.GENERATE:
+        from probes.generate_stack import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
+
+        if captured:
+            message = "a cache that grows cannot be captured as a CUDA graph; torch-compile-inductor-static-cache has arms whose step is"
+            raise UnsupportedError(message)
+        return TextGeneration(subject.model, request)
     program = TorchProgram(subject, subject.module)
-    return cuda_graphs.capture(program, inputs) if request.options.get("cuda_graph") else program
+    return cuda_graphs.capture(program, inputs) if captured else program
 
 
-def engagement(program: TorchProgram | CapturedProgram, fed: Any) -> Engagement:
+def engagement(program: Program, fed: Any) -> Engagement:
     """Return a full share without a graph: there is no compiled path to leave."""
     if isinstance(program, CapturedProgram):
         return cuda_graphs.engagement(program, fed)
@@ -34,7 +45,14 @@ def engagement(program: TorchProgram | CapturedProgram, fed: Any) -> Engagement:
 
 
 def recipe(request: Request) -> str:
-    """Return the lines that run the module."""
+    """Return the lines that run the module, or generate with it."""
+    if request.task == protocol.GENERATE:
+        return f"""\
+import torch
+
+with torch.inference_mode():
+    tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
+"""
     if request.options.get("cuda_graph"):
         return f"import torch\n\n{cuda_graphs.recipe('model')}"
     return """\

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import tensorrt_rtx as trt
 
-from probes import tensorrt_stack, torch_stack
+from probes import onnx_export, tensorrt_stack, torch_stack
 from probes.cuda_graphs import CapturedProgram
 from probes.protocol import Request
 from probes.tensorrt_stack import Context
@@ -25,6 +26,13 @@ def versions() -> dict[str, str]:
 def build(subject: Any, inputs: list[Any], request: Request) -> Context | CapturedProgram:
     """Export, build or load the engine, and make a context for these shapes."""
     return tensorrt_stack.build(trt, subject, inputs, request)
+
+
+def build_for(target: str, subject: Any, inputs: list[Any], request: Request) -> None:
+    """Export and build an engine for a GPU that need not be here, and leave it as `TARGET.engine`."""
+    model = onnx_export.for_any_batch_size(subject, inputs, request)
+    plan = tensorrt_stack.build_plan(trt, model, request.batch_sizes, tensorrt_stack.Log(), target)
+    (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_bytes(plan)
 
 
 def recipe(request: Request) -> str:

@@ -8,13 +8,16 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from probes import kernels, torch_stack
+from probes import kernels, protocol, torch_stack
+from probes.adapter import Program
 from probes.protocol import Engagement, Request
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.by_task import open_by_task
 from probes.torch_stack import TorchProgram
 
+TASKS = (protocol.FORWARD, protocol.GENERATE)
+
 settings = torch_stack.apply_settings
-open_subject = open_torch_subject
+open_subject = open_by_task
 synchronise = torch_stack.synchronise
 
 #: Names that Dynamo gives to the profiler for a call into compiled code.
@@ -28,8 +31,16 @@ def versions() -> dict[str, str]:
     return torch_stack.versions(*(["triton"] if torch.version.cuda else []))
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Compile, unless asked otherwise for these shapes alone: a second batch size must not turn the first into a dynamic graph."""
+def build(subject: Any, inputs: list[Any], request: Request) -> Program:
+    """Compile for these shapes alone: a second batch size must not turn the first into a dynamic graph.
+
+    Of a language model, compile the module and then generate with it, as the paper did: `torch-compile-inductor-static-cache` is the way
+    that its library offers since.
+    """
+    if request.task == protocol.GENERATE:
+        from probes.generate_stack import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
+
+        return TextGeneration(torch.compile(subject.model, mode=request.options.get("mode")), request)
     options = request.options
     compiled = torch.compile(subject.module, dynamic=options.get("dynamic", False), mode=options.get("mode"))
     program = CompiledProgram(subject, compiled, captures=request.device == "cuda" and options.get("mode") in CAPTURING_MODES)
@@ -44,7 +55,7 @@ class CompiledProgram(TorchProgram):
     captures: bool
 
 
-def engagement(program: CompiledProgram, fed: Any) -> Engagement:
+def engagement(program: Any, fed: Any) -> Engagement:
     """Count operators that ran outside compiled regions against those that Dynamo captured, and the graphs where some are promised."""
     outside, regions = torch_stack.operators_outside(lambda: program(fed), COMPILED_REGIONS)
     captured = counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1) if regions else 0
@@ -57,7 +68,11 @@ def engagement(program: CompiledProgram, fed: Any) -> Engagement:
     )
     facts = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks, "operators_outside": outside}
     engaged = Engagement(share, proof, facts)
-    return with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.captures and regions else engaged
+    return (
+        with_graphs(engaged, kernels.watch(lambda: program(fed)))
+        if regions and isinstance(program, CompiledProgram) and program.captures
+        else engaged
+    )
 
 
 def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:
@@ -74,6 +89,14 @@ def recipe(request: Request) -> str:
     """Return the lines that compile and run the module."""
     mode = request.options.get("mode")
     dynamic = request.options.get("dynamic", False)
+    if request.task == protocol.GENERATE:
+        return f"""\
+import torch
+
+compiled = torch.compile(model{f', mode="{mode}"' if mode else ""})
+with torch.inference_mode():
+    tokens = compiled.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
+"""
     return f"""\
 import torch
 

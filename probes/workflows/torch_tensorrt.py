@@ -1,9 +1,8 @@
-"""Torch-TensorRT ahead of time: export, build engines, save, load; on request with a profile for a range of batch sizes, or CUDA graphs."""
+"""Torch-TensorRT ahead of time: export and build engines; on request with a profile for a range of batch sizes, or CUDA graphs."""
 
 from __future__ import annotations
 
 import dataclasses
-import gc
 import pathlib
 from typing import Any
 
@@ -25,26 +24,23 @@ PICKLE_PROTOCOL = 4
 
 @dataclasses.dataclass(frozen=True)
 class EngineProgram(TorchProgram):
-    """A module of engines, whether its kernels are to be started as a CUDA graph, and whether an earlier process saved it."""
+    """A module of engines, and whether its kernels are to be started as a CUDA graph."""
 
     cuda_graph: bool
-    from_file: bool
+
+
+#: The module built last: one that takes a range of batch sizes serves them all.
+_modules: list[torch.nn.Module] = []
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineProgram:
-    """Load what an earlier process saved for these shapes, else compile and save it."""
+    """Export and build the engines for these shapes, or once for all batch sizes."""
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
-    file = pathlib.Path(request.scratch_directory) / ("any-batch.pt2" if dynamic else f"batch-{len(inputs[0])}.pt2")
-    tensors = subject.tensors(inputs)
-    from_file = file.exists()
-    if not from_file:
+    if not _modules or not dynamic:
         with torch_stack.ordinary_mode():
-            save(compile_module(subject, tensors, request, dynamic=dynamic), tensors, file)
-        gc.collect()  # the engines just saved: they would lie in the GPU's memory twice
-    # Also in the process that built it: what is measured is what is deployed.
-    loaded = torch_tensorrt.load(str(file)).module()
+            _modules[:] = [compile_module(subject, subject.tensors(inputs), request, dynamic=dynamic)]
     torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
-    return EngineProgram(subject, loaded, cuda_graph, from_file)
+    return EngineProgram(subject, _modules[0], cuda_graph)
 
 
 def compile_module(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request, *, dynamic: bool) -> torch.fx.GraphModule:
@@ -76,16 +72,24 @@ def of_batch(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
 
 
 def save(compiled: torch.fx.GraphModule, tensors: tuple[torch.Tensor, ...], file: pathlib.Path) -> None:
-    """Write the engines and what joins them, whole or not at all; they are not traced anew for that, as engines are nothing to trace."""
+    """Write the engines and what joins them, whole or not at all; they are not traced anew for that, as engines are nothing to trace.
+
+    Not part of a build: the file holds the engines as text, and for 1 GB of weights writing and reading it takes ten times as long.
+    """
     beside = file.with_suffix(".part.pt2")
     # The older pickle protocols end at 4 GB.
     torch_tensorrt.save(compiled, str(beside), arg_inputs=list(tensors), retrace=False, pickle_protocol=PICKLE_PROTOCOL)
     beside.rename(file)
 
 
+def load(file: pathlib.Path) -> torch.nn.Module:
+    """Return what `save` wrote, in this process or another."""
+    return torch_tensorrt.load(str(file)).module()
+
+
 def engagement(program: EngineProgram, fed: Any) -> Engagement:
     """Count engines and the operators that ran outside them, and captured graphs where they are asked for."""
-    engaged = torch_tensorrt_stack.engagement(program, fed, {"from_file": program.from_file})
+    engaged = torch_tensorrt_stack.engagement(program, fed)
     return torch_tensorrt_stack.with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.cuda_graph else engaged
 
 

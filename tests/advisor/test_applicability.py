@@ -223,3 +223,40 @@ def test_what_any_workflow_asks_for_is_looked_for() -> None:
     own = builders.workflow("own", environment=Environment(kind="own", requirements=("tensorrt==11.1",)))
     names = applicability.required_packages(builders.catalogue(builders.workflow("one", environment=SHARED), own))
     assert names == ["onnxruntime", "tensorrt", "torch"]
+
+
+def test_an_arm_for_another_device_is_left_out() -> None:
+    graphs = builders.workflow("graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)})
+    assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+    on_gpu = applicability.plan(builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs))
+    assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
+
+
+def test_an_arm_for_another_device_that_is_asked_for_is_told() -> None:
+    graphs = builders.workflow("graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)})
+    (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
+    assert (excluded.status, excluded.reason) == ("unsupported", "graphs/cuda-graph is not for cpu")
+
+
+def test_another_arm_of_the_baseline_s_workflow_is_measured_only_when_asked_for() -> None:
+    eager = builders.workflow(BASELINE, build_order=0, arms={"default": {}, "cuda-graph": {}})
+    catalogue = builders.catalogue(builders.workflow("graphs"), workflows=(eager, builders.workflow("graphs")))
+    arms = applicability.plan(builders.question(workflows=("graphs",)), builders.machine(), catalogue).arms
+    assert [arm.id for arm in arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
+
+
+@pytest.mark.parametrize(("accepts", "served"), [((("torch>=2.11",),), True), ((("torch>=99",), ("onnx>=1",)), True), ((("jax",),), False)])
+def test_a_stack_that_the_interpreter_has_already_needs_no_environment(accepts: tuple[tuple[str, ...], ...], served: bool) -> None:  # noqa: FBT001
+    own = Environment(kind="own", requirements=("no-such-stack==1",))
+    assert (obstacle(builders.machine(), environment=own, accepts=accepts) is None) == served
+
+
+@pytest.mark.parametrize(("capability", "runs"), [("8.6", True), ("8.9", True), ("9.0", False), ("12.0", True), ("12.1", True)])
+def test_a_stack_may_run_on_some_generations_only(capability: str, runs: bool) -> None:  # noqa: FBT001
+    here = builders.gpu(compute_capability=capability)
+    found = obstacle(
+        builders.gpu_machine(here),
+        {"device": "cuda", "gpu": here.uuid},
+        compute_capabilities=("==8.6", "==8.9", ">=12.0"),
+    )
+    assert (found is None) == runs

@@ -248,3 +248,27 @@ def test_the_recipes_are_those_of_the_modules() -> None:
     script = pathlib.Path(__file__).parents[1] / "stacks" / "recipes.py"
     answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
     assert (catalogue.rubric_directory() / "recipes.toml").read_text() == answer.stdout, "run python tests/stacks/recipes.py"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('yes = "=tensorrt"', 'yes = "=nowhere"'), ('no = "settled"', 'no = "nvidia"'), ('first = "nvidia"', "")]
+)
+def test_a_tree_that_leads_nowhere_or_back_is_refused(old: str, new: str, rubric: pathlib.Path) -> None:
+    file = rubric / "tree.toml"
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(CatalogueError, match="no node, no leaf, or leads back"):
+        catalogue.load(rubric)
+
+
+def test_what_is_said_of_an_arm_is_said_of_one_that_is_there() -> None:
+    for workflow in catalogue.load().workflows:
+        assert {*workflow.arm_devices, *workflow.arm_declared} <= {*workflow.arms}, workflow.id
+
+
+def test_an_arm_has_its_own_facts_and_otherwise_those_of_its_workflow() -> None:
+    eager = next(workflow for workflow in catalogue.load().workflows if workflow.id == "pytorch-eager")
+    graph = eager.as_arm("cuda-graph")
+    assert graph.declared.vendors.value == 1
+    assert graph.declared.export_step == eager.declared.export_step
+    assert eager.as_arm("default") == eager

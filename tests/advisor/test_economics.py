@@ -8,7 +8,7 @@ import builders
 import pytest
 
 from advisor import economics
-from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, Seconds, Throughput
+from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, Seconds, SustainedCheck, Throughput
 
 
 def measured(
@@ -72,3 +72,26 @@ def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -
     assert tokens.value == pytest.approx(500)
     assert tokens.unit == "million tokens"
     assert economics.price([EAGER], None) == ()
+
+
+@pytest.mark.parametrize(("peak", "short"), [(79, False), (80, False), (81, True)])
+def test_memory_is_short_beyond_four_fifths_of_the_device(peak: int, short: bool) -> None:  # noqa: FBT001 - a parameter
+    arm = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=peak, source="a test"))
+    (fit,) = economics.fit_memory([arm], 100)
+    assert (fit.arm, fit.share, fit.short) == ("compiled", peak / 100, short)
+
+
+def test_memory_that_nobody_saw_is_not_judged() -> None:
+    blind = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=None, source="nobody could see it"))
+    assert economics.fit_memory([blind], 100) == ()
+    assert economics.fit_memory([builders.measurement("compiled")], None) == ()
+
+
+def test_energy_is_given_where_a_counter_was_read() -> None:
+    check = SustainedCheck(
+        batch_size=4, arms=("one", "two"), burst_ratio=1, sustained_ratio=1, agrees=True, joules_per_call={"one": 14.4, "two": None}
+    )
+    (use,) = economics.weigh_energy(check)
+    assert (use.arm, use.batch_size, use.joules_per_call) == ("one", 4, 14.4)
+    assert use.watt_hours == pytest.approx(1.0)
+    assert economics.weigh_energy(None) == ()

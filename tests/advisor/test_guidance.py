@@ -7,6 +7,7 @@ import pytest
 
 from advisor import guidance
 from advisor.domain.decision import GuidelineOpinion
+from advisor.domain.published import Tree
 
 SHIPPED = builders.shipped_catalogue()
 
@@ -64,3 +65,39 @@ def test_without_a_measurement_of_what_it_names_nothing_is_claimed() -> None:
     found = opinion("other")
     assert found.agrees is None
     assert "it is broken" in found.why
+
+
+@pytest.mark.parametrize(
+    ("preset", "task", "device", "says"),
+    [
+        ("serving", "generate", "cuda", ["vLLM or SGLang", "TensorRT-LLM"]),
+        ("balanced", "generate", "cuda", ["vLLM or SGLang", "torch.compile first"]),
+        ("serving", "forward", "cuda", ["TensorRT"]),
+        ("research", "forward", "cuda", ["torch.compile first"]),
+        ("multi-vendor", "forward", "cpu", ["ONNX Runtime"]),
+        ("balanced", "forward", "cpu", ["OpenVINO or XLA"]),
+    ],
+)
+def test_the_tree_leads_where_the_handbook_says(preset: str, task: str, device: str, says: list[str]) -> None:
+    asked = builders.question(task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities)
+    found = guidance.follow_tree(SHIPPED.tree, asked)
+    assert len(found) == len(says)
+    for advice, words in zip(found, says, strict=True):
+        assert words in advice.says
+        assert advice.source == SHIPPED.tree.source
+
+
+def test_the_way_through_the_tree_is_told() -> None:
+    first, second = guidance.follow_tree(SHIPPED.tree, builders.question(task="generate", device="cuda"))
+    assert [step.answer for step in first.steps] == [True, True, True]
+    assert [step.answer for step in second.steps] == [True, True, False, False]
+    assert second.steps[0].question == "does it run on an NVIDIA GPU?"
+
+
+def test_without_a_tree_there_is_nothing_to_follow() -> None:
+    assert guidance.follow_tree(Tree(), builders.question()) == ()
+
+
+def test_the_leaves_of_the_tree_name_workflows_that_exist() -> None:
+    workflows = {workflow.id for workflow in SHIPPED.workflows}
+    assert {name for leaf in SHIPPED.tree.leaf.values() for name in leaf.workflows} <= workflows

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from advisor import machine
+from advisor import gpus, machine
 from advisor.domain.machine import Gpu
 from advisor.errors import InterpreterError
 
@@ -65,10 +65,10 @@ def install(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 def test_gpus_are_described_as_their_library_describes_them(text: type[str | bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     """Older releases of the library return bytes."""
     install(FakeNvml(2, text=text), monkeypatch)
-    gpus, problem = machine.detect_gpus()
+    found, problem = gpus.detect_gpus()
     assert problem is None
-    assert [gpu.uuid for gpu in gpus] == ["GPU-0", "GPU-1"]
-    assert gpus[1] == Gpu(
+    assert [gpu.uuid for gpu in found] == ["GPU-0", "GPU-1"]
+    assert found[1] == Gpu(
         index=1,
         uuid="GPU-1",
         name="NVIDIA H200 No. 1",
@@ -83,19 +83,21 @@ def test_gpus_are_described_as_their_library_describes_them(text: type[str | byt
 @pytest.mark.parametrize("fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"])
 def test_a_library_that_does_not_answer_leaves_no_gpus_and_the_reason(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
     install(FakeNvml(fails=fails), monkeypatch)
-    assert machine.detect_gpus() == ((), f"{fails} failed")
+    found, problem = gpus.detect_gpus()
+    assert found == ()
+    assert str(problem).endswith(f"{fails} failed")
 
 
 @pytest.mark.parametrize(("fails", "shut_down"), [("", 1), ("nvmlDeviceGetName", 1), ("nvmlInit", 0)])
 def test_the_library_is_shut_down_as_often_as_it_was_started(fails: str, shut_down: int, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = install(FakeNvml(fails=fails), monkeypatch)
-    machine.detect_gpus()
+    gpus.detect_gpus()
     assert nvml.calls.count("nvmlShutdown") == shut_down
 
 
 def test_a_machine_may_have_a_library_and_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     install(FakeNvml(0), monkeypatch)
-    assert machine.detect_gpus() == ((), None)
+    assert gpus.detect_gpus() == ((), None)
 
 
 def test_the_processor_is_what_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,7 +264,7 @@ def test_what_could_be_installed_is_a_next_step() -> None:
         builders.excluded("impossible", status="unsupported", fix=None),
         builders.excluded("left-out", status="excluded", fix="by hand"),
     ]
-    assert [step for step in advise([builders.scored_arm("one")], excluded=others).next_steps if "--budget" not in step] == [
+    assert [step for step in advise([builders.scored_arm("one")], excluded=others).next_steps if "to have" in step] == [
         "to have absent measured too: uv pip install absent"
     ]
 
@@ -310,3 +310,13 @@ def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
     jumping = {"one": {1: (0.0, 0.4)}, "two": {1: (0.4, 0.0)}}
     arms, results = two(log_speedups=jumping, noise_floor=math.expm1(0.01))
     assert advise(arms, results).ties == ("two",)
+
+
+@pytest.mark.parametrize(("unresolved", "said"), [(("other",), True), ((), False)])
+def test_where_nothing_can_be_trusted_the_candidates_are_named_and_no_answer_is_forced(unresolved: tuple[str, ...], *, said: bool) -> None:
+    arms = score.rank([builders.scored_arm("best"), builders.scored_arm("other")])
+    race = builders.race_result(verdict="INCONCLUSIVE", best="best", tied=("best",), unresolved=unresolved)
+    results = msgspec.structs.replace(builders.results(builders.measurement("best"), builders.measurement("other")), races=(race,))
+    advice = advise(arms, results)
+    assert advice.trust == "D"
+    assert any("other may be as fast or faster" in reason for reason in advice.reasons) is said

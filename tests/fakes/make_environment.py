@@ -3,13 +3,22 @@
 import os
 import pathlib
 import platform
+import signal
 import sys
 
+from advisor.cli import InterruptedRunError
 from advisor.domain.catalogue import Environment
 from advisor.domain.machine import Interpreter
 from advisor.errors import UserError
 from advisor.probing.environments import creation
 
+
+def stop(number, frame):
+    # As the command line does it.
+    raise InterruptedRunError(number)
+
+
+signal.signal(signal.SIGTERM, stop)
 root = pathlib.Path(sys.argv[1])
 environment = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
 python = Interpreter(executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None)

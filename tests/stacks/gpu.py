@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parents[1])]
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 import msgspec  # noqa: E402 - the tree first
 import psutil  # noqa: E402 - as above
 
-from advisor import machine, measure, pipeline  # noqa: E402 - as above
+from advisor import gpus, machine, measure, pipeline  # noqa: E402 - as above
 from advisor.domain.events import Ended, Heard, RaceOpened  # noqa: E402 - as above
 from advisor.domain.outcome import Entered, Visited  # noqa: E402 - as above
 from advisor.domain.state import fold  # noqa: E402 - as above
@@ -45,9 +45,9 @@ SETTLED_SECONDS = 1.0
 
 
 def uuid() -> str:
-    gpus, problem = machine.detect_gpus()
-    assert gpus, problem
-    return gpus[0].uuid
+    found, problem = gpus.detect_gpus()
+    assert found, problem
+    return found[0].uuid
 
 
 def a_world() -> World:
@@ -95,20 +95,27 @@ def holder() -> Iterator[Callable[[str], None]]:
         process.stdin.close()
 
 
+def used(watch: MemoryWatch) -> int:
+    """Return what NVML says is used."""
+    found = watch.used_bytes()
+    assert found is not None, "NVML says nothing of the memory"
+    return found
+
+
 def memory() -> dict[str, Any]:
     """Compare what is taken with what NVML says, for both ways and three sizes; and what is left when the process has ended."""
     watch = MemoryWatch(uuid())
-    begin = watch.used_bytes()
+    begin = used(watch)
     errors: dict[str, int] = {}
     with holder() as take:
         for way in ("torch", "cudaMalloc"):
             for mebibytes in (64, 256, 1024):
-                before = watch.used_bytes()
+                before = used(watch)
                 take(f"{way} {mebibytes}")
                 time.sleep(SETTLED_SECONDS)
-                errors[f"{way} {mebibytes} MiB"] = watch.used_bytes() - before - mebibytes * MEBIBYTE
+                errors[f"{way} {mebibytes} MiB"] = used(watch) - before - mebibytes * MEBIBYTE
     time.sleep(SETTLED_SECONDS)
-    return {"error_bytes": errors, "left_after_the_process_bytes": watch.used_bytes() - begin}
+    return {"error_bytes": errors, "left_after_the_process_bytes": used(watch) - begin}
 
 
 # The same callables, timed by others
@@ -134,11 +141,14 @@ def agreement(repeats: int = 10) -> dict[str, Any]:
         value = torch.randn(rows, 2048, device="cuda", dtype=torch.bfloat16)
         warmth = timing.warm_up(module, [value], torch.cuda.synchronize, 1.0)
         block = timing.size_block(warmth.typical_seconds, 0.05)
-        times: dict[str, list[float]] = {"p3-advisor": [], "triton do_bench": [], "torch.utils.benchmark": [], "p3-advisor, enqueued": []}
+        times: dict[str, list[float]] = {"p3-advisor": [], "triton do_bench": [], "torch.utils.benchmark": []}
+        times |= {"p3-advisor, enqueued": [], "p3-advisor, sustained": []}
         for _ in range(repeats):
             timed = timing.time_block(module, [value], torch.cuda.synchronize, block)
             times["p3-advisor"].append(statistics.median(timed.seconds))
             times["p3-advisor, enqueued"].append(timed.enqueue_seconds)
+            calls, taken = timing.sustain(module, [value], torch.cuda.synchronize, 0.3)
+            times["p3-advisor, sustained"].append(taken / calls)
             times["triton do_bench"].append(triton.do_bench(lambda: module(value), return_mode="median") * 1e-3)  # noqa: B023
             timer = benchmark.Timer("module(value)", globals={"module": module, "value": value}, num_threads=torch.get_num_threads())
             times["torch.utils.benchmark"].append(timer.blocked_autorange(min_run_time=0.2).median)
@@ -158,33 +168,27 @@ def agreement(repeats: int = 10) -> dict[str, Any]:
 
 
 def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
-    """After a pause, call without one for two seconds; return when calls had come within 2 % of the later ones."""
+    """After a pause, call without one for two seconds; return the median call of each tenth of a second over that of the last second."""
     import torch  # noqa: PLC0415 - only this needs it
 
     torch.inference_mode().__enter__()
     module = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(8)])
     value = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
     module(value)
-    settled = []
+    courses = []
     for _ in range(repeats):
         torch.cuda.synchronize()
         time.sleep(idle_seconds)
-        ends, times, begun = [], [], time.perf_counter()
-        while time.perf_counter() - begun < 2.0:
+        tenths: list[list[float]] = [[] for _ in range(20)]
+        begun = time.perf_counter()
+        while (since := time.perf_counter() - begun) < len(tenths) / 10:
             start = time.perf_counter()
             module(value)
             torch.cuda.synchronize()
-            times.append(time.perf_counter() - start)
-            ends.append(time.perf_counter() - begun)
-        typical = statistics.median(times[len(times) // 2 :])
-        batches = [statistics.median(times[place : place + 5]) for place in range(0, len(times) - 5, 5)]
-        slow = [place for place, each in enumerate(batches) if abs(each / typical - 1) > 0.02]
-        half = len(batches) // 2
-        early = [place for place in slow if place < half]
-        settled.append(
-            {"seconds": ends[early[-1] * 5 + 4] if early else 0.0, "first": times[0] / typical, "late_batches_off": len(slow) - len(early)}
-        )
-    return {"idle_seconds": idle_seconds, "settled": settled}
+            tenths[int(since * 10)].append(time.perf_counter() - start)
+        typical = statistics.median(each for tenth in tenths[10:] for each in tenth)
+        courses.append([round(statistics.median(tenth) / typical, 4) for tenth in tenths])
+    return {"idle_seconds": idle_seconds, "tenths_of_a_second": courses}
 
 
 # T2: two equal workers
@@ -285,7 +289,7 @@ def killed() -> dict[str, Any]:
     """Kill one worker while it builds and another while it is timed; return how the run ends and what is left in the GPU's memory."""
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
     world, watch = a_world(), MemoryWatch(uuid())
-    before = watch.used_bytes()
+    before = used(watch)
     run = pipeline.prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
     freed: dict[str, int] = {}
     held: dict[str, int] = {}
@@ -294,32 +298,32 @@ def killed() -> dict[str, Any]:
         match event.happening:
             case Heard(arm=arm, said=Entered(phase="build")) if arm == building:
                 time.sleep(SETTLED_SECONDS)
-                held[arm] = watch.used_bytes()
+                held[arm] = used(watch)
                 kill_worker(run, arm)
             case Heard(arm=arm, said=Visited()) if arm == visiting:
                 visits += 1
                 if visits == 2:
-                    held[arm] = watch.used_bytes()
+                    held[arm] = used(watch)
                     kill_worker(run, arm)
             case Ended(arm=arm) if arm in held and arm not in freed:
                 time.sleep(SETTLED_SECONDS)
-                freed[arm] = held[arm] - watch.used_bytes()
+                freed[arm] = held[arm] - used(watch)
             case _:
                 pass
     time.sleep(SETTLED_SECONDS)
-    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": watch.used_bytes() - before}
+    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": used(watch) - before}
 
 
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
     """Leave so little of the GPU that not all arms fit; return how the run ends."""
     world, watch = a_world(), MemoryWatch(uuid())
-    gpus, _ = machine.detect_gpus()
+    found, _ = gpus.detect_gpus()
     run = None
     raced: tuple[str, ...] = ()
     with holder() as take:
-        take(f"cudaMalloc {gpus[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
+        take(f"cudaMalloc {found[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
         time.sleep(SETTLED_SECONDS)
-        left = gpus[0].memory_bytes - watch.used_bytes()
+        left = found[0].memory_bytes - used(watch)
         names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
         run = pipeline.prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
         for event in pipeline.execute(run, world):
@@ -345,7 +349,7 @@ def main(names: list[str]) -> None:
     elif len(names) == 1:
         print(json.dumps(CHECKS[names[0]]()))  # noqa: T201
     else:
-        gpus, _ = machine.detect_gpus()
+        found, _ = gpus.detect_gpus()
         here = machine.detect(sys.executable, ["torch", "triton"])
         answers = {}
         for name in names or list(CHECKS):
@@ -353,7 +357,7 @@ def main(names: list[str]) -> None:
             answers[name] = json.loads(answer.stdout) if answer.returncode == 0 else {"failed": answer.returncode}
         document = {
             "created": dt.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "gpu": msgspec.to_builtins(gpus[0]),
+            "gpu": msgspec.to_builtins(found[0]),
             "software": msgspec.to_builtins(here.software),
             **answers,
         }

@@ -16,6 +16,8 @@ from collections.abc import MutableSequence
 from typing import Any
 from unittest import mock
 
+from typing_extensions import Self
+
 ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
 HEADER = """\
@@ -35,7 +37,7 @@ class Anything:
     def __call__(self, *_given: object, **_named: object) -> Anything:
         return Anything()
 
-    def __enter__(self) -> Anything:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_given: object) -> None:
@@ -99,7 +101,7 @@ def recipe_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
-    request = mock.MagicMock(options=options, device="cuda", dtype="float32", task=task, batch_sizes=[1], input_tokens=32)
+    request = mock.MagicMock(options=options, device="cuda", dtype="float32", task=task, batch_sizes=[1], input_tokens=32, output_tokens=32)
     return str(module.recipe(request))
 
 
@@ -115,10 +117,13 @@ def render() -> str:
         workflow.id: recipe_of(directory / catalogue.probe_file(workflow.id), next(iter(workflow.arms.values())), workflow.tasks[0])
         for workflow in known
     }
+    eager = directory / catalogue.probe_file(BASELINE)
+    baselines = {task: recipe_of(eager, {}, task) for task in ("forward", "generate")}
+    tasks = {workflow.id: workflow.tasks[0] for workflow in known}
     blocks = [HEADER]
     for workflow, recipe in sorted(recipes.items()):
         assert "'''" not in recipe, workflow
-        blocks.append(f"[{workflow}]\nlines_changed = {changed_lines(recipe, recipes[BASELINE])}\nsource = '''\n{recipe}'''\n")
+        blocks.append(f"[{workflow}]\nlines_changed = {changed_lines(recipe, baselines[tasks[workflow]])}\nsource = '''\n{recipe}'''\n")
     return "\n".join(blocks)
 
 

@@ -205,3 +205,50 @@ def test_a_precision_that_a_stack_lacks_is_a_reason_and_no_failure(advise: Advis
     entry = next(entry for entry in json.loads(answer.stdout)["workflows"] if entry["id"] == "onnxruntime-cpu")
     assert entry["status"] == "unsupported"
     assert "bfloat16" in entry["reason"]
+
+
+def test_a_language_model_generates_and_the_way_of_the_paper_is_not_engaged(models: pathlib.Path, advise: Advise) -> None:
+    answer = advise(
+        "--task",
+        "generate",
+        "--model",
+        str(models / "llama"),
+        "--batch-sizes",
+        "2",
+        "--input-tokens",
+        "8",
+        "--output-tokens",
+        "6",
+        "--budget",
+        "3",
+        "--workflows",
+        "torch-compile-inductor/default,torch-compile-inductor-static-cache/default",
+    )
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
+    entries = {entry["arm"]: entry for entry in document["workflows"]}
+    assert entries["torch-compile-inductor"]["status"] == "not-engaged", entries["torch-compile-inductor"]
+    static = entries["torch-compile-inductor-static-cache"]
+    assert static["engaged_share"] == pytest.approx(5 / 6)
+    assert "5 of 6 passes" in static["engagement"]
+    for entry in (entries["pytorch-eager"], static):
+        assert entry["correctness"]["verdict"] == "equivalent"
+        (checked,) = entry["correctness"]["by_batch_size"]
+        assert checked["agreement"]["top1"] > 0.9
+        (cell,) = entry["cells"]
+        assert cell["throughput"]["value"] == pytest.approx(2 * 6 / cell["seconds"]["median"])
+        assert cell["throughput"]["unit"] == "tokens/s"
+        assert cell["generation"]["itl_seconds"] > 0
+        assert 0 < cell["generation"]["ttft_seconds"] < cell["seconds"]["median"]
+        # Two layers, a head for each of four, 16 numbers of four bytes, keys and values, two texts of 14 tokens.
+        assert cell["generation"]["cache_bytes"] == 2 * 2 * 4 * 16 * 4 * 2 * 14
+
+
+def test_a_model_without_text_to_generate_is_refused_before_or_at_its_opening(models: pathlib.Path, advise: Advise) -> None:
+    answer = advise("--task", "generate", "--model", str(models / "network.onnx"))
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "cannot generate" in answer.stderr
+    answer = advise("--task", "generate", "--model", str(models / "bert"), "--workflows", "pytorch-eager/default")
+    assert answer.returncode == 2
+    assert "no causal language model" in answer.stderr

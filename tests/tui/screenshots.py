@@ -1,4 +1,7 @@
-"""Draw the real screens as SVG: `python tests/tui/screenshots.py [RUN]`; without a recorded run, from one made by hand."""
+"""Draw the real screens as SVG, as the README shows them: `python tests/tui/screenshots.py RUN`.
+
+Without a run they come from one made by hand, whose figures nobody measured: to look at, not to publish.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 from handmade import make_run  # noqa: E402 - tests are no package
-from onscreen import settle, shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
+from onscreen import lines_of, settle, shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
 
 from advisor.store import Run, Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
@@ -29,18 +32,15 @@ async def draw(run: Run, world: World) -> None:
     PLACE.mkdir(exist_ok=True)
     async with shown(AdvisorApp(Wishes(), world), SIZE) as pilot:
         await wait_for(pilot, lambda: pilot.app.machine is not None)  # type: ignore[attr-defined]
-        for name in ("model", "target", "priorities", "plan"):
-            await pilot.pause(1)
-            pilot.app.save_screenshot(f"{name}.svg", str(PLACE))
-            if name != "plan":
-                await pilot.press("enter")
+        for words in ("Where will it run", "sum to 100", "ways to run"):
+            await pilot.press("enter")
+            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+        await settle(pilot)
+        pilot.app.save_screenshot("plan.svg", str(PLACE))
     async with shown(AdvisorApp(Wishes(replay=str(run.directory), speed=1000), world), SIZE) as pilot:
         await wait_for_screen(pilot, "Results")
         pilot.app.save_screenshot("results.svg", str(PLACE))
-        await pilot.press("w", *["right"] * 4)
-        await settle(pilot)
-        pilot.app.save_screenshot("weights.svg", str(PLACE))
-        await pilot.press("u", "w", "enter")
+        await pilot.press("enter")
         await wait_for_screen(pilot, "Detail")
         pilot.app.save_screenshot("detail.svg", str(PLACE))
     session = Session.replay(str(run.directory), 1.0)

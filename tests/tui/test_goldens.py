@@ -5,13 +5,17 @@ They come from a run made by hand, so that no figure changes from one day to the
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
+import sys
 
+import builders
 import pytest
 from handmade import make_run
 from onscreen import asynchronous, lines_of, settle, shown, wait_for, wait_for_screen
 from textual.pilot import Pilot
 
+from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.session import Session
@@ -67,6 +71,40 @@ async def test_results_and_detail_look_as_they_did(finished: Run, tui_world: Wor
         await pilot.press("2")
         await wait_for(pilot, lambda: "visit   1" in lines_of(pilot))
         await compare("timing", pilot, update=update)
+
+
+@asynchronous
+async def test_the_questions_and_the_history_look_as_they_did(
+    finished: Run, going_on: Run, tui_world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    software = builders.interpreter(executable=sys.executable, torch_cuda="13.0")
+    here = builders.machine(gpus=(builders.gpu(),), gpu_problem=None, software=software)
+    monkeypatch.setattr(AdvisorApp, "_look_at_machine", lambda _: here)
+    assert finished.directory.parent == going_on.directory.parent
+    store = Store(finished.directory.parents[1])
+    update = request.config.getoption("--update-goldens")
+    async with shown(
+        AdvisorApp(Wishes(answers=Answers(gpu="cpu", workflows="quick,alike")), dataclasses.replace(tui_world, store=store))
+    ) as pilot:
+        app = pilot.app
+        assert isinstance(app, AdvisorApp)
+        await wait_for(pilot, lambda: app.machine is not None)
+        await compare("model", pilot, update=update)
+        for words, name in (("Fancy CPU", "target"), ("sum to 100", "priorities"), ("ways to run", "plan")):
+            await pilot.press("enter")
+            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+            await compare(name, pilot, update=update)
+        await pilot.press("question_mark")
+        await wait_for_screen(pilot, "Help")
+        await compare("help", pilot, update=update)
+        await pilot.press("escape")
+        app.action_history()
+        await wait_for_screen(pilot, "History")
+        await pilot.press("space", "down", "space")
+        await compare("history", pilot, update=update)
+        await pilot.press("c")
+        await wait_for_screen(pilot, "Compare")
+        await compare("compare", pilot, update=update)
 
 
 @asynchronous

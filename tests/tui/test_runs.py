@@ -19,6 +19,7 @@ from advisor.errors import GpuNotAttachedError
 from advisor.question.answers import Answers
 from advisor.report.document import encode
 from advisor.store import Run, Store
+from advisor.tui import documents
 from advisor.tui.again import failed_arms, propose_again
 from advisor.tui.app import AdvisorApp
 from advisor.tui.documents import document_of
@@ -131,3 +132,14 @@ def test_what_failed_on_a_gpu_that_is_gone_is_not_asked_again(tmp_path: pathlib.
     asked = msgspec.structs.replace(header.question, gpu="GPU-gone", device="cuda", python=sys.executable)
     with pytest.raises(GpuNotAttachedError):
         propose_again(msgspec.structs.replace(header, question=asked), ("broken/default",))
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [(".html", "<!doctype html>"), (".md", "| compiled |"), (".csv", "compiled,"), (".json", '"compiled"')]
+)
+def test_a_run_is_exported_as_its_file_name_says(ending: str, words: str, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / f"out{ending}"
+    documents.write(pipeline.decide(make_run(Store(tmp_path), finished=True)), file)
+    assert words in file.read_text().lower()
+    assert set(documents.MAKERS) == {".html", ".md", ".csv", ".json"}
+    assert not list(tmp_path.glob(".*"))

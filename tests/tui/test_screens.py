@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import pathlib
 from collections.abc import Callable
 
+import msgspec
 import pytest
-from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
+from onscreen import asynchronous, lines_of, replay, settle, shown, wait_for, wait_for_screen
+from textual.pilot import Pilot
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
+from advisor.cli import asking as line_by_line
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
+from advisor.tui.comparing import lay_side_by_side
+from advisor.tui.documents import document_of
 from advisor.tui.host import Host
+from advisor.tui.screens.compare import Compare
 from advisor.tui.screens.results import Results
 from advisor.tui.screens.setup import Setup
 from advisor.tui.widgets.weights import WeightBar
@@ -155,6 +163,33 @@ async def test_results_tell_why_not_and_sort_and_show_details(tui_world: World, 
 
 
 @asynchronous
+async def test_a_tie_is_told_as_a_tie(tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded)) as pilot:
+        await wait_for_screen(pilot, "Results")
+        screen = pilot.app.screen
+        assert isinstance(screen, Results)
+        advice = screen.original.recommendation
+        assert advice is not None
+        screen.decision = dataclasses.replace(screen.original, recommendation=msgspec.structs.replace(advice, ties=("alike",)))
+        screen.draw()
+        await settle(pilot)
+        assert lines_of(pilot).splitlines()[1].startswith(" Tie for demo")
+        assert "or as well alike" in lines_of(pilot)
+
+
+def test_line_by_line_the_same_answers_make_the_same_question(
+    tui_world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = Answers(gpu="cpu", workflows="quick", batch_sizes="1")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n2\n\nyes\n"))
+    plain = line_by_line._ask_until_it_fits(given, tui_world)
+    app = AdvisorApp(Wishes(answers=msgspec.structs.replace(given, preset="serving")), tui_world)
+    on_screen = app._propose()
+    assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
+    assert "To be measured, 2: pytorch-eager, quick." in capsys.readouterr().out
+
+
+@asynchronous
 async def test_the_history_opens_a_run(tui_world: World, recorded: Run) -> None:
     async with shown(asking(tui_world)) as pilot:
         await pilot.press("enter")
@@ -174,24 +209,41 @@ async def test_the_doctor_says_what_it_found(tui_world: World) -> None:
         await wait_for(pilot, lambda: "python" in lines_of(pilot))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def check_fit(pilot: Pilot[int], size: tuple[int, int]) -> None:
+    hints = list(pilot.app.screen.query(FooterKey))
+    assert hints[0].action == "help"
+    assert max(hint.region.right for hint in hints) <= size[0]
+    assert all(len(line) <= size[0] for line in lines_of(pilot).splitlines())
+
+
 @asynchronous
-async def test_every_screen_fits_and_no_key_is_cut(size: tuple[int, int], tui_world: World, recorded: Run) -> None:
-    async with shown(replay(tui_world, recorded), size) as pilot:
+async def test_every_screen_fits_and_no_key_is_cut(tui_world: World, recorded: Run) -> None:
+    async with shown(replay(tui_world, recorded)) as pilot:
+        app = pilot.app
+        assert isinstance(app, AdvisorApp)
         await wait_for_screen(pilot, "Results")
-        for key, name in (("", "Results"), ("enter", "Detail")):
-            if key:
-                await pilot.press(key)
-                await wait_for_screen(pilot, name)
-            rights = [hint.region.right for hint in pilot.app.screen.query(FooterKey)]
-            assert rights
-            assert max(rights) <= max(size[0], 80)
-            assert all(len(line) <= size[0] for line in lines_of(pilot).splitlines())
-    async with shown(asking(tui_world), size) as pilot:
-        for words in ("Which model", "Where will it run", "What matters", "ways to run"):
+        decision = app.screen.decision  # type: ignore[attr-defined]
+        for name in ("Results", "Detail", "History", "Doctor", "Compare", "Setup"):
+            if name == "Detail":
+                await pilot.press("enter")
+            elif name in {"History", "Doctor"}:
+                await app.run_action(name.lower())
+            elif name == "Compare":
+                await app.push_screen(Compare(lay_side_by_side(document_of(decision), document_of(decision))))
+            elif name == "Setup":
+                app.action_ask_anew()
+            await wait_for_screen(pilot, name)
+            for size in SIZES:
+                await pilot.resize_terminal(*size)
+                await settle(pilot)
+                check_fit(pilot, size)
+        for words in ("Where will it run", "What matters", "ways to run"):
+            await pilot.press("enter")
             await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
-            assert max(hint.region.right for hint in pilot.app.screen.query(FooterKey)) <= max(size[0], 80)
-            await pilot.press("enter") if words != "ways to run" else None
+            for size in SIZES:
+                await pilot.resize_terminal(*size)
+                await settle(pilot)
+                check_fit(pilot, size)
 
 
 @asynchronous

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -23,7 +24,7 @@ import pytest
 from advisor.store import Run
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 200
 LEAVES_SCREEN, LETS_MOUSE_GO = b"\x1b[?1049l", b"\x1b[?1003l"
 #: Select Graphic Rendition with a colour: 39 and 49 mean the terminal's own.
 COLOURED = re.compile(rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
@@ -33,7 +34,7 @@ class Terminal:
     """A program on a terminal of its own."""
 
     def __init__(self, *arguments: str, home: pathlib.Path, **more: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NO_COLOR"}}
+        environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"}}
         environment |= {"TERM": "xterm-256color", "P3_ADVISOR_HOME": str(home), **more}
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
@@ -102,6 +103,43 @@ def test_bare_it_asks_and_q_leaves_the_terminal_as_it_was(home: pathlib.Path) ->
         assert screen.wait() == 0
         assert LEAVES_SCREEN in screen.out
         assert LETS_MOUSE_GO in screen.out
+
+
+def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = ("--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1", "--budget", "3", "--priority")
+    with terminal("ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home) as screen:
+        screen.wait_for(b"Which model")
+        screen.press(b"\x12")
+        screen.wait_for(b"elapsed")
+        screen.wait_for(b"Noise floor")
+        screen.wait_for(b"Use pytorch-eager")
+        since = len(screen.out)
+        screen.press(b"w")
+        screen.wait_for(b"\x1b[", since)
+        screen.press(b"l")
+        screen.wait_for(b"with these weights", since)
+        since = len(screen.out)
+        screen.press(b"e")
+        screen.wait_for(b"Export this run", since)
+        file = tmp_path / "whole.json"
+        screen.press(b"\x15" + str(file).encode())  # control and u empties the line
+        screen.wait_for(b"whole.json", since)
+        screen.press(b"\r")
+        screen.wait_for(b"written:", since)
+        screen.press(b"q")
+        assert screen.wait() == 0
+        assert LEAVES_SCREEN in screen.out
+    document = json.loads(file.read_text())
+    assert document["recommendation"]["arm"] == "pytorch-eager"
+    assert document["question"]["priorities"]["performance"] == 55
+    assert working_on(home) == []
+
+
+def test_the_first_sight_needs_neither_the_stages_nor_a_stack() -> None:
+    script = "import sys, advisor.cli, advisor.tui.program; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split())
+    assert "textual.app" in loaded
+    assert not {"advisor.pipeline", "advisor.machine", "advisor.report", "psutil", "scipy", "numpy", "torch", "jinja2"} & loaded
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda end: end.name)

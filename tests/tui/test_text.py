@@ -7,13 +7,17 @@ import pathlib
 
 import msgspec
 import pytest
+from handmade import make_run
 from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
 
-from advisor.store import Run
+from advisor.store import Run, Store
 from advisor.tui import text
+from advisor.tui.app import AdvisorApp
 from advisor.tui.ascii_only import to_ascii
 from advisor.tui.logs import LogTail, clean
 from advisor.tui.screens.results import Results
+from advisor.tui.session import Session
+from advisor.tui.wishes import Wishes
 from advisor.world import World
 
 HOSTILE = ["[/", "[/tmp/x]", "{'a':[true]}", "[red]x[/red]", "\x1b[31mred", "a\x00b\x07", "\u202eevil\u202c", "n" * 10000, "\ud800"]
@@ -46,6 +50,22 @@ async def test_a_model_with_a_hostile_name_is_shown(tui_world: World, recorded: 
             await pilot.press("3")
             await wait_for(pilot, lambda: "Measure it again" in lines_of(pilot))
             await pilot.press("escape")
+
+
+@asynchronous
+async def test_what_a_stack_prints_is_shown_as_text(tui_world: World, tmp_path: pathlib.Path) -> None:
+    session = Session.of(make_run(Store(tmp_path), finished=False))
+    session.look()
+    log = session.follower.run.log_of(str(session.follower.active), 0)
+    log.parent.mkdir(parents=True)
+    log.write_bytes("\n".join(words[:200] for words in HOSTILE[:-1]).encode() + b"\n\xff\xfe\n" + b"x" * 100_000 + b"\nlast words\n")
+    async with shown(AdvisorApp(Wishes(), tui_world), (100, 40)) as pilot:
+        assert isinstance(pilot.app, AdvisorApp)
+        pilot.app.runs.show(session)
+        await wait_for_screen(pilot, "Live")
+        await pilot.press("l")
+        await wait_for(pilot, lambda: "last words" in lines_of(pilot))
+        assert "its log ends: [/ oh" in lines_of(pilot)
 
 
 def test_a_log_is_read_to_its_end_without_its_colours(tmp_path: pathlib.Path) -> None:

@@ -18,7 +18,7 @@ CACHES = {
     "MODULAR_CACHE_DIR": "modular",
 }
 #: All arms on the processor get the same number of threads, whichever library they compute with.
-THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
+THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC", "TVM_NUM_THREADS")
 #: Stacks that would report their use somewhere.
 NO_TELEMETRY = {
     "HF_HUB_DISABLE_TELEMETRY": "1",

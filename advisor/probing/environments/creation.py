@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -119,6 +120,7 @@ def _held(root: pathlib.Path, name: str, say: Say) -> Iterator[int]:
 
 def _make(name: str, environment: Environment, making: pathlib.Path, lock: pathlib.Path, shop: Workshop, held: int) -> None:
     """Fill `making` and check it."""
+    begun = time.monotonic()
     variables = sources.uv_environment(shop.inherited, shop.pip_settings)
     fits = SpecifierSet(environment.python).contains(shop.interpreter.version, prereleases=True)
     python = shop.interpreter.executable if fits else environment.python
@@ -139,6 +141,7 @@ def _make(name: str, environment: Environment, making: pathlib.Path, lock: pathl
         python_version=found.python_version,
         packages=found.packages,
         disk_bytes=disk_bytes(making),
+        seconds=time.monotonic() - begun,
         made=dt.datetime.now().astimezone().isoformat(timespec="seconds"),
     )
     (making / places.RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))

@@ -37,6 +37,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     #: Versions by distribution.
     packages: dict[str, str]
     disk_bytes: int
+    seconds: float
     made: str
 
 
@@ -57,6 +58,9 @@ def choose(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, E
     chosen = {}
     for name in names:
         entry = next((workflow for workflow in workflows if workflow.id == name), None)
+        image = next((held.image for each in workflows for held in each.containers if held.name == name), None)
+        if image:
+            raise UnknownEnvironmentError(f"{name} is a container, which p3-advisor does not fetch", f"docker pull {image}")
         if entry is not None and entry.environment.kind == "own":
             name = entry.environment.name or entry.id  # noqa: PLW2901 - the workflow's name stands for its environment's
         elif entry is not None and name not in known:

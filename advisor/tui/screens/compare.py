@@ -11,24 +11,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.domain.measurement import Cell
+from advisor.domain.measurement import Cell, Interval
+from advisor.report.comparison import closing
 from advisor.tui import text
-from advisor.tui.comparing import ComparedArm, Comparison, Verdict
+from advisor.tui.comparing import Row, Sides
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, Table
 
-MARKS: dict[Verdict, str] = {
-    "first": "> A faster",
-    "second": "< B faster",
-    "same": "= within noise",
-    "only first": "only in A",
-    "only second": "only in B",
-    "too little": "too few visits",
-    "not compared": "not compared",
-}
+#: Words for the judgement on B, with a mark that no colour is needed for.
+MARKS = {"slower": "> A faster", "faster": "< B faster", "same": "= the same", "not told apart": "? cannot tell"}
 #: From this width on there is room for the intervals.
-WIDE = 100
+WIDE = 120
 
 
 class Compare(Frame):
@@ -36,16 +30,17 @@ class Compare(Frame):
 
     HELP_TEXT = """\
 What differs between the runs stands first. Lines with ! forbid a verdict: the times are shown
-side by side only. = means that the 95 % intervals of the medians overlap."""
+side by side only. "B speed" is how many times as fast B is, with its 95 % interval; the same means
+within 5 %. It is the comparison of p3-advisor compare."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "differences", "Only differences", id="differences", tooltip="hide the rows that are within the noise"),
         Binding("tab", "app.focus_next", "Next part", show=False),
         Binding("escape,q", "app.pop_screen", "Back", id="back"),
     ]
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, sides: Sides) -> None:
         super().__init__()
-        self._comparison = comparison
+        self._sides, self._comparison = sides, sides.comparison
         self._only_differences = False
 
     def compose(self) -> ComposeResult:
@@ -61,10 +56,10 @@ side by side only. = means that the 95 % intervals of the medians overlap."""
     def on_mount(self) -> None:
         """Show the runs."""
         comparison = self._comparison
-        self.query_one(TopLine).tell(Text(f"Compare  A = {comparison.first[-20:]}  B = {comparison.second[-20:]}"))
+        self.query_one(TopLine).tell(Text(f"Compare  A = {comparison.before[-11:]}  B = {comparison.after[-11:]}"))
         self.query_one("#differing", Static).update(self._differences())
-        words = "A and B took the same question to the same device." if comparison.is_fair else "! Not like for like: no verdict."
-        self.query_one("#legend", Static).update(words)
+        words = "; ".join(closing(comparison)) if comparison.comparable else "! Not like for like: no verdict."
+        self.query_one("#legend", Static).update(text.plain(words, 300))
         self.query_one(Table).focus()
         self._draw()
 
@@ -76,37 +71,37 @@ side by side only. = means that the 95 % intervals of the medians overlap."""
     def _differences(self) -> Text:
         words = Text()
         for difference in self._comparison.differences:
-            mark = "!" if difference.forbids else " "
-            line = f"{mark} {text.plain(difference.what, 18):<19}{text.plain(difference.first, 60)}  \N{RIGHTWARDS ARROW}  "
-            words += Text(line + text.plain(difference.second, 60) + "\n", "bold" if difference.forbids else "")
+            mark = "!" if difference.decisive else " "
+            line = f"{mark} {text.plain(difference.what, 30):<19} {text.plain(difference.before, 60)}  \N{RIGHTWARDS ARROW}  "
+            words += Text(line + text.plain(difference.after, 60) + "\n", "bold" if difference.decisive else "")
         return words or Text("Nothing that was recorded differs between the runs.")
 
     def _draw(self) -> None:
         width = self.size.width
-        figures = 22 if width >= WIDE else 7
-        name = max(min(width - 2 * figures - 38, 44), 12)
+        figures = 22 if width >= WIDE else 6
+        name = max(min(width - (3 if width >= WIDE else 2) * figures - 38, 44), 10)
         table = self.query_one(Table)
         table.lay_out(
             [
                 Column("arm", "Workflow", name),
-                Column("size", "@", 5, figures=True),
+                Column("size", "@", 4, figures=True),
                 Column("first", "A ms", figures, figures=True),
                 Column("second", "B ms", figures, figures=True),
-                Column("change", "B to A", 8, figures=True),
+                Column("speed", "B speed", 22 if width >= WIDE else 7, figures=True),
                 Column("verdict", "", 14),
             ]
         )
-        rows = [row for row in self._comparison.arms if row.verdict != "same" or not self._only_differences]
+        rows = [row for row in self._sides.rows if row.verdict != "same" or not self._only_differences]
         table.fill({f"{row.arm}@{row.batch_size}": self._row(row, name, width) for row in rows})
 
-    def _row(self, row: ComparedArm, name: int, width: int) -> dict[str, str]:
+    def _row(self, row: Row, name: int, width: int) -> dict[str, str]:
         return {
             "arm": text.squeeze(text.plain(row.arm), name),
             "size": str(row.batch_size),
             "first": _milliseconds(row.first, width),
             "second": _milliseconds(row.second, width),
-            "change": text.DASH if row.change is None else f"{row.change:+.1%}",
-            "verdict": MARKS[row.verdict],
+            "speed": _speed(row.speed, width),
+            "verdict": MARKS.get(row.verdict, row.verdict),
         }
 
     def action_differences(self) -> None:
@@ -121,3 +116,10 @@ def _milliseconds(cell: Cell | None, width: int) -> str:
     seconds = cell.seconds
     interval = f" [{text.milliseconds(seconds.low)}, {text.milliseconds(seconds.high)}]" if width >= WIDE else ""
     return f"{text.milliseconds(seconds.median)}{interval}"
+
+
+def _speed(speed: Interval | None, width: int) -> str:
+    if speed is None:
+        return text.DASH
+    interval = f" [{text.times(speed.low)}, {text.times(speed.high)}]" if width >= WIDE else ""
+    return f"{text.times(speed.value)}{interval}"

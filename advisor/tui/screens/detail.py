@@ -13,10 +13,10 @@ from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.domain.decision import Rating
 from advisor.pipeline import Decision
+from advisor.report import recipe
 from advisor.store import Run
 from advisor.tui import text
 from advisor.tui.logs import clean
-from advisor.tui.recipes import recipe_of
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 
@@ -164,10 +164,14 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         words += Text(f"install   {text.plain(workflow.how_to_get, 300)}\n")
         words += Text(f"changes   {declared.lines_changed.value} lines, export step: {'yes' if declared.export_step.value else 'no'}\n")
         words += Text(f"source    {text.plain(declared.lines_changed.source, 300)}\n\n", "dim")
-        code = recipe_of(self._decision.state, self._arm)
+        words += Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
+        code = recipe.stored(self._decision.state, self._arm)
         if code is not None:
-            words += Text("The code\n", "bold") + Text("".join(f"{text.plain(line, 400)}\n" for line in code.splitlines()) + "\n")
-        return words + Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
+            lines = [*(f"# {requirement}" for requirement in code.requirements), *code.imports, *code.source.splitlines()]
+            command = text.plain(f"p3-advisor recipe {self._decision.header.run_id} --workflow {self._arm}", 200)
+            words += Text("\nThe code that was measured", "bold") + Text(f"   {command} writes it with its figures\n", "dim")
+            words += Text("".join(f"{text.plain(line, 400)}\n" for line in lines))
+        return words
 
     def _environment(self) -> Text:
         measured = next(entry for entry in self._decision.results.measurements if entry.arm == self._arm)

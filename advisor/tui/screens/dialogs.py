@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -65,15 +66,16 @@ class Export(ModalScreen[pathlib.Path | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
 
-    def __init__(self, proposed: pathlib.Path) -> None:
+    def __init__(self, proposed: pathlib.Path, endings: Sequence[str]) -> None:
         super().__init__()
+        self._endings = endings
         self._proposed = proposed
         self._confirmed = ""
 
     def compose(self) -> ComposeResult:
         """Ask for the file."""
         with Vertical(classes="dialog"):
-            yield Static("Export this run as one JSON document (schema p3-advisor/run/1)", markup=False, classes="lead")
+            yield Static("Export this run.  The ending says as what: " + ", ".join(self._endings), markup=False, classes="lead")
             yield WritingLine(str(self._proposed), id="file")
             yield Static("", id="note", markup=False)
         yield Keys()
@@ -84,6 +86,8 @@ class Export(ModalScreen[pathlib.Path | None]):
         file = pathlib.Path(name).expanduser()
         if not name or file.is_dir() or not file.parent.is_dir():
             self.query_one("#note", Static).update("name a file in a directory that exists")
+        elif file.suffix.lower() not in self._endings:
+            self.query_one("#note", Static).update(f"end the name with one of {', '.join(self._endings)}")
         elif file.exists() and self._confirmed != name:
             self._confirmed = name
             self.query_one("#note", Static).update("that file exists; enter once more overwrites it")

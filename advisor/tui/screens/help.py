@@ -39,7 +39,7 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Show the words of the screen below, then those for all screens."""
         with VerticalScroll(classes="dialog"):
-            yield Static(Text(getattr(self._below, "HELP_TEXT", "").strip() + "\n"), markup=False)
+            yield Static(Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False)
             yield Static(Text("Keys of this screen", style="bold"), markup=False)
             yield Static(self._keys(), markup=False)
             yield Static(Text("\nEverywhere", style="bold"), markup=False)

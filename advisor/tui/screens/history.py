@@ -16,6 +16,8 @@ from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, OpeningTable, Table
 
+#: Below this width devices are cut short.
+NARROW = 72
 EMPTY = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 
 
@@ -70,21 +72,22 @@ Space marks a run; with two marked, c compares them: what differs between them c
         if self._entries is None or not self.is_attached:
             return
         table = self.query_one(Table)
-        name = max(self.size.width - 66, 8)
-        columns = [Column("mark", "", 1), Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", 18)]
+        device = 10 if self.size.width < NARROW else 18
+        name = max(self.size.width - 49 - device, 8)
+        columns = [Column("mark", "", 1), Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", device)]
         table.lay_out([*columns, Column("state", "State", 8)])
         wanted = self._wanted.lower()
         shown = [entry for entry in self._entries if wanted in f"{entry.run_id} {entry.model} {entry.device}".lower()]
-        table.fill({entry.run_id: self._row(entry, name) for entry in shown[:500]})
+        table.fill({entry.run_id: self._row(entry, name, device) for entry in shown[:500]})
         self.query_one("#empty", Static).update("" if shown else EMPTY if not self._entries else "nothing fits the filter")
 
-    def _row(self, entry: Entry, width: int) -> dict[str, str]:
+    def _row(self, entry: Entry, width: int, device: int) -> dict[str, str]:
         model = text.squeeze(text.plain(entry.model), width)
         return {
             "mark": "AB"[self._marked.index(entry.run_id)] if entry.run_id in self._marked else "",
             "id": entry.run_id,
             "model": model,
-            "device": text.plain(entry.device, 18),
+            "device": text.plain(entry.device, device),
             "state": "finished" if entry.finished else "stopped",
         }
 

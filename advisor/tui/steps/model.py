@@ -12,6 +12,8 @@ from advisor.tui import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.line import Line
 
+#: From this width on a model and what it is stand on one line.
+ROOMY = 80
 PAPER_BLOCKS = ("ffn-multilayer", "ffn", "matmul-relu", "matmul")
 OWN = """\
 Your own model
@@ -67,11 +69,15 @@ class ModelStep(Step):
         options.clear_options()
         for name, words in self.shipped():
             if wanted.lower() in name.lower() or not wanted:
-                options.add_option(Option(Text(f"{text.squeeze(name, 38):<38}  ", "bold") + Text(words, "dim"), id=name))
+                options.add_option(Option(_line(name, words if self.app.size.width >= ROOMY else ""), id=name))
         if wanted and not options.option_count:
             options.add_option(Option(Text(f"use {text.plain(wanted, 200)}", "bold"), id=None))
         if options.option_count:
             options.highlighted = 0
+
+    def on_resize(self) -> None:
+        """Say what the models are only where there is room for it."""
+        self._list(self.query_one("#model", Input).value.strip())
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter the list."""
@@ -102,3 +108,8 @@ class ModelStep(Step):
             typed = highlighted.id
         self.answer(model=typed or "demo")
         parse_model(self.answers, self.advisor.catalogue.models)
+
+
+def _line(name: str, words: str) -> Text:
+    """Return a model and what it is."""
+    return Text(f"{text.squeeze(name, 38):<38}  ", "bold") + Text(words, "dim")

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.domain.machine import Machine
+from advisor.domain.catalogue import Environment
 from advisor.pipeline import Proposal
 from advisor.tui import text
 from advisor.tui.steps.step import Step
@@ -54,8 +54,9 @@ class PlanStep(Step):
         self._proposal = proposal
         self._draw()
 
-    def show_machine(self, machine: Machine) -> None:
-        """Nothing: the plan shows it."""
+    def on_resize(self) -> None:
+        """Lay the table out for the width."""
+        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         if self._proposal is None:
@@ -109,7 +110,7 @@ class PlanStep(Step):
             words += Text(f"\n{text.plain(excluded.reason, 600)}", "")
             words += Text(f"\nnext: {text.plain(excluded.fix, 600)}" if excluded.fix else "", "")
             if workflow is not None and excluded.status == ADDABLE and workflow.environment.kind == "own":
-                words += Text(f"\nan environment of its own with {text.plain(', '.join(workflow.environment.requirements), 300)}")
+                words += Text(f"\n{text.plain(describe_environment(workflow.environment), 400)}")
         elif workflow is not None:
             options = next((arm.options for arm in self._proposal.plan.arms if arm.id == key), {})
             given = ", ".join(f"{name} = {value}" for name, value in options.items()) or "the stack's defaults"
@@ -147,3 +148,11 @@ class PlanStep(Step):
         if self._proposal is not None and self._left_out:
             kept = [arm for arm in self._proposal.plan.arms if arm.duplicate_of is None and arm.id not in self._left_out]
             self.answer(workflows=",".join(f"{arm.workflow}/{arm.option}" for arm in kept))
+
+
+def describe_environment(environment: Environment) -> str:
+    """Return what making a workflow's own environment brings and takes, as far as it was seen."""
+    seen = environment.seen
+    size = f"{seen.disk_mib} MiB on disk, made in {seen.seconds} s ({seen.where})" if seen else "size not known yet"
+    licence = f"; licence {environment.licence}" if environment.licence else ""
+    return f"an environment of its own with {', '.join(environment.requirements)}: {size}{licence}"

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable
 
 import jsonschema
+import msgspec
 import pytest
 
-from advisor import pipeline, schemas
+from advisor import catalogue, pipeline, schemas
 from advisor.pipeline import World
+from advisor.probing.environments import places
 from advisor.question.answers import Answers
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
@@ -153,3 +155,43 @@ def test_a_gpu_that_is_not_attached_is_answered_from_published_figures(home: pat
     assert all(
         rating["evidence"] in {"published", "declared"} for entry in document["workflows"] for rating in (entry["scores"] or {}).values()
     )
+
+
+def test_environments_are_listed_with_what_they_are_for(home: pathlib.Path) -> None:
+    rows = {row["name"]: row for row in json.loads(advise("env", "list", "--json", home=home).stdout)}
+    assert rows["openvino"]["workflows"] == ["torch-compile-openvino", "openvino"]
+    assert {row["state"] for row in rows.values()} == {"not made"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("env", "path", "openvino"), 3, "p3-advisor env create openvino"),
+        (("env", "check", "openvino"), 3, "p3-advisor env create openvino"),
+        (("env", "create", "nonsense"), 2, "there is no environment 'nonsense'"),
+        (("env", "create", "pytorch-eager"), 2, "no environment of its own"),
+        (("env", "remove", "openvino"), 0, "there was none"),
+    ],
+)
+def test_an_environment_that_is_not_there_is_told(arguments: tuple[str, ...], status: int, words: str, home: pathlib.Path) -> None:
+    answer = advise(*arguments, home=home)
+    assert answer.returncode == status
+    assert words in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_the_doctor_mends_an_environment_that_is_broken(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    known = places.own_environments(catalogue.load().workflows)["openvino"]
+    digest = places.digest_of(known, places.lock_file(catalogue.rubric_directory(), "openvino"))
+    directory = places.directory_of(home / "environments", "openvino", digest)
+    (directory / "bin").mkdir(parents=True)
+    record = places.Record(name="openvino", digest=digest, python_version="3", packages={}, disk_bytes=1, seconds=1, made="2026-11-21")
+    (directory / places.RECORD).write_bytes(msgspec.json.encode(record))
+    found = {each["name"]: each for each in json.loads(advise("doctor", "--json", home=home).stdout)}
+    assert found["environment openvino"]["what"] == "its interpreter is gone"
+    assert found["environment openvino"]["fix"] == "p3-advisor env create openvino, or p3-advisor doctor --repair"
+    # Without anything in uv's cache and without a network it says what it lacks, which shows that it tries.
+    nothing = {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "cache"), "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path)}
+    answer = advise("doctor", "--repair", home=home, **nothing)
+    assert answer.returncode == 3
+    assert "openvino cannot be made" in answer.stderr

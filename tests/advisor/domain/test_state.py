@@ -60,6 +60,7 @@ def test_all_that_a_worker_says_is_kept() -> None:
         ready=True,
         visits=VISITS,
         workload={1: None, 4: 7},
+        demand={1: flops[0], 4: flops[1]},
     )
 
 

@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+import builders
 import psutil
 import pytest
 
 from advisor import pipeline
 from advisor.domain.events import Ended, Event, Heard, RaceClosed, Spawned
-from advisor.domain.outcome import Entered, Visited
+from advisor.domain.outcome import Entered, TimedOut, Visited
+from advisor.domain.plan import REFERENCE
 from advisor.pipeline import World
 from advisor.store import Run, Store
 
@@ -62,7 +64,7 @@ def events_so_far(home: pathlib.Path) -> Iterator[Event]:
 def kill_at(moment: Callable[[Event], bool], home: pathlib.Path, probes: pathlib.Path, rubric: pathlib.Path) -> None:
     """Start a run and kill its process, with no chance to tidy up, when `moment` has come."""
     driver = subprocess.Popen([sys.executable, str(DRIVER), str(home), str(probes), str(rubric), WORKFLOWS])
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not any(moment(event) for event in events_so_far(home)):
         assert driver.poll() is None, "the run ended before the moment to kill it"
         assert time.monotonic() < end
@@ -108,3 +110,10 @@ def complete_rounds(events: list[Event]) -> set[tuple[int, int]]:
         if isinstance(event.happening, Heard) and isinstance(event.happening.said, Visited)
     ]
     return {one for one, two in itertools.pairwise(rounds) if one != two}
+
+
+def test_right_outputs_are_there_whatever_becomes_of_who_made_them() -> None:
+    too_long = TimedOut(phase="measure", reason="the peaks took too long")
+    assert pipeline.has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
+    assert not pipeline.has_reference(builders.run_state({REFERENCE: builders.process(ready=False, outcome=too_long)}))
+    assert not pipeline.has_reference(builders.run_state({}))

@@ -80,3 +80,7 @@ def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
 
 def test_a_constraint_holds_for_published_figures_too() -> None:
     assert advise("RTX 4090", TINY, "serving", Constraint(criterion="portability", at_least=2)).workflow == "torch-compile-inductor"
+
+
+def test_that_eager_is_no_candidate_is_said() -> None:
+    assert any("eager PyTorch" in reason and "no candidate" in reason for reason in advise("RTX 4090", TINY, "research").trust_reasons)

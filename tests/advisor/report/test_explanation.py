@@ -6,7 +6,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.catalogue import Published
+from advisor.domain.published import Published
 from advisor.domain.question import CRITERIA
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation

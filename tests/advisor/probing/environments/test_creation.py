@@ -7,7 +7,6 @@ import os
 import pathlib
 import platform
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -148,7 +147,7 @@ def test_a_termination_leaves_nothing_behind(variables: dict[str, str], tmp_path
     root = tmp_path / "root"
     stopped = start(root, variables, TINY_SECONDS="60")
     wait_for("checking that it imports", stopped)
-    stopped.send_signal(signal.SIGINT)
+    stopped.terminate()
     stopped.communicate()
     assert (made(root), leftovers(root)) == ([], [])
 

@@ -21,7 +21,7 @@ def put(root: pathlib.Path, digest: str) -> pathlib.Path:
     directory = places.directory_of(root, "apart", digest)
     places.python_in(directory).parent.mkdir(parents=True)
     places.python_in(directory).touch()
-    record = places.Record(name="apart", digest=digest, python_version="3.11.7", packages={}, disk_bytes=1, made="2026-11-21")
+    record = places.Record(name="apart", digest=digest, python_version="3.11.7", packages={}, disk_bytes=1, seconds=1, made="2026-11-21")
     (directory / places.RECORD).write_bytes(msgspec.json.encode(record))
     return directory
 

@@ -54,7 +54,7 @@ def test_a_worker_sees_the_gpu_that_is_measured_and_no_other(gpu: str | None) ->
 
 def test_nothing_is_reported_anywhere() -> None:
     made = environment({"DO_NOT_TRACK": "0"})
-    assert made["DO_NOT_TRACK"] == made["HF_HUB_DISABLE_TELEMETRY"] == made["VLLM_NO_USAGE_STATS"] == "1"
+    assert made["TF_BUILD"] == made["DO_NOT_TRACK"] == made["HF_HUB_DISABLE_TELEMETRY"] == made["VLLM_NO_USAGE_STATS"] == "1"
 
 
 @pytest.mark.parametrize(("offline", "expected"), [(True, "1"), (False, None)])

@@ -13,4 +13,3 @@ open_subject = honest.open_subject
 build = honest.build
 synchronise = honest.synchronise
 engagement = honest.engagement
-recipe = honest.recipe

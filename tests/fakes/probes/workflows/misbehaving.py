@@ -146,7 +146,3 @@ def engagement(program, fed):
     if MISDEED["name"] == "falls-back":
         return Engagement(0.0, "TRT conversion failed on the subgraph. Returning GraphModule forward instead.", {})
     return Engagement(1.0, "it says so", {})
-
-
-def recipe(request):
-    return "pass\n"

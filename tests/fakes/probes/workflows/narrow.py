@@ -64,4 +64,3 @@ def engagement(program, fed):
 versions = honest.versions
 open_subject = honest.open_subject
 synchronise = honest.synchronise
-recipe = honest.recipe

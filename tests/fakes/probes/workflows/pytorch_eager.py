@@ -66,7 +66,3 @@ def synchronise():
 
 def engagement(program, fed):
     return Engagement(1.0, "a pretend baseline", {})
-
-
-def recipe(request):
-    return "pass\n"

@@ -13,4 +13,9 @@ open_subject = honest.open_subject
 build = honest.build
 synchronise = honest.synchronise
 engagement = honest.engagement
-recipe = honest.recipe
+
+
+def build_for(target, subject, inputs, request):
+    if target == "sm_75":
+        raise RuntimeError("the half of it is missing there")
+    (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_text(f"{len(inputs[0])} samples for {target}")

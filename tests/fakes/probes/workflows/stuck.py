@@ -48,4 +48,3 @@ versions = honest.versions
 open_subject = honest.open_subject
 synchronise = honest.synchronise
 engagement = honest.engagement
-recipe = honest.recipe

@@ -1,0 +1,235 @@
+"""The commands with which an answer leaves the terminal and comes back: reports, recipes, comparisons, runs as files, notes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+import tempfile
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from advisor.errors import FormatError, NoRecipeError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
+
+if TYPE_CHECKING:
+    from advisor import pipeline
+    from advisor.report.document import RunDocument
+    from advisor.store import Run, Store
+
+app = typer.Typer(rich_markup_mode=None)
+
+FORMATS = ("html", "md", "csv", "json")
+#: Stands for standard output.
+STANDARD_OUTPUT = "-"
+
+RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output")]
+
+
+@app.command()
+def report(
+    runs: Annotated[list[str] | None, typer.Argument(help="a run, or one for each device to compare; default: latest")] = None,
+    *,
+    formats: Annotated[str, typer.Option("--format", "-f", help=f"one or more of {', '.join(FORMATS)}")] = "html",
+    directory: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")] = ".",
+) -> None:
+    """Write the scored comparison of a run, or of the same question on several devices."""
+    from advisor.report import document, markdown, page, platforms, recipe, tidy
+
+    wanted = parse_formats(formats)
+    store = _store()
+    read = [_decide(store.find(run)) for run in runs or ["latest"]]
+    state, composed = read[0][0].state, read[0][1]
+    places = [platforms.Platform(document=each, recipes=recipe.all_stored(decision.state)) for decision, each in read]
+    standings = platforms.compare(places) if len(places) > 1 else ()
+    script = None
+    if composed.recommendation is not None and recipe.stored(state, composed.recommendation.arm):
+        script = recipe.render(composed, *recipe.choose(composed, state, ""))
+    makers = {
+        "html": lambda: page.render(composed, script, standings),
+        "md": lambda: markdown.render(composed),
+        "csv": lambda: tidy.render([each for _, each in read]),
+        "json": lambda: document.encode(composed),
+    }
+    for name in wanted:
+        file = pathlib.Path(directory) / f"{composed.run_id}.{name}"
+        write(str(file), makers[name]())
+        typer.echo(str(file))
+
+
+@app.command()
+def recipe(
+    run: RunName = "latest",
+    *,
+    workflow: Annotated[str, typer.Option(help="a workflow or arm; default: the recommended one")] = "",
+    output: Output = STANDARD_OUTPUT,
+) -> None:
+    """Write the script that does what was measured: same model, precision, shapes and versions."""
+    from advisor.report import recipe as recipes
+
+    decision, composed = _decide(_store().find(run))
+    script = recipes.render(composed, *recipes.choose(composed, decision.state, workflow))
+    if composed.imported:
+        typer.echo("p3-advisor: the run was made on another machine: read the script before you run it", err=True)
+    write(output, script)
+
+
+@app.command()
+def verify(
+    run: RunName = "latest",
+    *,
+    workflow: Annotated[str, typer.Option(help="a workflow or arm; default: the recommended one")] = "",
+    seconds: Annotated[float, typer.Option(help="how long each batch size is timed", min=0.1)] = 3.0,
+    tolerance: Annotated[str, typer.Option(metavar="SHARE", help="how far beyond the measured interval is still the same")] = "5%",
+    json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+) -> None:
+    """Run the recipe where it was measured, and say whether the measured throughput holds; exit code 1 if it does not."""
+    from advisor.probing import environments, rerun
+    from advisor.report import recipe as recipes
+    from advisor.report import verification
+
+    share = parse_share(tolerance)
+    decision, composed = _decide(_store().find(run))
+    if composed.imported:
+        raise RunIsImportedError(
+            f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code", "read it: p3-advisor recipe"
+        )
+    if composed.question.task == "generate":
+        raise NoRecipeError("recipes of generated text time nothing, so there is nothing to verify", "measure again: p3-advisor recommend")
+    entry, found = recipes.choose(composed, decision.state, workflow)
+    question, machine = decision.header.question, decision.header.machine
+    with tempfile.TemporaryDirectory() as scratch:
+        variables = environments.worker_environment(dict(os.environ), question, environments.thread_count(machine), pathlib.Path(scratch))
+        patience = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
+        reached = rerun.run_recipe(recipes.render(composed, entry, found), found.interpreter, variables, seconds, patience)
+    told = [msgspec.convert(each, verification.Reached, from_attributes=True) for each in reached]
+    verified = verification.verify(composed.run_id, entry, told, share)
+    typer.echo(verification.encode(verified) if json else verification.render(verified), nl=False)
+    if not verified.holds:
+        raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    before: RunName,
+    after: RunName,
+    *,
+    fail_on_regression: Annotated[
+        str, typer.Option(metavar="SHARE", help="leave with 1 when an arm is shown slower by more than this, such as 5%")
+    ] = "",
+    formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
+    output: Output = STANDARD_OUTPUT,
+) -> None:
+    """Hold a run against an earlier one: what differs in question and machine first, then every arm's speed, with intervals."""
+    from advisor.report import comparison
+
+    makers = {"text": comparison.render, "md": comparison.render_markdown, "json": comparison.encode}
+    if formats not in makers:
+        raise FormatError(f"there is no format {formats!r}", f"use one of {', '.join(makers)}")
+    threshold = parse_share(fail_on_regression or "5%")
+    store = _store()
+    first, second = (_decide(store.find(name))[1] for name in (before, after))
+    found = comparison.compare(first, second, threshold)
+    write(output, makers[formats](found))
+    if fail_on_regression and not found.comparable:
+        raise NotComparableError(comparison.closing(found)[0], "compare runs of the same question on the same device")
+    if fail_on_regression and found.regressions:
+        raise typer.Exit(1)
+
+
+@app.command("export-run")
+def export_run(
+    run: RunName = "latest",
+    *,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="default: the run's id with .p3run")] = "",
+    host_name: Annotated[bool, typer.Option("--host-name", help="say in the file which machine it is from")] = False,
+) -> None:
+    """Write a run as one file for another machine; it names neither this machine nor its interpreters."""
+    from advisor.store import exchange
+
+    found = _store().find(run)
+    content = exchange.pack(found, platform.node() if host_name else None)
+    file = output or f"{found.directory.name}{exchange.SUFFIX}"
+    write(file, content.decode())
+    if file != STANDARD_OUTPUT:
+        typer.echo(file)
+
+
+@app.command("import-run")
+def import_run(files: Annotated[list[str], typer.Argument(help="files that export-run wrote")]) -> None:
+    """Take in runs from other machines, each whole or not at all; they count as evidence, and nothing of them is executed."""
+    from advisor import pipeline
+    from advisor.store import exchange
+
+    store = _store()
+    for file in files:
+        header, events = exchange.read(pathlib.Path(file))
+        pipeline.examine(header, events, file)
+        run = exchange.put(store, header, events)
+        typer.echo(f"{run.directory.name}  {header.question.model.name}")
+
+
+@app.command()
+def note(run: RunName, text: Annotated[str, typer.Argument(help="a line to remember it by; empty removes it")]) -> None:
+    """Write a line about a run, which the history shows."""
+    _store().find(run).write_note(text)
+
+
+@app.command()
+def delete(runs: Annotated[list[str], typer.Argument(help="ids of runs, or beginnings of them")]) -> None:
+    """Remove stored runs for good."""
+    store = _store()
+    for run in runs:
+        typer.echo(store.delete(run))
+
+
+def parse_share(text: str) -> float:
+    """Return a share written as `5%` or `0.05`; raise `SizeError` for anything else."""
+    number = text.strip()
+    try:
+        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise SizeError(f"{text!r} is no share", "write it as 5% or 0.05")
+    return share
+
+
+def parse_formats(text: str) -> list[str]:
+    """Return the formats of a report; raise `FormatError` for one that there is not."""
+    wanted = [name.strip().lower() for name in text.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in FORMATS]
+    if unknown or not wanted:
+        raise FormatError(f"there is no format {unknown[0] if unknown else text!r}", f"use one or more of {', '.join(FORMATS)}")
+    return list(dict.fromkeys(wanted))
+
+
+def write(output: str, text: str) -> None:
+    """Write text to a file, or to standard output; raise `OutputFileError` where that cannot be."""
+    if output == STANDARD_OUTPUT:
+        typer.echo(text, nl=False)
+        return
+    try:
+        pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(output).write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise OutputFileError(f"{output} cannot be written: {problem.strerror}", "name another place with --output") from problem
+
+
+def _store() -> Store:
+    from advisor.store import Store, default_home
+
+    return Store(default_home(os.environ))
+
+
+def _decide(run: Run) -> tuple[pipeline.Decision, RunDocument]:
+    from advisor import pipeline
+    from advisor.report import document
+
+    decision = pipeline.decide(run)
+    composed = document.compose(
+        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
+    )
+    return decision, composed

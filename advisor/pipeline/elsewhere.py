@@ -1,0 +1,88 @@
+"""Evidence from other devices: runs in the store that were made where this one was not, imported ones among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor import measure, portability, recommend
+from advisor.domain.events import PlatformKnown
+from advisor.domain.measurement import Platform, Results
+from advisor.domain.outcome import Completed
+from advisor.domain.run import Header
+from advisor.domain.state import RunState, fold
+from advisor.errors import PlatformError, UserError
+from advisor.pipeline import racing
+from advisor.store import Run, Store
+
+
+def device_of(header: Header) -> str:
+    """Return the name of the device that a run measures on."""
+    return next((gpu.name for gpu in header.machine.gpus if gpu.uuid == header.question.gpu), header.machine.cpu.model)
+
+
+def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
+    """Return every other device on which a finished run has measured the same model and sizes, by its newest run."""
+    platforms: dict[str, Platform] = {}
+    for entry in store.history():
+        if entry.finished and entry.model == header.question.model.name and entry.run_id != header.run_id:
+            try:
+                run = store.find(entry.run_id)
+                other = run.header()
+                if is_same_question(other, header) and device_of(other) not in {device_of(header), *platforms}:
+                    platforms[device_of(other)] = read(run)
+            except UserError:
+                continue
+    return tuple(PlatformKnown(platform=platform) for platform in platforms.values())
+
+
+def is_same_question(one: Header, two: Header) -> bool:
+    """Say whether two runs measured the same work; precision may differ, as devices have their own."""
+    facts = [
+        (asked.model, asked.task, asked.batch_sizes, asked.input_tokens, asked.output_tokens) for asked in (one.question, two.question)
+    ]
+    return facts[0] == facts[1]
+
+
+def read(run: Run) -> Platform:
+    """Return a stored run as a platform."""
+    header, state = run.header(), fold(run.events())
+    races = racing.results_by_batch_size(state, header.question)
+    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
+    return describe(header, state, results)
+
+
+def describe(header: Header, state: RunState, results: Results) -> Platform:
+    """Return a run's results as a platform."""
+    return portability.describe(
+        results,
+        header.catalogue.workflows,
+        refused=refused_workflows(state),
+        name=device_of(header),
+        run=header.run_id,
+        created=header.created,
+    )
+
+
+def refused_workflows(state: RunState) -> tuple[str, ...]:
+    """Return the workflows that cannot run there: known limits, and those all of whose arms have failed."""
+    plan = racing.plan_of(state)
+    limits = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
+    ended: dict[str, list[bool]] = {}
+    for arm in plan.arms:
+        for process in state.processes.get(arm.id, ()):
+            if process.outcome is not None:
+                ended.setdefault(arm.workflow, []).append(isinstance(process.outcome, Completed))
+    return (*limits, *(workflow for workflow, completed in ended.items() if not any(completed)))
+
+
+def named(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
+    """Return these runs as platforms, in this order; raise `PlatformError` for one that cannot stand beside the run of `header`."""
+    seen = {device_of(header)}
+    for run in runs:
+        other = run.header()
+        if not is_same_question(other, header):
+            raise PlatformError(f"run {other.run_id} measured another model or other sizes", "name runs of the same model and sizes")
+        if device_of(other) in seen:
+            raise PlatformError(f"run {other.run_id} is on {device_of(other)} too", "name one run for each device")
+        seen.add(device_of(other))
+    return tuple(read(run) for run in runs)

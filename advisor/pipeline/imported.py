@@ -1,0 +1,124 @@
+"""The answer for a GPU that is not attached from a stored run that was measured on one: decided anew, and said to come from elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import pathlib
+import re
+
+import msgspec
+
+from advisor import catalogue, machine, pipeline, question
+from advisor.applicability import required_packages
+from advisor.domain.decision import Provenance, Recommendation, ScoredArm
+from advisor.domain.question import Question
+from advisor.domain.run import Header
+from advisor.domain.state import fold
+from advisor.errors import UserError
+from advisor.pipeline import World
+from advisor.question.answers import Answers
+from advisor.store import Run
+
+#: The best grade that figures from elsewhere can have: the machine that asks has not been seen to be like the one that measured.
+BEST_TRUST = "B"
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """A decision on a run made elsewhere, and where that was."""
+
+    decision: pipeline.Decision
+    provenance: Provenance
+
+
+def answer(answers: Answers, world: World) -> Imported | None:
+    """Return what the newest finished run on such a GPU gives for the same model; None where no such run is stored."""
+    rubric = pathlib.Path(answers.rubric) if answers.rubric else None
+    known = catalogue.load(world.rubric, probes=world.probes, rubric=rubric)
+    here = machine.detect(question.interpreter_of(answers), required_packages(known))
+    asked = question.resolve(msgspec.structs.replace(answers, gpu=question.CPU), here, known)
+    run = find(answers, asked, world)
+    if run is None:
+        return None
+    header = run.header()
+    stored = msgspec.structs.replace(
+        header.question,
+        priorities=asked.priorities,
+        constraints=asked.constraints,
+        requests=asked.requests,
+        price_per_hour=asked.price_per_hour,
+    )
+    judged_by = msgspec.structs.replace(header.catalogue, rubric=known.rubric)
+    decision = pipeline.judge(msgspec.structs.replace(header, question=stored, catalogue=judged_by), fold(run.events()))
+    provenance = trace(header, world.now())
+    return Imported(_relabel(decision, provenance), provenance)
+
+
+def find(answers: Answers, asked: Question, world: World) -> Run | None:
+    """Return the newest finished run of this model on a GPU of this name, with the sizes and the precision asked for, if any were."""
+    for entry in [] if world.store.is_empty() else world.store.history():
+        if entry.finished and entry.model == asked.model.name and is_named(entry.device, answers.gpu):
+            try:
+                run = world.store.find(entry.run_id)
+                found = run.header().question
+            except UserError:
+                continue
+            sizes_fit = not answers.batch_sizes or found.batch_sizes == asked.batch_sizes
+            if found.gpu is not None and sizes_fit and answers.dtype in {"auto", found.dtype}:
+                return run
+    return None
+
+
+def is_named(device: str, text: str) -> bool:
+    """Say whether the words of `text` stand in the device's name in their order, each whole: `RTX 4090` in `NVIDIA GeForce RTX 4090`."""
+    words = r"\W+(?:\w+\W+)*?".join(map(re.escape, text.split()))
+    return bool(words) and re.search(rf"(?<!\w){words}(?!\w)", device, re.IGNORECASE) is not None
+
+
+def trace(header: Header, now: dt.datetime) -> Provenance:
+    """Return where and when a run was made, in fields and in words."""
+    gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
+    age = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
+    days = "today" if age == 0 else "1 day ago" if age == 1 else f"{age} days ago"
+    words = (
+        f"measured {days} on {gpu.name}, driver {gpu.driver}, {header.machine.cpu.model} (run {header.run_id}); "
+        "nothing was measured on this machine"
+    )
+    return Provenance(
+        run=header.run_id,
+        created=header.created,
+        age_days=age,
+        device=gpu.name,
+        cpu=header.machine.cpu.model,
+        kernel=header.machine.kernel,
+        driver=gpu.driver,
+        versions=header.machine.software.packages,
+        words=words,
+    )
+
+
+def _relabel(decision: pipeline.Decision, provenance: Provenance) -> pipeline.Decision:
+    """Return the decision with nothing in it said to be measured here."""
+    scored = tuple(_relabel_arm(arm) for arm in decision.scored)
+    if decision.recommendation is None:
+        return dataclasses.replace(decision, scored=scored)
+    advice = pipeline.advise(decision.header, decision.state, decision.results, scored)
+    return dataclasses.replace(decision, scored=scored, recommendation=_doubt(advice, provenance))
+
+
+def _relabel_arm(arm: ScoredArm) -> ScoredArm:
+    ratings = {
+        name: msgspec.structs.replace(rating, evidence="imported") if rating.evidence == "measured" else rating
+        for name, rating in arm.ratings.items()
+    }
+    return msgspec.structs.replace(arm, ratings=ratings)
+
+
+def _doubt(advice: Recommendation, provenance: Provenance) -> Recommendation:
+    return msgspec.structs.replace(
+        advice,
+        trust=max(advice.trust, BEST_TRUST),
+        trust_reasons=(provenance.words, *advice.trust_reasons),
+        next_steps=(f"run p3-advisor on the machine that will serve, if it is not the one of run {provenance.run}", *advice.next_steps),
+    )

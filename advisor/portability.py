@@ -1,0 +1,118 @@
+"""Performance portability of a model's workflows over the platforms with evidence for it. Pure.
+
+Pennycook, Sewall and Lee, "Implications of a metric for performance portability" (doi 10.1016/j.future.2017.08.007): the harmonic mean of
+an application's efficiencies over a set of platforms, 0 where it does not run on one of them. Code convergence is that of the P3 Analysis
+Library: 1 less the mean Jaccard distance between the sources of each pair of platforms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+
+from advisor.domain.catalogue import Workflow
+from advisor.domain.measurement import ApplicationPortability, Efficiency, Measurement, Platform, Portability, Results
+
+#: Platforms without which nothing is said: one has nothing to be carried to.
+FEWEST_PLATFORMS = 2
+
+
+def application_of(workflow: Workflow) -> str:
+    """Return what the workflow is part of for a user with several devices."""
+    return workflow.application or workflow.id
+
+
+def describe(
+    results: Results, workflows: Sequence[Workflow], *, refused: Collection[str] = (), name: str, run: str, created: str
+) -> Platform:
+    """Return a run's results as a platform: how well each application uses it; `refused` are the workflows that cannot run there."""
+    by_id = {workflow.id: workflow for workflow in workflows}
+    fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
+    best: dict[str, Measurement] = {}
+    for entry in sorted(results.measurements, key=lambda entry: (-entry.speedup.value, entry.arm)):
+        best.setdefault(application_of(by_id[entry.workflow]), entry)
+    efficiencies = {
+        application: Efficiency(workflow=entry.workflow, application=entry.speedup.value / fastest, architectural=_architectural(entry))
+        for application, entry in best.items()
+    }
+    possible = {application_of(workflow) for workflow in workflows if workflow.id not in refused}
+    impossible = sorted({application_of(by_id[id_]) for id_ in refused if id_ in by_id} - possible - efficiencies.keys())
+    return Platform(name=name, run=run, created=created, efficiencies=efficiencies, refused=tuple(impossible))
+
+
+def _architectural(entry: Measurement) -> float | None:
+    """Return the share of a call's time that the platform's speed of light would need, geometric mean over the batch sizes."""
+    shares = [1 - one.headroom for one in entry.diagnosis if one.headroom is not None]
+    if not shares or len(shares) < len(entry.diagnosis) or min(shares) <= 0:
+        return None
+    return statistics.geometric_mean(shares)
+
+
+def compare(platforms: Sequence[Platform], workflows: Sequence[Workflow]) -> Portability | None:
+    """Return the performance portability of every application that runs on the first platform; None with fewer than two."""
+    if len(platforms) < FEWEST_PLATFORMS:
+        return None
+    by_id = {workflow.id: workflow for workflow in workflows}
+    applications = [_compare(application, platforms, by_id) for application in platforms[0].efficiencies]
+    applications.sort(key=lambda entry: (-(entry.performance_portability or 0.0), entry.application))
+    return Portability(platforms=tuple(platforms), applications=tuple(applications))
+
+
+def _compare(application: str, platforms: Sequence[Platform], workflows: Mapping[str, Workflow]) -> ApplicationPortability:
+    found = [platform.efficiencies.get(application) for platform in platforms]
+    blank = [0.0 if application in platform.refused else None for platform in platforms]
+    values = [entry.application if entry else nothing for entry, nothing in zip(found, blank, strict=True)]
+    architectural = [entry.architectural if entry else nothing for entry, nothing in zip(found, blank, strict=True)]
+    return ApplicationPortability(
+        application=application,
+        efficiencies={platform.name: value for platform, value in zip(platforms, values, strict=True)},
+        performance_portability=harmonic_mean(values),
+        architectural_portability=harmonic_mean(architectural),
+        code_convergence=_converge([entry.workflow for entry in found if entry], workflows) if None not in found else None,
+    )
+
+
+def harmonic_mean(efficiencies: Sequence[float | None]) -> float | None:
+    """Return the harmonic mean: 0 as soon as one is 0, None as long as one is not known."""
+    known = [each for each in efficiencies if each is not None]
+    if len(known) < len(efficiencies):
+        return None
+    return 0.0 if min(known) <= 0 else statistics.harmonic_mean(known)
+
+
+def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | None:
+    recipes = [workflows[id_].recipe if id_ in workflows else None for id_ in ids]
+    sources = [recipe.source for recipe in recipes if recipe is not None]
+    return code_convergence(sources) if len(sources) == len(ids) else None
+
+
+def code_convergence(sources: Sequence[str]) -> float:
+    """Return 1 less the mean Jaccard distance between the lines of each pair of sources."""
+    lines = [{line.strip() for line in source.splitlines() if line.strip()} for source in sources]
+    return statistics.fmean(len(one & two) / len(one | two) for one, two in itertools.combinations(lines, 2))
+
+
+def find(portability: Portability | None, workflow: Workflow) -> float | None:
+    """Return the performance portability of the application that the workflow is part of; None where it is not known."""
+    entry = _entry(portability, workflow)
+    return entry.performance_portability if entry else None
+
+
+def tell(portability: Portability | None, workflow: Workflow) -> str:
+    """Return the performance portability in a sentence, with its set of platforms; say so where there is only one."""
+    entry = _entry(portability, workflow)
+    if portability is None or entry is None:
+        return "this model has evidence from no other platform"
+    names = " and ".join(f"{platform.name} (run {platform.run})" for platform in portability.platforms)
+    if entry.performance_portability is None:
+        unknown = ", ".join(name for name, value in entry.efficiencies.items() if value is None)
+        return f"it was not measured on {unknown}"
+    return f"performance portability {math.floor(entry.performance_portability * 100) / 100:.2f} over {names}"
+
+
+def _entry(portability: Portability | None, workflow: Workflow) -> ApplicationPortability | None:
+    if portability is None:
+        return None
+    return next((entry for entry in portability.applications if entry.application == application_of(workflow)), None)

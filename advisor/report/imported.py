@@ -1,0 +1,19 @@
+"""The document of an answer that rests on a run made elsewhere: that run's document, with its origin, and nothing said to be measured."""
+
+from __future__ import annotations
+
+import msgspec
+
+from advisor.pipeline.imported import Imported
+from advisor.report.document import RunDocument
+from advisor.report.document import compose as compose_run
+
+
+def compose(found: Imported) -> RunDocument:
+    """Return the run's document with every figure marked as imported."""
+    decision = found.decision
+    document = compose_run(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    entries = tuple(
+        msgspec.structs.replace(entry, evidence="imported") if entry.evidence == "measured" else entry for entry in document.workflows
+    )
+    return msgspec.structs.replace(document, workflows=entries, provenance=found.provenance)

@@ -1,0 +1,388 @@
+"""Stage: runs on disk. A run is a directory; the index over them can be deleted at any time and comes back.
+
+<home>/runs/<id>/run.json       the header
+                 events.jsonl   what happened, appended
+                 note           what the user wrote about it
+                 lock           held by the process that works on it
+                 arms/          control directories of the workers, with their logs
+                 scratch/       weights, references, caches; removed when the run is finished
+<home>/fleets/<id>.json     which runs answer one question of a fleet
+<home>/index.sqlite
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+import msgspec
+import platformdirs
+
+from advisor.domain.events import Event, Finished
+from advisor.domain.fleet import FleetRecord
+from advisor.domain.plan import folder_of
+from advisor.domain.run import SCHEMA, Header
+from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+
+LATEST = "latest"
+NOTE = "note"
+HOME_VARIABLE = "P3_ADVISOR_HOME"
+READ_INDEX = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as the history lists it."""
+
+    run_id: str
+    created: str
+    model: str
+    device: str
+    finished: bool
+    #: Made on another machine.
+    imported: bool = False
+    #: What the user wrote about it.
+    note: str = ""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs of the history are wanted; what is empty or null does not matter."""
+
+    #: Part of the name, whatever the case.
+    model: str = ""
+    device: str = ""
+    note: str = ""
+    #: First day, as 2026-11-21.
+    since: str = ""
+    finished: bool | None = None
+    imported: bool | None = None
+
+    def wants(self, entry: Entry) -> bool:
+        """Say whether a run fits."""
+        parts = ((self.model, entry.model), (self.device, entry.device), (self.note, entry.note))
+        states = ((self.finished, entry.finished), (self.imported, entry.imported))
+        return (
+            all(part.lower() in whole.lower() for part, whole in parts)
+            and entry.created >= self.since
+            and all(wanted is None or wanted == is_so for wanted, is_so in states)
+        )
+
+
+def default_home(environment: Mapping[str, str]) -> pathlib.Path:
+    """Return where runs are kept: the directory the environment names, else the platform's for a user's state."""
+    named = environment.get(HOME_VARIABLE)
+    return pathlib.Path(named) if named else platformdirs.user_state_path("p3-advisor")
+
+
+class Run:
+    """One run's directory."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.arms = directory / "arms"
+        self.scratch = directory / "scratch"
+        self._events = directory / "events.jsonl"
+
+    def header(self) -> Header:
+        """Read `run.json`; raise `RunFileError` if it is damaged or of a newer program."""
+        file = self.directory / "run.json"
+        try:
+            raw = file.read_bytes()
+            schema = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("schema", b"null")
+            if msgspec.json.decode(schema) != SCHEMA:
+                what = f"{file} has the schema {bytes(schema).decode()}, this program reads {SCHEMA}"
+                raise RunFileError(what, "use the version of p3-advisor that wrote it, or a newer one")
+            return msgspec.json.decode(raw, type=Header)
+        except OSError as problem:
+            raise RunFileError(f"{file} cannot be read: {problem.strerror}", "see p3-advisor history") from problem
+        except msgspec.MsgspecError as problem:
+            raise RunFileError(f"{file} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def events(self) -> list[Event]:
+        """Read all events; a last line that was not written whole is left out."""
+        try:
+            lines = self._events.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as problem:
+            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
+        try:
+            # What follows the last line break was being written when the run was killed.
+            return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
+        except msgspec.MsgspecError as problem:
+            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def events_after(self, place: int) -> tuple[list[Event], int]:
+        """Read the events behind byte `place` of the file that are written whole; return them and the place behind them."""
+        try:
+            with self._events.open("rb") as file:
+                file.seek(place)
+                text = file.read()
+        except OSError as problem:
+            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
+        whole = text[: text.rfind(b"\n") + 1]
+        try:
+            return [msgspec.json.decode(line, type=Event) for line in whole.splitlines()], place + len(whole)
+        except msgspec.MsgspecError as problem:
+            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+
+    def note(self) -> str:
+        """Return what the user wrote about the run."""
+        try:
+            return (self.directory / NOTE).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def write_note(self, text: str) -> None:
+        """Keep a line about the run; an empty one removes it."""
+        try:
+            if text:
+                (self.directory / NOTE).write_text(" ".join(text.split()), encoding="utf-8")
+            else:
+                (self.directory / NOTE).unlink(missing_ok=True)
+        except OSError as problem:
+            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
+
+    def is_active(self) -> bool:
+        """Say whether some process works on the run."""
+        try:
+            with (self.directory / "lock").open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def log_of(self, arm: str, process: int) -> pathlib.Path:
+        """Return the file with what a worker's stack printed."""
+        return self.arms / folder_of(arm) / str(process) / "log"
+
+    @contextlib.contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """Hold the run's lock and append events; raise `RunIsActiveError` if another process does."""
+        try:
+            lock = (self.directory / "lock").open("w")
+        except OSError as problem:
+            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as problem:
+                what = f"another process works on run {self.directory.name}"
+                raise RunIsActiveError(what, "wait for it, or end it") from problem
+            self._cut_half_line()
+            with self._events.open("ab") as file:
+                yield Writer(file)
+
+    def rewrite(self, events: Iterable[Event], logs: Mapping[pathlib.PurePosixPath, bytes]) -> None:
+        """Put a run that was made elsewhere in the place of what is here: all events, and the workers' logs."""
+        whole = self._events.with_suffix(".new")
+        whole.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
+        whole.replace(self._events)
+        for place, text in logs.items():
+            if place.is_absolute() or ".." in place.parts:
+                raise RunFileError(f"a log of {self.directory.name} would be written to {place}", "do not trust where it comes from")
+            file = self.directory / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text)
+
+    def clear_scratch(self) -> None:
+        """Remove what only an unfinished run needs."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _cut_half_line(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            text = self._events.read_bytes()
+            if not text.endswith(b"\n"):
+                os.truncate(self._events, text.rfind(b"\n") + 1)
+
+
+class Writer:
+    """Appends events, each flushed: what is written survives this process."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def append(self, event: Event) -> None:
+        """Append one event."""
+        try:
+            self._file.write(msgspec.json.encode(event) + b"\n")
+            self._file.flush()
+        except OSError as problem:
+            raise NotWritableError(f"the run cannot be stored: {problem.strerror}", f"make room, or set {HOME_VARIABLE}") from problem
+
+
+class Store:
+    """All runs below one directory."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self._home = home
+        self._runs = home / "runs"
+        self._fleets = home / "fleets"
+
+    def create(self, header: Header) -> Run:
+        """Make the directory of a new run."""
+        directory = self._runs / header.run_id
+        try:
+            directory.mkdir(parents=True)
+            (directory / "run.json").write_bytes(msgspec.json.encode(header))
+            for folder in ("arms", "scratch"):
+                (directory / folder).mkdir()
+        except OSError as problem:
+            what = f"{self._home} cannot be written: {problem.strerror}"
+            raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
+        return Run(directory)
+
+    def find(self, name: str) -> Run:
+        """Return the run with this id, an unambiguous beginning of one, `latest`, or a path; raise `UnknownRunError`."""
+        path = pathlib.Path(name)
+        if (path / "run.json").is_file():
+            return Run(path)
+        ids = self._ids()
+        if name == LATEST:
+            matches = ids[-1:]
+        else:
+            matches = [run_id for run_id in ids if run_id == name] or [run_id for run_id in ids if run_id.startswith(name)]
+        if len(matches) == 1:
+            return Run(self._runs / matches[0])
+        if matches:
+            raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
+        raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
+
+    def keep_fleet(self, record: FleetRecord) -> None:
+        """Keep what a fleet has answered so far."""
+        file = self._fleets / f"{record.order.fleet_id}.json"
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            half = file.with_suffix(".new")
+            half.write_bytes(msgspec.json.encode(record))
+            half.replace(file)
+        except OSError as problem:
+            raise NotWritableError(f"{file} cannot be written: {problem.strerror}", "make it writable") from problem
+
+    def fleet(self, name: str) -> FleetRecord:
+        """Return what the fleet with this id, or `latest`, has answered; raise `UnknownRunError` or `RunFileError`."""
+        files = sorted(self._fleets.glob("*.json"))
+        matches = files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
+        if len(matches) != 1:
+            raise UnknownRunError(f"there is no fleet {name!r}", f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}")
+        try:
+            return msgspec.json.decode(matches[0].read_bytes(), type=FleetRecord)
+        except (OSError, msgspec.MsgspecError) as problem:
+            raise RunFileError(f"{matches[0]} cannot be read: {problem}", "ask the fleet again") from problem
+
+    def place_of(self, run_id: str) -> pathlib.Path:
+        """Return where the run of this id is, or would be."""
+        return self._runs / run_id
+
+    def delete(self, name: str) -> str:
+        """Remove a stored run with everything that belongs to it; return its id."""
+        run = self.find(name)
+        if run.directory.resolve().parent != self._runs.resolve():
+            raise UnknownRunError(f"{name!r} is not among the stored runs", "remove the directory yourself")
+        if run.is_active():
+            raise RunIsActiveError(f"another process works on run {run.directory.name}", "end it first")
+        try:
+            shutil.rmtree(run.directory)
+        except OSError as problem:
+            raise NotWritableError(f"{run.directory} cannot be removed: {problem.strerror}", "make it writable") from problem
+        return run.directory.name
+
+    def unfinished(self) -> Run:
+        """Return the newest run of this machine that has not finished; raise `UnknownRunError` if there is none."""
+        for entry in self.history():
+            if not entry.finished and not entry.imported:
+                return Run(self._runs / entry.run_id)
+        raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
+
+    def is_empty(self) -> bool:
+        """Say whether no run was ever stored; nothing is written to find out."""
+        return not self._runs.is_dir()
+
+    def history(self, wanted: Filter | None = None) -> list[Entry]:
+        """Return the runs, newest first, from the index; runs that it does not know, or that went on, are read and added."""
+        with contextlib.closing(self._open_index()) as index:
+            known = {row[0]: (row[1], _entry_of(row)) for row in index.execute(READ_INDEX)}
+            ids = self._ids()
+            for gone in known.keys() - set(ids):
+                index.execute("DELETE FROM runs WHERE run_id = ?", (gone,))
+            for run_id in ids:
+                size = _bytes_of(self._runs / run_id / "events.jsonl")
+                if known.get(run_id, (None,))[0] != size:
+                    entry = self._read_entry(run_id)
+                    if entry is None:
+                        known.pop(run_id, None)
+                        continue
+                    known[run_id] = (size, entry)
+                    row = (entry.run_id, size, entry.created, entry.model, entry.device, entry.finished, entry.imported)
+                    index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            index.commit()
+        entries = [
+            msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note()) for run_id in reversed(ids) if run_id in known
+        ]
+        return [entry for entry in entries if wanted is None or wanted.wants(entry)]
+
+    def _ids(self) -> list[str]:
+        try:
+            return sorted(entry.name for entry in self._runs.iterdir() if entry.name[0] != "." and (entry / "run.json").is_file())
+        except FileNotFoundError:
+            return []
+
+    def _open_index(self) -> sqlite3.Connection:
+        file = self._home / "index.sqlite"
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            try:
+                return _connect(file)
+            except sqlite3.DatabaseError:
+                # Not an index, or not one of ours: it holds nothing that the runs do not.
+                file.unlink(missing_ok=True)
+                return _connect(file)
+        except (OSError, sqlite3.DatabaseError) as problem:
+            what = f"{self._home} cannot be written: {getattr(problem, 'strerror', problem)}"
+            raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
+
+    def _read_entry(self, run_id: str) -> Entry | None:
+        run = Run(self._runs / run_id)
+        try:
+            header, events = run.header(), run.events()
+        except RunFileError:
+            return None
+        question = header.question
+        gpu = next((gpu.name for gpu in header.machine.gpus if gpu.uuid == question.gpu), "CPU")
+        finished = any(isinstance(event.happening, Finished) for event in events)
+        return Entry(
+            run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished, imported=header.imported
+        )
+
+
+def _entry_of(row: tuple[Any, ...]) -> Entry:
+    run_id, _, created, model, device, finished, imported = row
+    return Entry(run_id=run_id, created=created, model=model, device=device, finished=bool(finished), imported=bool(imported))
+
+
+def _bytes_of(file: pathlib.Path) -> int:
+    """Return the size of a file, 0 for one that is not there: events are only ever appended, so it says whether a run went on."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _connect(file: pathlib.Path) -> sqlite3.Connection:
+    """Open the index and see that it is one."""
+    index = sqlite3.connect(file)
+    try:
+        columns = "run_id TEXT PRIMARY KEY, bytes INTEGER, created TEXT, model TEXT, device TEXT, finished INTEGER, imported INTEGER"
+        index.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
+        index.execute(READ_INDEX)
+    except sqlite3.DatabaseError:
+        index.close()
+        raise
+    return index

@@ -1,0 +1,77 @@
+"""`generate()` of transformers: greedy, a fixed number of new tokens, the end of a text a token like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import transformers
+
+from probes.generation import Scores
+from probes.protocol import Request
+
+
+class Forcing(transformers.LogitsProcessor):
+    """Makes `generate()` give these tokens, whatever it would choose, and keeps the probabilities it had for the first rows."""
+
+    def __init__(self, tokens: torch.Tensor, rows: int) -> None:
+        self.tokens = tokens
+        self.rows = rows
+        self.kept: list[Any] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - the signature is the library's
+        """Keep the logarithms of this step's probabilities and leave only its token possible."""
+        step = len(self.kept)
+        self.kept.append(torch.log_softmax(scores[: self.rows].float(), dim=-1).cpu().numpy())
+        return torch.full_like(scores, -torch.inf).scatter_(1, self.tokens[:, step : step + 1], 0.0)
+
+
+class TextGeneration:
+    """`model.generate` for one batch size; see `probes.adapter.TextProgram`."""
+
+    def __init__(
+        self,
+        model: Any,
+        request: Request,
+        settings: Mapping[str, Any] | None = None,
+        cache: Callable[[torch.Tensor], Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.request = request
+        self._settings = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None, **(settings or {})}
+        #: Gives an empty cache for prompts, where `generate` shall not make its own.
+        self._cache = cache
+        # What the checkpoint says about sampling and ends would otherwise fill what is left open here.
+        getattr(model, "_orig_mod", model).generation_config = transformers.GenerationConfig(**self._settings)
+
+    def feed(self, inputs: list[Any]) -> torch.Tensor:
+        """Put the prompts on the device."""
+        return torch.from_numpy(inputs[0]).to(self.request.device)
+
+    def __call__(self, fed: torch.Tensor) -> torch.Tensor:
+        """Generate all new tokens."""
+        return self._generate(fed, self.request.output_tokens)
+
+    def first_token(self, fed: torch.Tensor) -> torch.Tensor:
+        """Generate one new token."""
+        return self._generate(fed, 1)
+
+    def score(self, fed: torch.Tensor, tokens: Any, rows: int) -> Scores:
+        """Generate `tokens` by force and return the probabilities that the model gave all tokens meanwhile."""
+        import numpy as np  # noqa: PLC0415 - torch needs it for the conversion anyway
+
+        forcing = Forcing(torch.from_numpy(tokens).to(fed.device), rows)
+        self._generate(fed, self.request.output_tokens, logits_processor=transformers.LogitsProcessorList([forcing]))
+        return Scores(np.stack(forcing.kept, axis=1))
+
+    def collect(self, output: torch.Tensor) -> list[Any]:
+        """Return the new tokens on the host."""
+        return [output[:, self.request.input_tokens :].cpu().numpy()]
+
+    def _generate(self, fed: torch.Tensor, new_tokens: int, **further: Any) -> torch.Tensor:
+        if self._cache is not None:
+            further["past_key_values"] = self._cache(fed)
+        config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
+        tokens: torch.Tensor = self.model.generate(fed, generation_config=config, attention_mask=torch.ones_like(fed), **further)
+        return tokens

@@ -1,0 +1,298 @@
+"""Is generated text right? Like `probes.correctness`, but tokens flip at near ties, and one flip changes all that follows.
+
+So two things are asked. With the reference's own tokens forced, how far are the probabilities of the next token from the reference's
+(Kullback-Leibler divergence, agreement of the likeliest tokens)? And where a free run departs from the reference's, was that a near
+tie: did the reference prefer its own token by no more than the precision can tell apart? The second is asked of every stack, for it is
+what is timed; the first where a stack tells probabilities. Both are held against what eager PyTorch loses in the tested precision.
+
+Thresholds of the divergence: `equivalent` and `near` lie where published statistics put 8-bit and good 5-bit quantisation
+(https://github.com/ggml-org/llama.cpp/pull/5076 has the method).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from probes.adapter import ModelError
+from probes.correctness import RULES
+from probes.protocol import Agreement, Correctness
+
+#: Divergence in nats, and share of positions with the same likeliest token.
+EQUIVALENT = (1e-3, 0.99)
+NEAR = (1e-2, 0.96)
+#: Probabilities kept for one batch size; of more, only those of the first rows are.
+MOST_PROBABILITIES = 1 << 26
+LIKELIEST = 5
+PERCENTILE = 99
+#: Spread of a share of positions, in standard deviations, that may be chance.
+DEVIATIONS = 3.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Logarithms of the next token's probability, by row and position: of all tokens, or of those in `ids` alone."""
+
+    logarithms: Any
+    ids: Any = None
+    method: str = "teacher-forced"
+
+
+@dataclasses.dataclass(frozen=True)
+class Losses:
+    """What a way of running the model loses against the reference when the reference's tokens are forced."""
+
+    kl_mean: float
+    kl_p99: float
+    top1: float
+    top5: float
+    #: Largest error of the logarithms of the likeliest tokens.
+    largest: float
+    positions: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenReference:
+    """What the baseline worker leaves for all others, for one batch size; the probabilities stay in the file until they are needed."""
+
+    name: str
+    file: pathlib.Path
+    inputs: list[list[Any]]
+    #: The reference's own continuation, by input set: a row for each prompt.
+    tokens: list[Any]
+    #: Of each input set, how many rows have their probabilities kept.
+    rows: int
+    eager: Losses
+
+    def logarithms(self, number: int) -> Any:
+        """Return the reference's logarithms of the probabilities along its own tokens, for the first rows of input set `number`."""
+        import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+        with np.load(self.file, allow_pickle=False) as archive:
+            return archive[f"logarithms-{number}"]
+
+
+def rows_kept(batch_size: int, output_tokens: int, vocabulary: int, input_sets: int) -> int:
+    """Return for how many rows of a batch probabilities are kept."""
+    return max(1, min(batch_size, MOST_PROBABILITIES // (output_tokens * vocabulary * input_sets)))
+
+
+def save_reference(
+    file: pathlib.Path,
+    name: str,
+    inputs: Sequence[Sequence[Any]],
+    runs: Iterable[tuple[Any, Scores, Scores]],
+) -> None:
+    """Write what each of `runs` gave: the reference's tokens and scores, and eager PyTorch's scores along these tokens."""
+    import numpy as np  # noqa: PLC0415
+
+    arrays: dict[str, Any] = {"name": np.array(name), "sets": np.array(len(inputs))}
+    losses = []
+    for number, (arguments, (tokens, exact, eager)) in enumerate(zip(inputs, runs, strict=True)):
+        if not (np.isfinite(exact.logarithms).all() and np.isfinite(eager.logarithms).all()):
+            raise ModelError("the model's probabilities are NaN or infinite", "choose another precision with --dtype, such as bfloat16")
+        arrays |= {f"input-{number}-{place}": array for place, array in enumerate(arguments)}
+        arrays |= {"rows": np.array(len(exact.logarithms)), f"tokens-{number}": tokens, f"logarithms-{number}": exact.logarithms}
+        losses.append(measure_losses(eager, exact.logarithms))
+    for field in dataclasses.fields(Losses):
+        arrays[f"eager-{field.name}"] = np.array(getattr(merge(losses), field.name))
+    beside = file.with_suffix(".part.npz")
+    np.savez(beside, **arrays)
+    beside.rename(file)
+
+
+def load_reference(file: pathlib.Path) -> TokenReference:
+    """Read what `save_reference` wrote, the probabilities excepted."""
+    import numpy as np  # noqa: PLC0415
+
+    with np.load(file, allow_pickle=False) as archive:
+        sets = range(int(archive["sets"]))
+        losses = {field.name: archive[f"eager-{field.name}"].item() for field in dataclasses.fields(Losses)}
+        return TokenReference(
+            name=str(archive["name"]),
+            file=file,
+            inputs=[[archive[f"input-{number}-0"]] for number in sets],
+            tokens=[archive[f"tokens-{number}"] for number in sets],
+            rows=int(archive["rows"]),
+            eager=Losses(**losses),
+        )
+
+
+def measure_losses(scores: Scores, exact: Any) -> Losses:
+    """Compare scores with the reference's logarithms `exact`, both by row, position and token; what is not told is one lump."""
+    import numpy as np  # noqa: PLC0415
+
+    got, ids = scores.logarithms.astype("float64"), scores.ids
+    wanted = exact[: len(got)].astype("float64")
+    top = find_likeliest(wanted)
+    if ids is None:
+        divergence = (np.exp(wanted) * (wanted - got)).sum(-1)
+        likeliest = find_likeliest(got)
+        errors = np.take_along_axis(got - wanted, top, -1)
+    else:
+        known = np.take_along_axis(wanted, ids, -1)
+        rest = [np.log(np.clip(1 - np.exp(each).sum(-1), 1e-9, 1)) for each in (known, got)]
+        divergence = (np.exp(known) * (known - got)).sum(-1) + np.exp(rest[0]) * (rest[0] - rest[1])
+        likeliest = np.take_along_axis(ids, find_likeliest(got), -1)
+        errors = got - known
+    same = [[len(set(one) & set(other)) for one, other in zip(*rows, strict=True)] for rows in zip(top, likeliest, strict=True)]
+    return Losses(
+        kl_mean=float(divergence.mean()),
+        kl_p99=float(np.percentile(divergence, PERCENTILE)),
+        top1=float((top[..., 0] == likeliest[..., 0]).mean()),
+        top5=float(np.mean(same)) / LIKELIEST,
+        largest=float(abs(errors).max()),
+        positions=int(divergence.size),
+    )
+
+
+def find_likeliest(logarithms: Any) -> Any:
+    """Return the places of the largest values along the last axis, largest first."""
+    import numpy as np  # noqa: PLC0415
+
+    count = min(LIKELIEST, logarithms.shape[-1])
+    unordered = np.argpartition(logarithms, -count, axis=-1)[..., -count:]
+    order = np.argsort(-np.take_along_axis(logarithms, unordered, -1), axis=-1)
+    return np.take_along_axis(unordered, order, -1)
+
+
+def merge(losses: Sequence[Losses]) -> Losses:
+    """Return the losses of several input sets as one; the largest of those that are no means."""
+    count = len(losses)
+    return Losses(
+        kl_mean=sum(one.kl_mean for one in losses) / count,
+        kl_p99=max(one.kl_p99 for one in losses),
+        top1=sum(one.top1 for one in losses) / count,
+        top5=sum(one.top5 for one in losses) / count,
+        largest=max(one.largest for one in losses),
+        positions=sum(one.positions for one in losses),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Divergence:
+    """Where rows of tokens depart from the reference's: earliest place, rows that do not, and the largest gap where it is known."""
+
+    sequences: int
+    identical: int
+    first: int | None
+    gap: float | None
+
+
+def find_divergence(produced: Sequence[Any], reference: TokenReference, rows: Sequence[Sequence[int]] | None = None) -> Divergence:
+    """Compare each input set's tokens with the reference's; `rows` says which of its rows they continue, if not all in order."""
+    places, gaps, sequences = [], [], 0
+    for number, tokens in enumerate(produced):
+        chosen = rows[number] if rows is not None else range(len(tokens))
+        wanted = reference.tokens[number][list(chosen)]
+        sequences += len(tokens)
+        departing = [
+            (row, int((one != other).argmax())) for row, (one, other) in enumerate(zip(tokens, wanted, strict=True)) if (one != other).any()
+        ]
+        places += [place for _, place in departing]
+        logarithms: Any = reference.logarithms(number) if departing else ()
+        for row, place in departing:
+            if chosen[row] < len(logarithms):
+                along, token = logarithms[chosen[row], place], tokens[row, place]
+                # What is no token at all, such as the filling of a text that ended early, is as far off as can be.
+                gaps.append(float(along[wanted[row, place]] - along[token]) if 0 <= token < len(along) else math.inf)
+    return Divergence(sequences, sequences - len(places), min(places, default=None), max(gaps, default=None))
+
+
+def allowed_gap(reference: TokenReference, dtype: str) -> float:
+    """Return by how much the reference may prefer its own token where another is right too: two tokens, each with its error."""
+    multiplier, tolerance = RULES[dtype]
+    return 2 * multiplier * reference.eager.largest + tolerance
+
+
+def judge(
+    reference: TokenReference, produced: Iterable[Sequence[Any]], scored: Iterable[Scores | None], dtype: str, batch_size: int
+) -> tuple[Correctness, str | None]:
+    """Compare free runs, and the scores of forced ones, with the reference; return the record and, when they are wrong, the reason."""
+    tokens = [outputs[0] for outputs in produced]
+    wanted = [each.shape for each in reference.tokens]
+    if [each.shape for each in tokens] != wanted:
+        shapes = ", ".join(str(each.shape) for each in tokens)
+        return _record("wrong", reference, batch_size, None), f"it returns {shapes} tokens instead of {wanted[0]} for each input set"
+    scores = list(scored)
+    losses = [measure_losses(each, reference.logarithms(number)) for number, each in enumerate(scores) if each is not None]
+    told = merge(losses) if losses else None
+    method = next((each.method for each in scores if each is not None), "tokens only")
+    agreement = summarise(find_divergence(tokens, reference), told, reference, dtype, method)
+    verdict, reason = classify(agreement)
+    if reason and len(tokens) > 1 and all((other == tokens[0]).all() for other in tokens[1:]):
+        reason = "it returns the same tokens for every prompt"
+    return _record(verdict, reference, batch_size, agreement), reason
+
+
+def summarise(found: Divergence, told: Losses | None, reference: TokenReference, dtype: str, method: str) -> Agreement:
+    """Put together what was found and what eager PyTorch's own losses allow."""
+    eager, multiplier = reference.eager, RULES[dtype][0]
+    spread = DEVIATIONS * math.sqrt(max(eager.top1 * (1 - eager.top1), 1 / eager.positions) / eager.positions)
+    return Agreement(
+        method=method,
+        sequences=found.sequences,
+        identical_sequences=found.identical,
+        first_divergence=found.first,
+        divergence_gap=found.gap,
+        allowed_gap=allowed_gap(reference, dtype),
+        positions=told.positions if told else 0,
+        kl_mean=told.kl_mean if told else None,
+        kl_p99=told.kl_p99 if told else None,
+        kl_eager=eager.kl_mean,
+        # An error in the logits counts squared in the divergence.
+        kl_allowed=max(EQUIVALENT[0], multiplier**2 * eager.kl_mean),
+        top1=told.top1 if told else None,
+        top1_eager=eager.top1,
+        top1_least=min(EQUIVALENT[1], eager.top1 - spread),
+        top5=told.top5 if told else None,
+    )
+
+
+def classify(agreement: Agreement) -> tuple[str, str | None]:
+    """Return `equivalent`, `near` or `wrong` and, for the last, why."""
+    gap = agreement.divergence_gap
+    if gap is not None and not gap <= agreement.allowed_gap:
+        return "wrong", (
+            f"its text departs where it may not: the reference prefers its own token by {gap:.2e} there, "
+            f"and the precision accounts for {agreement.allowed_gap:.2e}"
+        )
+    if agreement.kl_mean is None or agreement.top1 is None:
+        return "equivalent", None
+    if agreement.kl_mean <= agreement.kl_allowed and agreement.top1 >= agreement.top1_least:
+        return "equivalent", None
+    if agreement.kl_mean <= max(NEAR[0], agreement.kl_allowed) and agreement.top1 >= min(NEAR[1], agreement.top1_least):
+        return "near", None
+    return "wrong", (
+        f"its probabilities are degraded: divergence {agreement.kl_mean:.2e} (allowed {agreement.kl_allowed:.2e}), "
+        f"same likeliest token at {agreement.top1:.1%} of the positions (at least {agreement.top1_least:.1%})"
+    )
+
+
+def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: str) -> str | None:
+    """Say what is wrong with the tokens of a batch made of rows of the first input set; None if nothing is."""
+    built = len(reference.tokens[0])
+    if tokens.shape != (batch_size, reference.tokens[0].shape[1]):
+        return f"it returns {tokens.shape} tokens"
+    found = find_divergence([tokens], reference, [[row % built for row in range(batch_size)]])
+    if found.gap is not None and not found.gap <= allowed_gap(reference, dtype):
+        return f"its text departs by {found.gap:.2e} where the precision accounts for {allowed_gap(reference, dtype):.2e}"
+    return None
+
+
+def _record(verdict: str, reference: TokenReference, batch_size: int, agreement: Agreement | None) -> Correctness:
+    compared = sum(int(tokens.size) for tokens in reference.tokens)
+    return Correctness(batch_size, verdict, reference.name, None, None, None, None, compared, agreement)
+
+
+def scores_of_likeliest(tops: Sequence[Sequence[Mapping[int, float]]], count: int) -> Scores:
+    """Return scores from the `count` likeliest tokens and their logarithms, by row and position; there may be more of them."""
+    import numpy as np  # noqa: PLC0415
+
+    chosen = [[sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row] for row in tops]
+    ids = np.array([[[token for token, _ in position] for position in row] for row in chosen], dtype="int64")
+    logarithms = np.array([[[logarithm for _, logarithm in position] for position in row] for row in chosen], dtype="float32")
+    return Scores(logarithms, ids, f"teacher-forced through the prompt, {count} likeliest tokens")

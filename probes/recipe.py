@@ -1,0 +1,90 @@
+"""The script that does for a user what was measured: the adapter's own source, the model's, and `probes.serving` around them.
+
+Nothing is written twice: what is measured is what is handed out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import pprint
+import sys
+from importlib import metadata
+from typing import Any
+
+from probes import protocol
+from probes.sources import Joiner
+
+#: Functions of a workflow's module that a recipe needs.
+NEEDED = ("versions", "settings", "open_subject", "build", "synchronise")
+#: Fields of a request that say nothing about the model, its shapes or the build.
+LEFT_OUT = {
+    "version",
+    "workflow_file",
+    "role",
+    "shared_directory",
+    "scratch_directory",
+    "input_sets",
+    "block_seconds",
+    "warmup_seconds",
+    "minimum_engaged_share",
+}
+WIDTH = 140
+
+
+def compose(
+    request: protocol.Request, versions: dict[str, str], eager_errors: dict[int, list[float]], command: str | None
+) -> protocol.Recipe:
+    """Return the recipe of the workflow in `request`, as far as the worker knows it: all but the figures that the race will give."""
+    file = pathlib.Path(request.workflow_file)
+    module = f"probes.workflows.{file.stem}"
+    joiner = Joiner({module: file}, kept_keys={"OPENERS": str(request.subject["kind"])})
+    for name in NEEDED:
+        joiner.add(module, name)
+    joiner.add("probes.serving", "serve")
+    names = {name: joiner.name_of(module, name) for name in NEEDED}
+    fields = {name: value for name, value in dataclasses.asdict(request).items() if name not in LEFT_OUT}
+    source = f"""\
+#: The model, precision, shapes and options that were measured.
+REQUEST = {_call("types.SimpleNamespace", fields)}
+#: How far eager PyTorch in this precision is from a more precise reference, by batch size and output.
+EAGER_ERRORS = {pprint.pformat(eager_errors, width=WIDTH)}
+
+
+{joiner.definitions()}
+
+
+if __name__ == "__main__":
+    workflow = {_call("types.SimpleNamespace", names, literal=False)}
+    {joiner.name_of("probes.serving", "serve")}(REQUEST, workflow, EAGER_ERRORS, MEASURED)
+"""
+    imports = joiner.imports()
+    python = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
+    return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions), python, sys.executable, command)
+
+
+def _call(function: str, fields: dict[str, Any], *, literal: bool = True) -> str:
+    written = {name: pprint.pformat(value, width=WIDTH, sort_dicts=False) if literal else value for name, value in fields.items()}
+    lines = [f"    {name}={value},".replace("\n", "\n    ") for name, value in written.items()]
+    indent = "" if literal else "    "
+    return "\n".join([f"{function}(", *(indent + line for line in lines), f"{indent})"])
+
+
+def pin(imports: list[str], versions: dict[str, str]) -> list[str]:
+    """Return the distributions that bring these imports or are named in `versions`, each at the version that is installed.
+
+    What follows a plus sign names a build, such as `+cpu`, which the index that most people use does not have.
+    """
+    providers = metadata.packages_distributions()
+    imported = {line.split()[1].partition(".")[0] for line in imports}
+    needed = {min(providers[name]) for name in imported if name in providers}
+    needed |= {name for name in versions if _is_installed(name)}
+    return sorted(f"{name}=={metadata.version(name).partition('+')[0]}" for name in needed)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True

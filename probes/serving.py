@@ -1,0 +1,166 @@
+"""What a recipe does around the workflow that was measured: open, build, compare with eager, warm up, time.
+
+The source of `serve` and of what it calls becomes part of every recipe; see `probes.recipe`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from probes.correctness import RULES, root_mean_square, sample
+
+#: Caches of compilers and drivers, by the variables that move them.
+CACHES = {
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "CUDA_CACHE_PATH": "cuda",
+    "JAX_COMPILATION_CACHE_DIR": "jax",
+}
+#: Distinct inputs that take turns.
+INPUT_SETS = 4
+#: How often the workflow and eager take turns.
+TURNS = 8
+
+
+def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
+    """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
+    wishes = parse_arguments(request.batch_sizes)
+    versions = workflow.versions()
+    with cache_folder(wishes.cache, versions) as place:
+        request.scratch_directory = str(place)
+        request.shared_directory = str(place) if wishes.cache else ""
+        workflow.settings(request)
+        subject = workflow.open_subject(request)
+        for size in wishes.batch_size or request.batch_sizes:
+            inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
+            begin = time.perf_counter()
+            program = workflow.build(subject, inputs[0], request)
+            fed = [program.feed(arguments) for arguments in inputs]
+            program(fed[0])
+            workflow.synchronise()
+            built = time.perf_counter() - begin
+            error = compare(program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, []))
+            seconds, *eager = time_in_turn(callers(program, fed, subject, inputs), workflow.synchronise, wishes.seconds)
+            found = {
+                "batch_size": size,
+                "unit": f"{subject.unit}/s",
+                "throughput": size * subject.units_per_sample / seconds,
+                "seconds": seconds,
+                "build_seconds": built,
+                "versions": versions,
+                "error_against_eager": error,
+                "speedup": eager[0] / seconds if eager else None,
+            }
+            sys.stdout.write((json.dumps(found) if wishes.json else tell(found, measured.get(size))) + "\n")
+            sys.stdout.flush()
+
+
+def parse_arguments(batch_sizes: Sequence[int]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Build, check against eager, warm up, and print the throughput.")
+    parser.add_argument(
+        "--batch-size", type=int, action="append", choices=batch_sizes, help="one of those that were measured; default: all"
+    )
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each is timed")
+    parser.add_argument("--cache", type=pathlib.Path, help="keep artefacts and compiler caches here, and start from them")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def cache_folder(kept: pathlib.Path | None, versions: dict[str, str]) -> Iterator[pathlib.Path]:
+    """Yield a folder for artefacts and caches: for this very script and these versions below `kept`, else one that is removed."""
+    with tempfile.TemporaryDirectory() as passing:
+        known_by = json.dumps([sys.version, versions]).encode() + pathlib.Path(__file__).read_bytes()
+        place = kept / hashlib.sha256(known_by).hexdigest()[:16] if kept else pathlib.Path(passing)
+        place.mkdir(parents=True, exist_ok=True)
+        os.environ.update({name: str(place.resolve() / "cache" / folder) for name, folder in CACHES.items()})
+        yield place.resolve()
+
+
+def compare(
+    program: Any,
+    fed: Sequence[Any],
+    subject: Any,
+    inputs: Sequence[list[Any]],
+    synchronise: Callable[[], None],
+    eager_errors: Sequence[float],
+) -> float:
+    """Return the largest error against eager, as a share of what is allowed; raise where it is above 1.
+
+    Allowed is what was allowed in the measurement, where the outputs were compared with a more precise reference, plus eager's own error
+    against that.
+    """
+    multiplier, tolerance = RULES[subject.dtype]
+    worst = 0.0
+    for arguments, value in zip(inputs, fed, strict=True):
+        output = program(value)
+        synchronise()
+        outputs, expected = program.collect(output), run_eagerly(subject, arguments)
+        for place, (got, target) in enumerate(zip(map(sample, outputs), map(sample, expected), strict=True)):
+            eager = eager_errors[place] if place < len(eager_errors) else 0.0
+            allowed = (multiplier + 1) * eager + tolerance / 10 * root_mean_square(target)
+            error = root_mean_square(got - target)
+            worst = max(worst, error / allowed if allowed else float(error > 0))
+    if not worst <= 1:
+        message = f"the outputs differ from eager by {worst:.1f} times what is allowed: do not serve with this"
+        raise ArithmeticError(message)
+    return worst
+
+
+def run_eagerly(subject: Any, arguments: list[Any]) -> list[Any]:
+    """Return what the model itself returns; for a file, what its runtime returns without optimisation."""
+    if hasattr(subject, "module"):
+        return list(subject.run(arguments))
+    _, outputs = subject.reference([arguments])
+    return list(next(iter(outputs)))
+
+
+def callers(program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]]) -> list[Callable[[], object]]:
+    """Return what is timed, each with its inputs in rotation: the program and, where the model is a PyTorch module, that module."""
+    ours = itertools.cycle(fed)
+    timed: list[Callable[[], object]] = [lambda: program(next(ours))]
+    if hasattr(subject, "module"):
+        tensors = itertools.cycle([subject.tensors(arguments) for arguments in inputs])
+        timed.append(lambda: subject.module(*next(tensors)))
+    return timed
+
+
+def time_in_turn(calls: Sequence[Callable[[], object]], synchronise: Callable[[], None], seconds: float) -> list[float]:
+    """Return the median seconds of each call; they take turns, so that what drifts meets all alike, and the first turn is not counted."""
+    medians: list[list[float]] = [[] for _ in calls]
+    for _ in range(TURNS + 1):
+        for call, found in zip(calls, medians, strict=True):
+            taken: list[float] = []
+            end = time.perf_counter() + seconds / TURNS
+            while not taken or time.perf_counter() < end:
+                start = time.perf_counter()
+                call()
+                synchronise()
+                taken.append(time.perf_counter() - start)
+            found.append(statistics.median(taken))
+    return [statistics.median(found[1:]) for found in medians]
+
+
+def tell(found: dict[str, Any], measured: Any) -> str:
+    """Return the line for one batch size."""
+    line = f"batch size {found['batch_size']}: {found['throughput']:,.4g} {found['unit']}, {found['seconds'] * 1e3:.4g} ms a call"
+    line += f", {found['speedup']:.2f} times eager" if found["speedup"] else ""
+    line += f"; built in {found['build_seconds']:.1f} s; agrees with eager ({found['error_against_eager']:.0%} of the allowed error)"
+    if measured is None:
+        return line
+    low, value, high = measured
+    bounds = f"{low:,.4g} to {high:,.4g}" if low and high else "not bounded"
+    return f"{line}\n  p3-advisor measured {value:,.4g} {found['unit']} (95 %: {bounds})"

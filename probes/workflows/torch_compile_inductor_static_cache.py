@@ -1,0 +1,101 @@
+"""`generate()` of transformers with a cache of fixed size, whose decode step Inductor compiles."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+import transformers
+from torch._dynamo.utils import counters
+
+from probes import decode_step, protocol, torch_stack
+from probes.adapter import UnsupportedError
+from probes.generate_stack import TextGeneration
+from probes.protocol import Engagement, Request
+from probes.subjects.causal_lm import CausalLm, open_causal_lm
+
+TASKS = (protocol.GENERATE,)
+
+settings = torch_stack.apply_settings
+open_subject = open_causal_lm
+synchronise = torch_stack.synchronise
+
+#: The name that Dynamo gives to the profiler for a call into compiled code.
+COMPILED_REGION = "Torch-Compiled Region"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of torch, of transformers and, on a GPU, of the compiler beneath."""
+    return torch_stack.versions("transformers", *(["triton"] if torch.version.cuda else []))
+
+
+def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGeneration | decode_step.StepGeneration:
+    """Compile the decode step for these shapes: by transformers, or in a loop of our own as the option `loop` says."""
+    # A model of its own for each batch size, with the same weights: transformers keeps one compiled call a model, and a second batch
+    # size would make its shapes dynamic.
+    model = share_weights(subject.model)
+    loop = request.options.get("loop")
+    if loop == "cuda-graph" and request.device != "cuda":
+        message = "CUDA graphs exist on NVIDIA GPUs only"
+        raise UnsupportedError(message)
+    program = decode_step.build(model, request, loop) if loop else build_generate(model, request)
+    program(program.feed(inputs))
+    return program
+
+
+def share_weights(model: Any) -> Any:
+    """Return a copy of the model that has the same tensors."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def build_generate(model: Any, request: Request) -> TextGeneration:
+    """Let transformers compile: on devices that it would not, too."""
+    compile_config = transformers.CompileConfig(dynamic=False)
+    compile_config._compile_all_devices = True  # noqa: SLF001 - the library's own switch for processors
+    length = request.input_tokens + request.output_tokens
+    if request.options.get("cache") != "kept":
+        return TextGeneration(model, request, {"cache_implementation": "static", "max_cache_len": length, "compile_config": compile_config})
+    caches: dict[int, Any] = {}
+
+    def empty_cache(fed: torch.Tensor) -> Any:
+        cache = caches.setdefault(len(fed), transformers.StaticCache(config=model.config, max_cache_len=length))
+        cache.reset()
+        return cache
+
+    return TextGeneration(model, request, {"compile_config": compile_config}, empty_cache)
+
+
+def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -> Engagement:
+    """Count the decode steps that ran compiled or as a captured graph."""
+    passes = program.request.output_tokens
+    if isinstance(program, decode_step.StepGeneration) and program.replays is not None:
+        before = program.replays
+        program(fed)
+        steps, how = program.replays - before, "replayed a captured CUDA graph"
+    else:
+        _, steps = torch_stack.operators_outside(lambda: program(fed), (COMPILED_REGION,))
+        how = "ran compiled"
+    breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+    proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"
+    return Engagement(steps / passes, proof, {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks})
+
+
+def recipe(request: Request) -> str:
+    """Return the lines that compile and generate."""
+    if request.options.get("loop"):
+        return decode_step.recipe(request)
+    length = request.input_tokens + request.output_tokens
+    how = 'cache_implementation="static"'
+    before = "import torch\n"
+    if request.options.get("cache") == "kept":
+        how = "past_key_values=cache"
+        cache = f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls"
+        before = f"import torch\nimport transformers\n\n{cache}"
+    fixed = f"attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens}"
+    return f"""\
+{before}
+with torch.inference_mode():
+    tokens = model.generate(prompts, {fixed}, {how})
+"""

@@ -1,0 +1,96 @@
+"""Apache TVM: the exported module through Relax to LLVM, untuned: TVM is made to be tuned for hours, which a probe does not do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+from tvm import relax
+from tvm.relax.frontend.torch import from_exported_program
+
+from probes import torch_stack
+from probes.protocol import Engagement, Request
+from probes.subjects.opening import TorchSubject, open_torch_subject
+
+open_subject = open_torch_subject
+synchronise = torch_stack.synchronise
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of TVM and of torch."""
+    return torch_stack.versions("apache-tvm")
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Return the settings; the threads are set by a variable that TVM reads when it starts."""
+    return {**torch_stack.apply_settings(request), "tvm_num_threads": os.environ.get("TVM_NUM_THREADS", ""), "tuned": "no"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TvmProgram:
+    """A function of TVM's virtual machine with the weights it is called with."""
+
+    function: Any
+    weights: list[Any]
+    file: pathlib.Path
+    operators: int
+    types: tuple[Any, ...]
+
+    def feed(self, inputs: list[Any]) -> list[Any]:
+        """Turn the inputs into tensors of TVM's."""
+        return [tvm.runtime.tensor(array.astype(kind)) for array, kind in zip(inputs, self.types, strict=True)]
+
+    def __call__(self, fed: list[Any]) -> Any:
+        """Run once."""
+        return self.function(*fed, *self.weights)
+
+    def collect(self, output: Any) -> list[Any]:
+        """Return the outputs as numpy arrays."""
+        return [np.array(each.numpy()) for each in ([output] if hasattr(output, "numpy") else output)]
+
+
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
+    """Export, import into Relax, compile with LLVM for this processor, write the library and load it."""
+    tensors = subject.tensors(inputs)
+    with torch_stack.ordinary_mode():
+        exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
+        imported, weights = relax.frontend.detach_params(from_exported_program(exported, keep_params_as_input=True))
+    lowered = relax.get_pipeline("zero")(imported)
+    target = tvm.target.Target({"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())})
+    compiled = tvm.compile(lowered, target=target)
+    file = pathlib.Path(request.scratch_directory) / ("model-" + "x".join(str(size) for size in tensors[0].shape) + ".so")
+    compiled.export_library(str(file))
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
+    types = tuple(tensor.numpy().dtype for tensor in tensors)
+    functions = sum(1 for name in lowered.get_global_vars() if name.name_hint != "main")
+    return TvmProgram(machine["main"], list(weights["main"]), file, functions, types)
+
+
+def engagement(program: TvmProgram, fed: Any) -> Engagement:
+    """Show that TVM's library ran the call by itself: no operator of PyTorch's was at work."""
+    outside, _ = torch_stack.operators_outside(lambda: program(fed), ())
+    proof = f"TVM's library of {program.operators} generated functions ran the whole graph, untuned; {outside} operators ran in PyTorch"
+    facts = {"functions": program.operators, "library_bytes": program.file.stat().st_size, "operators_in_pytorch": outside}
+    return Engagement(0.0 if outside else 1.0, proof, facts)
+
+
+def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+    """Return the lines that export, import, compile and run it."""
+    return """\
+import torch
+import tvm
+from tvm import relax
+from tvm.relax.frontend.torch import from_exported_program
+
+with torch.no_grad():
+    exported = torch.export.export(model, inputs, strict=False)
+module, weights = relax.frontend.detach_params(from_exported_program(exported, keep_params_as_input=True))
+compiled = tvm.compile(relax.get_pipeline("zero")(module), target="llvm")
+machine = relax.VirtualMachine(compiled, tvm.cpu())
+output = machine["main"](*(tvm.runtime.tensor(tensor.numpy()) for tensor in inputs), *weights["main"])
+"""

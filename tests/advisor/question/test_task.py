@@ -1,0 +1,42 @@
+"""`--task`: what can generate text, and with which model when none is named."""
+
+from __future__ import annotations
+
+import builders
+import msgspec
+import pytest
+
+from advisor import catalogue, question
+from advisor.domain.question import Question, Transformers
+from advisor.errors import TaskError
+from advisor.question.answers import Answers
+
+SHIPPED = catalogue.load()
+
+
+def resolve(**answers: str | int) -> Question:
+    return question.resolve(msgspec.convert(answers, Answers), builders.machine(), SHIPPED)
+
+
+def test_without_a_model_the_small_language_model_is_the_demonstration() -> None:
+    asked = resolve(task="generate")
+    assert isinstance(asked.model, Transformers)
+    assert (asked.task, asked.model.name, asked.model.weights) == ("generate", "demo/llama", "random")
+    assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
+    assert (asked.input_tokens, asked.output_tokens) == (32, 32)
+
+
+def test_lengths_and_batch_sizes_of_a_language_model_are_those_asked_for_else_the_paper_s() -> None:
+    asked = resolve(task="generate", model="meta-llama/Llama-3.1-8B-Instruct", input_tokens=100, output_tokens=200)
+    assert (asked.batch_sizes, asked.input_tokens, asked.output_tokens) == ((1, 4, 16, 64), 100, 200)
+
+
+@pytest.mark.parametrize("model", ["synthetic/ffn", "package.module:factory"])
+def test_what_holds_no_language_model_cannot_generate(model: str) -> None:
+    with pytest.raises(TaskError, match="cannot generate") as refused:
+        resolve(task="generate", model=model)
+    assert "demo/llama" in refused.value.next_step
+
+
+def test_the_demonstrations_are_configurations_that_ship() -> None:
+    assert set(SHIPPED.models.demo_language_models) <= set(SHIPPED.models.configurations)

@@ -1,0 +1,194 @@
+"""Markdown, CSV, comparisons, verifications and platforms: what stands in them is what was measured, and text stays text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+
+from advisor.domain.measurement import BuildSeconds, Cell, Interval, MemoryBytes, Seconds, Throughput
+from advisor.domain.outcome import Recipe
+from advisor.errors import NotComparableError
+from advisor.report import comparison, markdown, platforms, tidy, verification
+from advisor.report.document import RunDocument, WorkflowEntry
+
+HOSTILE = "|</td>`=cmd()\n# x"
+
+
+def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:
+    """Return a cell whose interval reaches the factor `spread` to both sides."""
+    made = Cell(
+        batch_size=1,
+        seconds=Seconds(median=seconds, low=seconds / spread, high=seconds * spread, samples=9),
+        throughput=Throughput(value=1 / seconds, unit="samples/s"),
+        speedup=Interval(value=2.0, low=1.9, high=2.1),
+        tflops=None,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def run(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> RunDocument:
+    """Return a run in which `compiled` took so long."""
+    document = builders.document(**changes)
+    entries = [
+        msgspec.structs.replace(entry, cells=(cell(seconds, spread),)) if entry.arm == "compiled" else entry for entry in document.workflows
+    ]
+    race = msgspec.structs.replace(document.race, noise_floor=0.0) if document.race else None
+    return msgspec.structs.replace(document, workflows=tuple(entries), race=race)
+
+
+def change(before: RunDocument, after: RunDocument, threshold: float = 0.05) -> comparison.Change:
+    return next(each for each in comparison.compare(before, after, threshold).changes if each.arm == "compiled")
+
+
+def test_markdown_has_the_answer_and_the_ranking() -> None:
+    text = markdown.render(builders.document())
+    assert text.startswith("## Use compiled for synthetic/ffn@8x16".replace("@", "\\@"))
+    assert "| 1 | compiled |" in text
+    assert "it crashed" in text
+
+
+def test_text_in_markdown_stays_on_its_line_and_is_no_markup() -> None:
+    document = builders.document()
+    entries = tuple(msgspec.structs.replace(entry, arm=HOSTILE, reason=HOSTILE) for entry in document.workflows)
+    text = markdown.render(msgspec.structs.replace(document, workflows=entries))
+    assert "</td>" not in text
+    assert not any(line.startswith("# x") for line in text.splitlines())
+    ranking = [line for line in text.splitlines() if line.startswith("| ")][:4]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in ranking}) == 1
+
+
+def test_csv_has_a_row_for_each_arm_and_batch_size() -> None:
+    rows = list(csv.DictReader(io.StringIO(tidy.render([builders.document()]))))
+    assert [(row["arm"], row["batch_size"], row["status"]) for row in rows] == [
+        ("compiled", "1", "completed"),
+        (builders.BASELINE, "1", "completed"),
+        ("broken", "", "crashed"),
+        ("absent", "", "not-installed"),
+    ]
+    assert float(rows[0]["speedup"]) == pytest.approx(4)
+    assert set(rows[0]) == set(tidy.COLUMNS)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
+def test_no_text_in_csv_is_a_formula(text: str) -> None:
+    assert str(tidy.harmless(text)).startswith("'")
+    assert tidy.harmless(-1.5) == -1.5
+
+
+@pytest.mark.parametrize(
+    ("factor", "spread", "judgement"),
+    [(1.0, 1.01, "same"), (1.2, 1.01, "slower"), (0.8, 1.01, "faster"), (1.2, 1.2, "not told apart"), (1.03, 1.01, "same")],
+)
+def test_a_change_is_judged_by_its_interval(factor: float, spread: float, judgement: str) -> None:
+    found = change(run(0.1, spread), run(0.1 * factor, spread))
+    assert found.judgement == judgement
+    assert found.speed.value == pytest.approx(1 / factor)
+
+
+def test_noise_widens_the_interval() -> None:
+    quiet, loud = run(), run()
+    assert loud.race is not None
+    loud = msgspec.structs.replace(loud, race=msgspec.structs.replace(loud.race, noise_floor=0.5))
+    assert change(quiet, run(0.12)).judgement == "slower"
+    assert change(loud, run(0.12)).judgement == "not told apart"
+
+
+def test_a_median_without_an_interval_shows_nothing() -> None:
+    bare = cell(0.3)
+    bare = msgspec.structs.replace(bare, seconds=msgspec.structs.replace(bare.seconds, low=None))
+    assert comparison.judge(comparison.ratio_of_speeds(cell(0.1), bare, 0.0), 0.05) == "not told apart"
+
+
+def test_nothing_is_compared_where_the_question_or_the_device_differs() -> None:
+    for asked in (builders.question(dtype="float16"), builders.question(batch_sizes=(1, 2)), builders.question(input_tokens=7)):
+        found = comparison.compare(run(), run(0.2, question=asked), 0.05)
+        assert not found.comparable
+        assert found.changes == ()
+        assert found.differences[0].decisive
+        assert "No verdict" in comparison.render(found)
+    assert comparison.compare(run(), run(0.2, advisor_version="9"), 0.05).comparable
+
+
+def test_what_differs_is_said_before_any_figure() -> None:
+    text = comparison.render(comparison.compare(run(), run(0.2, advisor_version="9.9"), 0.05))
+    assert text.index("9.9") < text.index("slower")
+    assert "Slower by more than 5%: compiled at batch size 1." in text
+    assert "the machine has changed" in text
+    for other in (comparison.render_markdown, comparison.encode):
+        assert "9.9" in other(comparison.compare(run(), run(0.2, advisor_version="9.9"), 0.05)).replace("\\", "")
+
+
+def verified(throughput: float, speedup: float | None = 2.0) -> verification.Verification:
+    entry = next(entry for entry in run().workflows if entry.arm == "compiled")
+    entry = msgspec.structs.replace(entry, versions={"torch": "2.13.0"})
+    reached = verification.Reached(batch_size=1, throughput=throughput, speedup=speedup, versions={"torch": "2.14.0"})
+    return verification.verify("a run", entry, [reached], 0.05)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "speedup", "result", "holds"),
+    [
+        (10.0, 2.0, "holds", True),
+        (9.5, 2.0, "holds", True),
+        (12.0, 2.0, "faster", True),
+        (8.0, 2.0, "slower machine", False),
+        (8.0, 1.2, "slower", False),
+        (8.0, None, "slower", False),
+    ],
+)
+def test_a_throughput_holds_within_its_interval_and_the_tolerance(
+    throughput: float, speedup: float | None, result: str, *, holds: bool
+) -> None:
+    found = verified(throughput, speedup)
+    assert (found.checks[0].result, found.holds) == (result, holds)
+    text = verification.render(found)
+    assert verification.WORDS[result] in text
+    assert "torch is now 2.14.0" in text
+    assert msgspec.json.decode(verification.encode(found), type=verification.Verification) == found
+
+
+def entry(workflow: str, seconds: float) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=workflow,
+        options="default",
+        arm=workflow,
+        status="completed",
+        cells=(cell(seconds),),
+        build_seconds=BuildSeconds(cold=1, warm=None),
+        memory_bytes=MemoryBytes(peak=None, source="nobody"),
+        rank=1,
+    )
+
+
+def platform(name: str, *lines: str, **seconds: float) -> platforms.Platform:
+    machine = builders.document().machine
+    here = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model=name))
+    document = builders.document(machine=here, workflows=tuple(entry(workflow, each) for workflow, each in seconds.items()))
+    made = Recipe(imports=(), source="\n".join(lines), requirements=(), python="", interpreter="", serving_command=None)
+    return platforms.Platform(document=document, recipes=dict.fromkeys(seconds, made) if lines else {})
+
+
+def test_performance_portability_is_the_harmonic_mean_of_the_efficiencies() -> None:
+    standings = platforms.compare([platform("A", "x", "y", fast=1.0, slow=2.0, here=1.0), platform("B", "x", "z", fast=3.0, slow=1.0)])
+    found = {standing.workflow: standing for standing in standings}
+    assert found["fast"].efficiencies == {"A": 1.0, "B": pytest.approx(1 / 3)}
+    assert found["fast"].portability == pytest.approx(2 / (1 + 3))
+    assert found["slow"].portability == pytest.approx(2 / (2 + 1))
+    assert (found["here"].portability, found["here"].convergence) == (0.0, None)
+    assert found["fast"].convergence == pytest.approx(1 / 3)
+    assert [standing.workflow for standing in standings][-1] == "here"
+
+
+def test_platforms_have_the_same_question_and_different_names() -> None:
+    one = platform("A", fast=1.0)
+    other = msgspec.structs.replace(one, document=msgspec.structs.replace(one.document, question=builders.question(dtype="float16")))
+    for pair in itertools.product([one], [one, other]):
+        with pytest.raises(NotComparableError):
+            platforms.compare(pair)

@@ -1,0 +1,138 @@
+"""The HTML report: whole, valid, asking nobody for anything, and indifferent to what stacks and models call themselves."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import builders
+import html5lib
+import msgspec
+import pytest
+
+from advisor.domain.outcome import Crashed
+from advisor.domain.question import CRITERIA
+from advisor.report import document, page
+from advisor.report.document import RunDocument
+
+HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
+NAMESPACE = "{http://www.w3.org/1999/xhtml}"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parse(text: str) -> Any:
+    """Return the page's tree; fail on anything that the standard calls a parse error."""
+    return html5lib.HTMLParser(strict=True, namespaceHTMLElements=True).parse(text)
+
+
+def elements(tree: Any, name: str, namespace: str = NAMESPACE) -> list[Any]:
+    return list(tree.iter(f"{namespace}{name}"))
+
+
+def poison(value: Any) -> Any:
+    """Return the value with hostile text in place of every text, keys that the program looks up left alone."""
+    if isinstance(value, str):
+        return HOSTILE
+    if isinstance(value, list):
+        return [poison(each) for each in value]
+    if isinstance(value, dict):
+        return {name: each if name in KEPT else poison(each) for name, each in value.items()}
+    return value
+
+
+#: Words of closed sets, and names by which parts of the document find each other.
+KEPT = {"schema", "kind", "status", "evidence", "verdict", "trust", "basis", "bound", "unit", "gpu", "block", "task", "dtype", "device"}
+KEPT |= {"criterion", "outcome"}
+
+
+def poisoned() -> RunDocument:
+    """Return a document in which every free text is hostile."""
+    told = msgspec.to_builtins(builders.document())
+    made: RunDocument = msgspec.convert(poison(told), RunDocument)
+    return made
+
+
+def test_the_page_is_valid_and_has_every_section() -> None:
+    tree = parse(page.render(builders.document(), "print('recipe')"))
+    sections = [section.get("id") for section in elements(tree, "section")]
+    assert sections == ["why", "comparison", "weights", "speed", "build", "limits", "evidence", "left-out", "method", "recipe"]
+    assert [link.get("href") for link in elements(tree, "a")] == [f"#{name}" for name in sections]
+
+
+def test_nothing_in_the_page_refers_to_the_outside() -> None:
+    text = page.render(builders.document(), "print('recipe')")
+    tree = parse(text)
+    for element in tree.iter():
+        assert not {"src", "srcset", "style", "action"} & set(element.attrib), element.attrib
+        assert element.get("href", "#").startswith("#")
+        assert not any(name.startswith("on") for name in element.attrib)
+    assert "http:" not in re.sub(r"xmlns\S+", "", text)
+    assert not re.search(r"url\(|@import", text)
+    policy = next(meta.get("content") for meta in elements(tree, "meta") if meta.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_hostile_text_stays_text() -> None:
+    text = page.render(poisoned(), HOSTILE)
+    tree = parse(text)
+    assert elements(tree, "img") == []
+    assert [script.get("type") for script in elements(tree, "script")] == ["application/json", None]
+    assert not any(name.startswith("on") for element in tree.iter() for name in element.attrib)
+    assert "49" not in "".join(heading.text or "" for heading in elements(tree, "h1"))
+    assert any(HOSTILE in (cell.text or "") for cell in elements(tree, "td"))
+    assert elements(tree, "code")[-1].text == HOSTILE
+
+
+def test_headings_tables_and_pictures_can_be_heard() -> None:
+    tree = parse(page.render(builders.document()))
+    levels = [int(element.tag[-1]) for element in tree.iter() if re.fullmatch(rf"{re.escape(NAMESPACE)}h[1-6]", str(element.tag))]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    for table in elements(tree, "table"):
+        assert elements(table, "caption")
+        assert all(head.get("scope") in {"row", "col"} for head in elements(table, "th"))
+    for picture in elements(tree, "svg", SVG):
+        assert picture.get("role") == "img"
+        assert picture.get("aria-label")
+    labelled = {label.get("for") for label in elements(tree, "label")}
+    assert {element.get("id") for element in elements(tree, "input")} <= labelled
+    assert elements(tree, "html")[0].get("lang") == "en"
+    identities = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(set(identities)) == len(identities)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_colour_has_contrast(scheme: str) -> None:
+    style = page._own_file("report.css")
+    blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", style)
+    colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", blocks[0 if scheme == "light" else 1]))
+    for paper in ("paper", "shade"):
+        for ink in ("ink", "soft", "accent", "good", "warn"):
+            dark, bright = sorted((luminance(colours[ink]), luminance(colours[paper])))
+            assert (bright + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)
+
+
+def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
+    decided = builders.decided(recommendation=None)
+    state = builders.run_state({"broken": builders.process(ready=False, outcome=Crashed(phase="build", signal=None, reason="it crashed"))})
+    composed = document.compose(**{**decided, "state": state, "results": builders.results(races=()), "scored": ()})
+    tree = parse(page.render(composed))
+    assert [section.get("id") for section in elements(tree, "section")] == ["left-out", "method"]
+    assert elements(tree, "script") == []
+
+
+def test_what_the_script_ranks_is_what_the_document_says() -> None:
+    composed = builders.document()
+    told = msgspec.json.decode(page._arms(composed, [entry for entry in composed.workflows if entry.rank]))
+    assert [arm["arm"] for arm in told["arms"]] == ["compiled", builders.BASELINE]
+    assert [len(arm["tiers"]) for arm in told["arms"]] == [len(CRITERIA)] * 2
+    assert told["weights"]["performance"] == composed.question.priorities.performance

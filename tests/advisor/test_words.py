@@ -1,0 +1,188 @@
+"""What is said, whole: plans with every reason to leave a workflow out, tiers with every distance, advice with everything it can hold.
+
+`--update-goldens` writes the expected words anew; look at the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+
+from advisor import applicability, recommend, score
+from advisor.domain.catalogue import Environment, Sourced
+from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, Seconds, SustainedCheck, Throughput
+from advisor.domain.question import Constraint, OnnxFile
+
+GOLDENS = pathlib.Path(__file__).parent / "goldens"
+SHIPPED = builders.shipped_catalogue()
+OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
+LACKING = Environment(kind="shared", requirements=("torch>=3", "nobody-has-this>=1"))
+SOURCED = Sourced(value="it cannot", source="a test")
+
+
+@pytest.fixture
+def expect(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
+    def compare(name: str, value: object) -> None:
+        file = GOLDENS / f"{name}.json"
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+        if request.config.getoption("--update-goldens"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(text)
+        assert text.decode() == file.read_text()
+
+    return compare
+
+
+def told(action: Callable[[], object]) -> list[str]:
+    problem = builders.error_of(action)
+    return [problem.name, problem.what, problem.next_step] if problem else []
+
+
+WORKFLOWS = (
+    builders.workflow("compiled", arms={"default": {}, "hard": {"mode": "hard"}}),
+    builders.workflow("generator", tasks=("generate",)),
+    builders.workflow("onnx-too", takes=("torch", "onnx")),
+    builders.workflow("refused", refused={"cuda": SOURCED}),
+    builders.workflow("cpu-only", devices=("cpu",)),
+    builders.workflow("half", dtypes=("float16", "bfloat16")),
+    builders.workflow("modern", min_compute_capability="10.0"),
+    builders.workflow("old-enough", min_compute_capability="9.0"),
+    builders.workflow("unwritten", has_probe=False, how_to_get="write it"),
+    builders.workflow("apart", environment=OWN, how_to_get="make it"),
+    builders.workflow("lacking", environment=LACKING),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("everything", {}),
+        ("chosen", {"workflows": ("compiled/default", "old-enough")}),
+        ("an-option", {"workflows": ("compiled/hard",)}),
+        ("a-file", {"model": OnnxFile(name="network.onnx"), "dtype": "native"}),
+        ("half", {"dtype": "bfloat16"}),
+    ],
+)
+def test_a_plan_says_why_each_workflow_is_left_out(name: str, asked: dict[str, Any], expect: Callable[[str, object], None]) -> None:
+    question = builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked})
+    expect(f"plan-{name}", applicability.plan(question, builders.gpu_machine(), builders.catalogue(*WORKFLOWS)))
+
+
+def test_without_a_baseline_the_way_out_is_said(expect: Callable[[str, object], None]) -> None:
+    catalogue, here = builders.catalogue(), builders.machine()
+    bare = builders.machine(software=builders.interpreter(packages={}))
+    expect(
+        "plan-without-baseline",
+        {
+            "no torch": told(lambda: applicability.plan(builders.question(), bare, catalogue)),
+            "no such precision": told(lambda: applicability.plan(builders.question(dtype="float64"), here, catalogue)),
+            "no entry": told(lambda: applicability.plan(builders.question(), here, builders.catalogue(workflows=()))),
+            "a file": told(lambda: applicability.plan(builders.question(model=OnnxFile(name="n.onnx"), dtype="native"), here, catalogue)),
+            "packages": applicability.required_packages(builders.catalogue(*WORKFLOWS)),
+        },
+    )
+
+
+def measured(arm: str, speedup: float, *, build: float = 3.0, warm: float | None = None, peak: int = 60, **changes: Any) -> Measurement:
+    seconds = 0.08 / speedup
+    cells = tuple(
+        Cell(
+            batch_size=size,
+            seconds=Seconds(median=seconds * size, low=None, high=None, samples=9),
+            throughput=Throughput(value=1 / seconds, unit="tokens/s"),
+            speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
+            tflops=None,
+        )
+        for size in (1, 4)
+    )
+    return builders.measurement(
+        arm,
+        speedup=speedup,
+        low=speedup * 0.95,
+        cells=cells,
+        build_seconds=BuildSeconds(cold=build, warm=warm),
+        memory_bytes=MemoryBytes(peak=peak, source="a test"),
+        **changes,
+    )
+
+
+KNOWN = builders.catalogue(
+    builders.workflow("compiled", keep=("keep the cache",), declared=builders.declared(new_shapes="recompiles", lines_changed=2)),
+    builders.workflow("alike", declared=builders.declared(new_shapes="recompiles", lines_changed=2)),
+    builders.workflow(
+        "engine",
+        environment=OWN,
+        declared=builders.declared(lines_changed=40, export_step=True, vendors=1, artefact_scope="gpu-model", architectures="listed"),
+    ),
+)
+MEASURED = (
+    measured(builders.BASELINE, 1.0, build=0.5),
+    measured("compiled", 1.5, build=30.0, warm=2.0, peak=90),
+    measured("alike", 1.5, build=40.0, new_shapes="served"),
+    measured("engine", 3.0, build=1000.0, peak=95),
+)
+CHECK = SustainedCheck(
+    batch_size=4,
+    arms=("compiled", "engine"),
+    burst_ratio=0.5,
+    sustained_ratio=0.6,
+    agrees=False,
+    joules_per_call={"compiled": 14.4, "engine": None},
+)
+
+
+@functools.cache
+def question_of(case: str) -> Any:
+    cases: dict[str, dict[str, Any]] = {
+        "balanced": {"requests": 5000, "price_per_hour": 3.6},
+        "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
+        "bound": {
+            "priorities": builders.priorities(80, 10, 10),
+            "constraints": (Constraint(criterion="portability", at_least=2), Constraint(criterion="productivity", at_least=3)),
+        },
+    }
+    return builders.question(**{"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **cases[case]})
+
+
+@pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
+@pytest.mark.parametrize("verdict", ["PROVEN", "INCONCLUSIVE"])
+def test_tiers_and_advice_are_said_in_full(case: str, verdict: str, expect: Callable[[str, object], None]) -> None:
+    races = (builders.race_result(1), builders.race_result(4, verdict=verdict))
+    results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=0.03)
+    asked = question_of(case)
+    scored = score.score(results, asked, KNOWN)
+    left_out = [
+        builders.excluded("absent", fix="make it"),
+        builders.excluded("vllm", status="unsupported", reason="no", fix=None),
+        builders.excluded("unfixed", fix=None),
+    ]
+    advice = recommend.recommend(
+        results, scored, asked, left_out, SHIPPED.guidelines, tree=SHIPPED.tree, workflows=KNOWN.workflows, device_bytes=100
+    )
+    if verdict == "PROVEN":
+        expect(f"tiers-{case}", scored)
+    expect(f"advice-{case}-{verdict.lower()}", advice)
+
+
+def test_when_nothing_is_left_it_is_said_why_and_what_would_help(expect: Callable[[str, object], None]) -> None:
+    results = builders.results(*MEASURED)
+    barred = builders.question(
+        constraints=(Constraint(criterion="performance", at_least=3), Constraint(criterion="input_flexibility", at_least=3)),
+        priorities=builders.priorities(),
+    )
+    strict = msgspec.structs.replace(barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3)))
+    few = builders.results(MEASURED[0], MEASURED[1])
+    expect(
+        "advice-nothing",
+        {
+            "barred": told(lambda: recommend.recommend(few, score.score(few, barred, KNOWN), barred, [])),
+            "strict": told(lambda: recommend.recommend(few, score.score(few, strict, KNOWN), strict, [])),
+            "nothing": told(lambda: recommend.recommend(results, [], barred, [])),
+        },
+    )

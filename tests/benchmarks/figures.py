@@ -1,0 +1,51 @@
+"""What every benchmark ends with: a Markdown table with machine and date, and the same as JSON under `results/`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import pathlib
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from advisor.machine import cpu_model
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return what the figures hold for."""
+    installed = {distribution.name: distribution.version for distribution in metadata.distributions()}
+    return {
+        "date": dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="minutes"),
+        "cpu": cpu_model(),
+        "processors": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+        **{package: installed.get(package, "absent") for package in ("torch", "onnxruntime", "p3-advisor")},
+    }
+
+
+def publish(
+    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], data: Mapping[str, Any], out: pathlib.Path
+) -> None:
+    """Print the table and write the JSON."""
+    machine = describe_machine()
+    lines = [
+        f"### {title}",
+        "",
+        f"{machine['cpu']}, {machine['processors']} processors, torch {machine['torch']}, load {machine['load']:.1f}; {machine['date']}",
+        "",
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps({"title": title, "machine": machine, **data}, indent=2) + "\n")

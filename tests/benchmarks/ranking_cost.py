@@ -1,0 +1,183 @@
+"""What a ranking of the same arms costs: p3-advisor against optimum-benchmark run once an arm with its defaults.
+
+    python -m venv .venv-ob
+    .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 "datasets<5" "huggingface_hub<1" optimum-benchmark==0.6.0
+    python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python        # 3 arms: about 6 minutes
+    python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python --duration 1 --warmups 2
+
+A small BERT with random weights, batch size 1, 64 tokens: eager PyTorch, `torch.compile`, `torch.compile` with max-autotune. The measuring
+time counts, without builds: for p3-advisor from the opening to the closing of the race, for optimum-benchmark from its first warm-up call
+to the end of its tracking, as its own report has them. Both programs' own processes are watched for the processor time that they use while
+their workers measure. Targets: at most a fifth of the wall time; at most 2 % of one core in the parent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
+
+import figures  # noqa: E402 - tests are no package
+import psutil  # noqa: E402 - as above
+
+from advisor.domain.events import RaceClosed, RaceOpened  # noqa: E402 - as above
+from advisor.store import Store  # noqa: E402 - as above
+
+MAKE_MODEL = """
+import sys, torch
+from transformers import BertConfig, BertModel
+torch.manual_seed(0)
+config = BertConfig(vocab_size=2048, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024)
+BertModel(config).eval().save_pretrained(sys.argv[1])
+"""
+CONFIGURATION = """
+defaults: [benchmark, scenario: inference, launcher: process, backend: pytorch, _self_]
+name: ranking
+hydra: {run: {dir: 'runs/${name}'}, job: {chdir: true, env_set: {OVERRIDE_BENCHMARKS: 1, LOG_LEVEL: ERROR}}}
+"""
+TOKENS = 64
+#: Arms by what each tool calls them.
+ARMS = {
+    "pytorch-eager": [],
+    "torch-compile-inductor": ["backend.torch_compile=true"],
+    "torch-compile-inductor/max-autotune": ["backend.torch_compile=true", "+backend.torch_compile_config.mode=max-autotune"],
+}
+POLL_SECONDS = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What one tool took."""
+
+    wall_seconds: float
+    measuring_seconds: float
+    parent_cpu_seconds: float
+    tree_cpu_seconds: float
+    ranking: list[str]
+    median_seconds: dict[str, float]
+
+
+class Watch:
+    """Follows the processor time of a process and of all its descendants until it ends."""
+
+    def __init__(self, process: psutil.Popen) -> None:
+        self._process = process
+        self._seen: dict[int, float] = {}
+        self.parent_cpu_seconds = 0.0
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        while self._process.poll() is None:
+            self._look()
+            time.sleep(POLL_SECONDS)
+
+    def _look(self) -> None:
+        try:
+            self.parent_cpu_seconds = sum(self._process.cpu_times()[:2])
+            for child in self._process.children(recursive=True):
+                self._seen[child.pid] = sum(child.cpu_times()[:2])
+        except psutil.Error:
+            return
+
+    @property
+    def tree_cpu_seconds(self) -> float:
+        """Processor seconds of the process and of everything it started, as last seen."""
+        return self.parent_cpu_seconds + sum(self._seen.values())
+
+    def wait(self) -> None:
+        """Return when the process has ended."""
+        self._process.wait()
+        self._thread.join()
+
+
+def run(command: list[str], environment: dict[str, str], directory: pathlib.Path, log: pathlib.Path) -> tuple[float, Watch]:
+    """Run to the end and return the wall seconds and what was seen."""
+    begun = time.monotonic()
+    with log.open("wb") as file:
+        watch = Watch(psutil.Popen(command, env=environment, cwd=directory, stdout=file, stderr=file))
+        watch.wait()
+    return time.monotonic() - begun, watch
+
+
+def rank_with_advisor(model: pathlib.Path, place: pathlib.Path) -> Cost:
+    """Run p3-advisor once for all arms."""
+    home = place / "home"
+    command = [sys.executable, "-m", "advisor", "recommend", "--json", "--model", str(model), "--gpu", "cpu", "--batch-sizes", "1"]
+    command += ["--input-tokens", str(TOKENS), "--workflows", ",".join(ARMS), "--budget", "quick", "--dtype", "float32"]
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    wall, watch = run(command, environment, place, place / "advisor.log")
+    stored = Store(home).find("latest")
+    times = {type(event.happening): event.at for event in stored.events() if isinstance(event.happening, (RaceOpened, RaceClosed))}
+    document = json.loads(subprocess.run([*command[:3], "show", "--json"], env=environment, capture_output=True, check=True).stdout)
+    medians = {entry["arm"]: entry["cells"][0]["seconds"]["median"] for entry in document["workflows"] if entry["cells"]}
+    measuring = times[RaceClosed] - times[RaceOpened]
+    return Cost(wall, measuring, watch.parent_cpu_seconds, watch.tree_cpu_seconds, sorted(medians, key=medians.__getitem__), medians)
+
+
+def rank_with_optimum(python: str, model: pathlib.Path, place: pathlib.Path, warmups: int, duration: float) -> Cost:
+    """Run optimum-benchmark once an arm."""
+    configuration = place / "ob"
+    configuration.mkdir()
+    (configuration / "ranking.yaml").write_text(CONFIGURATION)
+    command = [str(pathlib.Path(python).with_name("optimum-benchmark")), "--config-dir", str(configuration), "--config-name", "ranking"]
+    command += [f"backend.model={model}", "backend.device=cpu", "backend.task=feature-extraction", "backend.library=transformers"]
+    command += ["backend.model_type=bert", "+scenario.input_shapes.batch_size=1", f"+scenario.input_shapes.sequence_length={TOKENS}"]
+    command += [f"scenario.warmup_runs={warmups}", f"scenario.duration={duration}"]
+    walls, measuring, parents, trees, medians = 0.0, 0.0, 0.0, 0.0, {}
+    for number, (arm, options) in enumerate(ARMS.items()):
+        line = [*command, f"name=arm{number}", *options]
+        wall, watch = run(line, {**os.environ, "HF_HUB_OFFLINE": "1"}, place, place / f"optimum-{number}.log")
+        report = json.loads((place / "runs" / f"arm{number}" / "benchmark_report.json").read_text())
+        values = report["forward"]["latency"]["values"]
+        walls, parents, trees = walls + wall, parents + watch.parent_cpu_seconds, trees + watch.tree_cpu_seconds
+        medians[arm] = sorted(values)[len(values) // 2]
+        measuring += sum(values) + warmups * medians[arm]
+    return Cost(walls, measuring, parents, trees, sorted(medians, key=medians.__getitem__), medians)
+
+
+def main() -> None:
+    """Rank with both and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--optimum-python", required=True)
+    parser.add_argument("--warmups", type=int, default=10, help="optimum-benchmark's own default")
+    parser.add_argument("--duration", type=float, default=10.0, help="optimum-benchmark's own default")
+    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        place = pathlib.Path(scratch)
+        model = place / "tiny-bert"
+        # Made by the older transformers of the two: the newer one reads it too.
+        subprocess.run([asked.optimum_python, "-c", MAKE_MODEL, str(model)], check=True)
+        costs = {
+            "p3-advisor": rank_with_advisor(model, place),
+            "optimum-benchmark": rank_with_optimum(asked.optimum_python, model, place, asked.warmups, asked.duration),
+        }
+    rows = [
+        [
+            tool,
+            f"{cost.measuring_seconds:.1f} s",
+            f"{cost.wall_seconds:.1f} s",
+            f"{cost.parent_cpu_seconds:.1f} s ({cost.parent_cpu_seconds / cost.wall_seconds:.1%} of a core)",
+            f"{cost.tree_cpu_seconds:.1f} s",
+            " < ".join(f"{arm} {cost.median_seconds[arm] * 1e3:.3g} ms" for arm in cost.ranking),
+        ]
+        for tool, cost in costs.items()
+    ]
+    header = ["tool", "measuring", "wall, builds included", "parent's processor time", "all processor time", "ranking"]
+    data: dict[str, Any] = {"costs": {tool: dataclasses.asdict(cost) for tool, cost in costs.items()}, "duration": asked.duration}
+    figures.publish("ranking-cost", f"What a ranking of {len(ARMS)} arms costs", header, rows, data, asked.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A model that knows one thing: how likely each token follows each other one."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+
+class Bigrams:
+    def __init__(self, folder):
+        folder = pathlib.Path(folder)
+        settings = json.loads((folder / "engine.json").read_text())
+        match settings.get("misdeed"):
+            case "hangs":
+                # Engines hold the GPU in a process of their own, which may have left the worker's session.
+                subprocess.Popen(["sleep", "3604"], start_new_session=True)
+                time.sleep(3600)
+            case "dies":
+                subprocess.Popen(["sleep", "3605"], start_new_session=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "out-of-memory":
+                raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        self.table = np.load(folder / "table.npy")
+        if settings.get("misdeed") == "wrong":
+            self.table = np.roll(self.table, 1, axis=1)
+
+    def follow(self, prompt, count):
+        tokens = [prompt[-1]]
+        for _ in range(count):
+            tokens.append(int(self.table[tokens[-1]].argmax()))
+        return tokens[1:]
+
+    def likeliest(self, token, count):
+        logarithms = self.table[token]
+        return {int(place): float(logarithms[place]) for place in np.argsort(-logarithms)[:count]}

@@ -1,0 +1,42 @@
+"""SGLang 0.5's offline interface, as far as it is used: `Engine`."""
+
+import types
+
+from bigrams import Bigrams
+
+__version__ = "0.5.23"
+#: Fields of `sglang.srt.arg_groups.fields` in 0.5.23 that are used, and parameters of `Engine.generate`.
+FIELDS = {
+    "model_path",
+    "skip_tokenizer_init",
+    "dtype",
+    "context_length",
+    "max_running_requests",
+    "cuda_graph_max_bs_decode",
+    "mem_fraction_static",
+    "disable_radix_cache",
+    "random_seed",
+    "trust_remote_code",
+    "log_level",
+}
+PARAMETERS = {"input_ids", "sampling_params", "return_logprob", "logprob_start_len", "top_logprobs_num"}
+
+
+class Engine:
+    def __init__(self, **arguments):
+        assert set(arguments) <= FIELDS, set(arguments) - FIELDS
+        assert arguments["disable_radix_cache"] is True
+        share = arguments["mem_fraction_static"]
+        assert 0 < share < 0.9
+        self.model = Bigrams(arguments["model_path"])
+        self.server_args = types.SimpleNamespace(disable_cuda_graph=False, mem_fraction_static=share, attention_backend="fa3")
+
+    def generate(self, **asked):
+        assert set(asked) <= PARAMETERS, set(asked) - PARAMETERS
+        return [self.answer(ids, asked["sampling_params"], asked.get("top_logprobs_num")) for ids in asked["input_ids"]]
+
+    def answer(self, ids, sampling, count):
+        tops = None
+        if count:
+            tops = [None, *([(value, token, None) for token, value in self.model.likeliest(each, count).items()] for each in ids[:-1])]
+        return {"output_ids": self.model.follow(ids, sampling["max_new_tokens"]), "meta_info": {"input_top_logprobs": tops}}

@@ -1,0 +1,4 @@
+class ModelRegistry:
+    @staticmethod
+    def get_supported_archs():
+        return {"LlamaForCausalLM"}

@@ -1,0 +1,198 @@
+"""The probes of engines, through real workers with pretend engines: right, wrong, refusing, hanging and dying ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import workers
+from scripted import DEADLINES, Clock, hear_end
+
+from advisor import catalogue
+from advisor.domain.outcome import Crashed, TimedOut
+from advisor.probing.launch import Supervisor, Worker
+from probes import checkpoint, generation, protocol
+from probes.generation import Scores
+
+ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
+WORKFLOWS = catalogue.probes_directory() / "workflows"
+VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
+
+
+def normalised(values: Any) -> Any:
+    return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
+
+
+def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> None:
+    """Write a model of bigrams and the references that a worker of the baseline would have left."""
+    folder = shared / checkpoint.FOLDER
+    folder.mkdir(parents=True)
+    table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
+    np.save(folder / "table.npy", table)
+    (folder / "engine.json").write_text(json.dumps({"misdeed": misdeed}))
+    checkpoint.write_note(folder, checkpoint.Note(architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64))
+    for size in SIZES:
+        prompts = [np.random.default_rng([size, number]).integers(3, VOCABULARY, (size, PROMPT)) for number in range(SETS)]
+        runs = []
+        for prompt in prompts:
+            tokens = [prompt[:, -1]]
+            for _ in range(NEW):
+                tokens.append(table[tokens[-1]].argmax(-1))
+            exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
+            runs.append((np.stack(tokens[1:], axis=1), Scores(exact), Scores(exact)))
+        generation.save_reference(shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs)
+
+
+def request_for(workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM") -> protocol.Request:
+    write_checkpoint(place / "shared", misdeed, architecture)
+    return workers.make_request(
+        WORKFLOWS / f"{workflow}.py",
+        place / "shared",
+        subject={"kind": "transformers", "name": "bigrams", "weights": "random"},
+        task="generate",
+        device="cuda",
+        dtype="bfloat16",
+        batch_sizes=SIZES,
+        input_tokens=PROMPT,
+        output_tokens=NEW,
+        input_sets=SETS,
+    )
+
+
+def ask(workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM") -> workers.Answer:
+    request = request_for(workflow, place, misdeed, architecture)
+    environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
+    return workers.ask(request, place / "control", "build\nvisit 3 1\ndiagnose\nflex\n", environment=environment)
+
+
+def events(answer: workers.Answer, kind: str) -> list[dict[str, Any]]:
+    return [event for event in answer.events if event["event"] == kind]
+
+
+@pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
+def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(workflow: str, tmp_path: pathlib.Path) -> None:
+    answer = ask(workflow, tmp_path)
+    assert answer.response == {"status": "completed"}, answer.log
+    for checked in events(answer, "checked"):
+        assert checked["verdict"] == "equivalent"
+        agreement = checked["agreement"]
+        assert agreement["identical_sequences"] == agreement["sequences"] == SETS * checked["batch_size"]
+        assert ("likeliest" in agreement["method"]) == (workflow != "tensorrt_llm")
+        assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
+    (engaged,) = events(answer, "engaged")
+    assert engaged["share"] == 1.0
+    assert engaged["facts"]["preallocates"] is True
+    (recipe,) = events(answer, "recipe")
+    script = "\n".join([*recipe["imports"], recipe["source"]])
+    compile(script, "serve.py", "exec")
+    assert f"import {workflow}" in script or f"from {workflow} import" in script
+    assert "bigrams" in recipe["serving_command"]
+    (loaded,) = events(answer, "loaded")
+    assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == ("tokens", NEW, 2000)
+    assert len(events(answer, "visited")) == 1
+    for latency in events(answer, "latency"):
+        assert (latency["output_tokens"], len(latency["whole_seconds"])) == (NEW, len(latency["first_token_seconds"]))
+    assert {flexed["outcome"] for flexed in events(answer, "flexed")} == {"served"}
+
+
+@pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
+def test_an_engine_with_other_probabilities_gets_no_time(workflow: str, tmp_path: pathlib.Path) -> None:
+    answer = ask(workflow, tmp_path, "wrong")
+    assert answer.response["status"] == "incorrect"
+    assert "departs" in answer.response["reason"]
+    assert events(answer, "visited") == []
+
+
+@pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
+def test_an_architecture_that_an_engine_lacks_is_unsupported_before_anything_is_loaded(workflow: str, tmp_path: pathlib.Path) -> None:
+    answer = ask(workflow, tmp_path, "hangs", "OddForCausalLM")
+    assert answer.response["status"] == "unsupported"
+    assert "OddForCausalLM" in answer.response["reason"]
+
+
+def test_an_engine_that_finds_no_memory_says_so(tmp_path: pathlib.Path) -> None:
+    assert ask("vllm", tmp_path, "out-of-memory").response["status"] == "out-of-memory"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def supervisor(clock: Clock) -> Iterator[Supervisor]:
+    with Supervisor(DEADLINES, clock=clock) as supervisor:
+        yield supervisor
+
+
+def start(supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[str, str]) -> Worker:
+    worker = supervisor.start(
+        request_for("vllm", place, misdeed),
+        place / "control",
+        process=0,
+        interpreter=sys.executable,
+        script=catalogue.probes_directory() / "worker.py",
+        environment={**mark, "PYTHONPATH": str(ENGINES)},
+        build_seconds=30,
+    )
+    supervisor.send(worker, "build")
+    return worker
+
+
+def test_an_engine_that_dies_at_its_start_leaves_no_process_that_holds_memory(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
+    with workers.mark("engine-dies") as mark:
+        crashed = hear_end(supervisor, start(supervisor, tmp_path, "dies", mark))[-1]
+        assert isinstance(crashed, Crashed)
+        assert (crashed.phase, crashed.signal) == ("build", "SIGKILL")
+        workers.wait_until(lambda: not workers.marked("engine-dies"))
+
+
+def test_an_engine_that_hangs_at_its_start_ends_at_its_deadline_with_all_its_processes(
+    supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+) -> None:
+    with workers.mark("engine-hangs") as mark:
+        worker = start(supervisor, tmp_path, "hangs", mark)
+        workers.wait_until(lambda: any(process.name() == "sleep" for process in workers.marked("engine-hangs")))
+        list(supervisor.listen(timeout=0.0))
+        clock.now += 31
+        timed_out = hear_end(supervisor, worker)[-1]
+        assert isinstance(timed_out, TimedOut)
+        assert timed_out.phase == "build"
+        workers.wait_until(lambda: not workers.marked("engine-hangs"))
+
+
+def test_the_recorded_interface_of_tensorrt_llm_says_where_it_was_read() -> None:
+    recorded = msgspec.toml.decode((ENGINES / "tensorrt_llm" / "published.toml").read_bytes())
+    assert recorded["source"].startswith("https://")
+    assert recorded["read"]
+    assert next(workflow for workflow in catalogue.load().workflows if workflow.id == "tensorrt-llm").verified == ()
+
+
+def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '0, GPU-aaaa'\necho '1, GPU-bbbb'\n")
+    smi.chmod(0o755)
+    place = tmp_path / "run"
+    place.mkdir()
+    request = request_for("vllm", place)
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "import os, pathlib\nfrom probes import harness\n"
+        f"harness.load_workflow(pathlib.Path({request.workflow_file!r})).versions()\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\n"
+    )
+    root = str(catalogue.probes_directory().parent)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": f"{ENGINES}:{root}", "PATH": path}
+    for chosen, told in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):
+        answer = subprocess.run(
+            [sys.executable, script], env={**environment, "CUDA_VISIBLE_DEVICES": chosen}, capture_output=True, text=True, check=True
+        )
+        assert answer.stdout.strip() == told

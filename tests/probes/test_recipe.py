@@ -1,0 +1,121 @@
+"""Recipes are joined from the source that is measured: every workflow and kind of model gives a script that is whole."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import workers
+from packaging.requirements import Requirement
+
+from advisor import catalogue
+from probes import recipe
+from probes.sources import CannotJoinError, Joiner
+
+WORKFLOWS = sorted(file for file in (catalogue.probes_directory() / "workflows").glob("*.py") if file.name != "__init__.py")
+KINDS = ("synthetic", "transformers", "factory", "exported", "onnx")
+RUFF = pathlib.Path(sys.executable).with_name("ruff")
+
+
+def joined(tmp_path: pathlib.Path, *names: str, **modules: str) -> str:
+    """Return what a joiner makes of these names of the module `main`."""
+    files = {}
+    for name, text in modules.items():
+        files[f"probes.{name}"] = tmp_path / f"{name}.py"
+        files[f"probes.{name}"].write_text(text)
+    joiner = Joiner(files)
+    for name in names:
+        joiner.add("probes.main", name)
+    return "\n".join(joiner.imports()) + "\n" + joiner.definitions() + "\n"
+
+
+def test_every_recipe_is_a_whole_script(tmp_path: pathlib.Path) -> None:
+    for workflow in WORKFLOWS:
+        for kind in KINDS:
+            request = workers.make_request(workflow, tmp_path, subject={"kind": kind, "name": "it's \\ 'quoted'"}, options={"feeding": "x"})
+            made = recipe.compose(request, {}, {1: [1e-7]}, None)
+            script = "\n".join([*made.imports, "MEASURED = {}", made.source])
+            compile(script, f"{workflow.stem}-{kind}", "exec")
+            (tmp_path / f"{workflow.stem}-{kind}.py").write_text(script)
+    answer = subprocess.run([RUFF, "check", "--isolated", "--select", "F", tmp_path], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_a_recipe_pins_what_is_installed() -> None:
+    pins = [
+        Requirement(pin)
+        for pin in recipe.pin(["import msgspec", "from packaging import version", "import json"], {"psutil": "1", "cuda": "13.0"})
+    ]
+    assert [pin.name for pin in pins] == ["msgspec", "packaging", "psutil"]
+    assert all(str(pin.specifier).startswith("==") and "+" not in str(pin.specifier) for pin in pins)
+
+
+def test_a_definition_brings_what_it_needs_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    main = """
+import json
+import math
+FACTOR = 2
+# Why this is so.
+def area(radius: float, *, factor: float = FACTOR) -> float:
+    return factor * math.pi * radius  # noqa: X1 - a rule
+def other():
+    return json.dumps({})
+"""
+    text = joined(tmp_path, "area", main=main)
+    assert (
+        text
+        == "import math\nFACTOR = 2\n\n\n# Why this is so.\ndef area(radius, *, factor=FACTOR):\n    return factor * math.pi * radius\n"
+    )
+
+
+def test_two_definitions_of_the_same_name_are_told_apart(tmp_path: pathlib.Path) -> None:
+    main = "from probes import timing\ndef warm_up(size_block):\n    return timing.warm_up, size_block, timing.size_block\n"
+    text = joined(tmp_path, "warm_up", main=main, timing="def warm_up():\n    return 1\ndef size_block():\n    return warm_up()\n")
+    namespace: dict[str, object] = {}
+    exec(text, namespace)
+    assert {name for name in namespace if not name.startswith("__")} == {"warm_up", "timing_warm_up", "timing_size_block"}
+    inner, given, sized = namespace["warm_up"](3)  # type: ignore[operator]
+    assert (inner(), given, sized()) == (1, 3, 1)
+
+
+def test_an_alias_leads_to_what_it_stands_for(tmp_path: pathlib.Path) -> None:
+    text = joined(tmp_path, "stop", main="from probes import timing\nstop = timing.wait\n", timing="def wait():\n    pass\n")
+    assert text == "\ndef wait():\n    pass\n"
+
+
+def test_what_cannot_be_followed_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(CannotJoinError, match="ONE"):
+        joined(tmp_path, "run", main="ONE, TWO = 1, 2\ndef run():\n    return ONE\n")
+    with pytest.raises(CannotJoinError, match="defines no"):
+        joined(tmp_path, "absent", main="")
+
+
+def test_a_recipe_runs_and_says_how_fast_it_is(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    request = workers.make_request(fake_probes / "workflows" / "pytorch_eager.py", tmp_path, batch_sizes=[2, 4])
+    made = recipe.compose(request, {}, {2: [1e-7], 4: [1e-7]}, None)
+    script = tmp_path / "serve.py"
+    script.write_text("\n".join([*made.imports, "MEASURED = {}", made.source]))
+    command = [sys.executable, str(script), "--json", "--seconds", "0.05", "--cache", str(tmp_path / "cache")]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [entry["batch_size"] for entry in found] == [2, 4]
+    for entry in found:
+        assert entry["throughput"] == pytest.approx(entry["batch_size"] / entry["seconds"])
+        assert entry["seconds"] >= 0.003
+        assert entry["error_against_eager"] <= 1
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_a_recipe_whose_output_is_wrong_refuses_to_serve(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    request = workers.make_request(fake_probes / "workflows" / "pytorch_eager.py", tmp_path)
+    source = recipe.compose(request, {}, {1: [1e-7]}, None)
+    script = tmp_path / "serve.py"
+    wrong = source.source.replace("return fed @ self.subject.matrix", "return fed @ self.subject.matrix * 1.01")
+    assert wrong != source.source
+    script.write_text("\n".join([*source.imports, "MEASURED = {}", wrong]))
+    answer = subprocess.run([sys.executable, script, "--seconds", "0.05"], capture_output=True, text=True, check=False)
+    assert answer.returncode != 0
+    assert "do not serve" in answer.stderr

@@ -1,0 +1,128 @@
+"""Write the table of GPU workflows in the README from the kept runs: `python tests/stacks/table.py`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import msgspec
+
+from advisor.report.document import RunDocument, WorkflowEntry
+
+EVIDENCE = pathlib.Path(__file__).parent / "evidence"
+README = pathlib.Path(__file__).parents[2] / "README.md"
+RUN = "h200-ffn-multilayer-tinyllama-bfloat16.json"
+HALF = "h200-ffn-1024x4096x4-float16.json"
+BEGIN, END = "<!-- the table of GPU workflows: python tests/stacks/table.py -->\n", "<!-- its end -->\n"
+MEBIBYTE = 1 << 20
+
+
+def read(name: str) -> RunDocument:
+    return msgspec.json.decode((EVIDENCE / name).read_bytes(), type=RunDocument)
+
+
+def gpu_of(document: RunDocument) -> str:
+    return next(gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu)
+
+
+def versions_of(document: RunDocument) -> str:
+    """Return the versions of all that was measured, each stack once."""
+    versions: dict[str, str] = {}
+    for entry in document.workflows:
+        versions |= entry.versions
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
+def row(entry: WorkflowEntry, document: RunDocument) -> str:
+    """Return one arm's line: ratios to eager PyTorch, arithmetic, what the build took, memory, and how much of it ran as meant."""
+    assert entry.speedup
+    assert entry.build_seconds
+    assert entry.memory_bytes
+    assert document.race
+    assert document.race.peaks
+    speed = f"{entry.speedup.value:.2f} ({entry.speedup.low:.2f} to {entry.speedup.high:.2f})"
+    cells = [f"{cell.speedup.value:.2f}" for cell in entry.cells]
+    largest = entry.cells[-1].tflops or 0.0
+    share = largest * 1e12 / document.race.peaks.operations_per_second[document.question.dtype]
+    memory = f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}"
+    build = f"{entry.build_seconds.cold:.1f}"
+    return "| " + " | ".join([entry.arm, speed, *cells, f"{largest:.0f} ({share:.0%})", build, memory, f"{entry.engaged_share:.0%}"]) + " |"
+
+
+def race_table(document: RunDocument) -> list[str]:
+    """Return the table of everything that was timed, fastest first, and its head."""
+    assert document.race
+    assert document.recommendation
+    timed = [entry for entry in document.workflows if entry.speedup is not None]
+    timed.sort(key=lambda entry: -entry.speedup.value if entry.speedup else 0.0)
+    sizes = document.question.batch_sizes
+    head = ["arm", "speed-up (95 %)", *(f"@{size}" for size in sizes), f"TFLOPS @{sizes[-1]} (of the peak)", "build s", "MiB", "engaged"]
+    verdicts = ", ".join(f"@{race.batch_size} {race.verdict} (noise {race.noise_floor or 0:.0%})" for race in document.race.by_batch_size)
+    asked = document.question
+    intro = f"""\
+One command, {len(timed)} arms: `{asked.model.name}` in {asked.dtype}, {asked.input_tokens} tokens, on an {gpu_of(document)},
+{document.created[:10]} ([the kept run](tests/stacks/evidence/{RUN})).
+Versions: {versions_of(document)}.
+Verdicts: {verdicts}.
+Advice with the default priorities: {document.recommendation.arm}, trust {document.recommendation.trust}.
+"""
+    return [intro, "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *(row(entry, document) for entry in timed)]
+
+
+def refusals(document: RunDocument) -> list[str]:
+    """Return a line for each arm that ran and did not end with a time."""
+    failed = [entry for entry in document.workflows if entry.status in {"incorrect", "not-engaged", "build-failed", "crashed"}]
+    reasons: dict[str, list[str]] = {}
+    for entry in failed:
+        reasons.setdefault(f"{entry.status}: {entry.reason}", []).append(f"`{entry.arm}`")
+    return [f"- {', '.join(arms)}: {reason}" for reason, arms in reasons.items()]
+
+
+def measuring() -> list[str]:
+    """Return what the checks of the measuring itself came to."""
+    kept: dict[str, Any] = json.loads((EVIDENCE / "measuring" / "h200.json").read_text(encoding="utf-8"))
+    worst = max(map(abs, kept["memory"]["error_bytes"].values()))
+    equal, one, long = kept["equal"], kept["agreement"]["22 layers, 16x32 tokens"], kept["agreement"]["22 layers, 64x32 tokens"]
+    freed = min(kept["killed"]["freed_bytes"].values()) / MEBIBYTE
+    difference = max(each["largest_difference"] for each in kept["saved"].values())
+    short = f"by `triton.testing.do_bench` and {one['torch.utils.benchmark']['ratio']:.3f} by `torch.utils.benchmark`"
+    return f"""\
+- Known allocations of 64 to 1024 MiB, in and outside PyTorch, are seen with an error of {worst} bytes.
+- Of {equal["races"]} races between two equal workers {equal["called_different"]} told them apart: too many, but {equal["beyond_2_percent"]}
+  by more than the margin of 2 %. The medians of the two processes lay {abs(1 - equal["median_ratio"]):.1%} apart; only finalists are
+  repeated in fresh processes.
+- The same callable, timed in turn: a call of 1 ms takes {one["triton do_bench"]["ratio"]:.3f} times as long {short}.
+  One of 3 ms that keeps the arithmetic busy takes {long["triton do_bench"]["ratio"]:.2f} and
+  {long["torch.utils.benchmark"]["ratio"]:.2f} times as long:
+  they call without a pause, and so does the sustained check, which says {long["p3-advisor, sustained"]["ratio"]:.2f}.
+- Workers killed in a build and in a visit gave back at least {freed:.0f} MiB and the run went on. With
+  {kept["crowded"]["free_bytes"] / (1 << 30):.1f} GiB free the arms that fit were measured and the others were out-of-memory.
+- Engines saved in one process and loaded in another differ by {difference:g}.""".splitlines()
+
+
+def render() -> str:
+    """Return the section, from the kept runs alone."""
+    half = read(HALF)
+    lines = [
+        *race_table(read(RUN)),
+        "",
+        f"In {half.question.dtype} ([kept run](tests/stacks/evidence/{HALF}), {half.question.model.name}, {half.created[:10]}):",
+        "",
+        *refusals(half),
+        "",
+        "What the measuring itself is worth there ([kept answers](tests/stacks/evidence/measuring/h200.json)):",
+        "",
+        *measuring(),
+    ]
+    return BEGIN + "\n".join(lines) + "\n" + END
+
+
+def insert(text: str) -> str:
+    """Return the README's text with the section as it is now."""
+    before, _, rest = text.partition(BEGIN)
+    return before + render() + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    README.write_text(insert(README.read_text(encoding="utf-8")), encoding="utf-8")

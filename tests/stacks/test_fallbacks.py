@@ -1,0 +1,202 @@
+"""Stacks that quietly do something else than they were asked for: real ones where they run on a processor, else faithful stand-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from advisor import catalogue
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+STACKS = pathlib.Path(__file__).parents[1] / "fakes" / "stacks"
+#: Each script runs in an interpreter of its own, with the probes and a stand-in on its path, and prints one object in JSON.
+BEGIN = """
+import json, os, pathlib, sys, tempfile
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+import torch, workers
+
+place = pathlib.Path(tempfile.mkdtemp())
+subject = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1, "heads": 1}
+request = workers.make_request(place / "none.py", place, subject=subject, dtype="bfloat16", options={"feeding": "host"})
+told = {}
+
+def tell(name, work):
+    try:
+        told[name] = work()
+    except Exception as problem:
+        told[name] = {"raised": type(problem).__name__, "reason": str(problem)}
+
+def engage(workflow, sizes):
+    workflow.settings(request)
+    opened = workflow.open_subject(request)
+    for size in sizes:
+        inputs = opened.inputs(size, 0)
+        program = workflow.build(opened, inputs, request)
+    found = workflow.engagement(program, program.feed(inputs))
+    return {"share": found.share, "proof": found.proof}
+"""
+END = "\nprint(json.dumps(told))"
+JIT = """
+from probes.workflows import torch_compile_tensorrt as workflow
+for day in ("engine", "fails", "lies"):
+    os.environ["P3_FAKE"] = day
+    torch._dynamo.reset()
+    tell(day, lambda: engage(workflow, [2]))
+"""
+#: PyTorch's own limit is 8: one is as good, and quicker.
+RECOMPILES = """
+import functools
+from probes.workflows import torch_compile_inductor as workflow
+torch._dynamo.config.recompile_limit = 1
+# The limit is Dynamo's: what it hands its graphs to does not matter, and this compiles in no time.
+torch.compile = functools.partial(torch.compile, backend="eager")
+tell("first size", lambda: engage(workflow, [2]))
+torch._dynamo.reset()
+tell("second size", lambda: engage(workflow, [2, 3]))
+"""
+SESSIONS = """
+from probes import onnxruntime_stack as stack
+from probes.workflows import onnxruntime_tensorrt_rtx as plugged
+tell("session", lambda: stack.open_session(place / "a.onnx", [(stack.CUDA, {})], request))
+tell("plug-in", lambda: plugged.build(None, [], request))
+"""
+ENGINES = """
+import tensorrt as trt
+from probes import tensorrt_stack as stack
+
+def build_and_load():
+    log = stack.Log()
+    return stack.load_engine(trt, stack.build_plan(trt, place / "a.onnx", [1], log), log)
+for day in ("good", *trt.LINES, "unknown operator"):
+    trt.DAY = day
+    tell(day, build_and_load)
+"""
+GRAPHS = """
+from probes import kernels
+from probes.protocol import Engagement
+from probes.workflows import torch_compile_inductor as workflow
+engaged = Engagement(1.0, "all compiled", {})
+kernel_events = [("gemm", True), ("relu", True), ("Memcpy DtoD", True)]
+one_by_one = kernels.summarise([("aten::linear", False), ("cudaLaunchKernel", False), ("cudaLaunchKernel", False), *kernel_events])
+captured = kernels.summarise([("cudaLaunchKernel", False), ("cudaGraphLaunch", False), *kernel_events])
+told["inductor"] = [workflow.with_graphs(engaged, each).share for each in (one_by_one, captured)]
+told["graphs"] = [kernels.engagement_of_graphs(each).share for each in (one_by_one, captured)]
+"""
+#: A real session on the processor, fed as sessions on a GPU are: there is no other way to try that without one.
+FEEDING = """
+import dataclasses
+import numpy, onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper
+from probes import onnxruntime_stack as stack
+
+def doubled(kind):
+    nodes = [helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["f", "f"], ["d"])]
+    nodes.append(helper.make_node("Cast", ["d"], ["y"], to=kind))
+    values = [helper.make_tensor_value_info(name, kind, ["batch", 3]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "doubled", values[:1], values[1:])
+    file = place / f"{kind}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+    return file
+
+for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
+    for feeding in ("host", "io-binding"):
+        asked = dataclasses.replace(request, options={"feeding": feeding})
+        session = stack.open_session(doubled(getattr(TensorProto, kind)), [(stack.CPU, {})], asked)
+        program = stack.gpu_program(session, stack.CPU, asked)
+        array = numpy.array([[1.0, 2.0, 3.5]], dtype="float32")
+        outputs = program.collect(program(program.feed([array])))
+        told[f"{kind} {feeding}"] = [outputs[0].tolist(), stack.engagement(program, None).share]
+"""
+
+
+def run(script: str, stack: str) -> dict[str, Any]:
+    tests, root = pathlib.Path(__file__).parents[1], catalogue.probes_directory().parent
+    environment = {**os.environ, "PYTHONPATH": str(STACKS / stack)}
+    command = [sys.executable, "-W", "ignore", "-c", BEGIN + script + END, str(root), str(tests)]
+    answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert answer.returncode == 0, answer.stderr
+    told: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return told
+
+
+@pytest.fixture(scope="module")
+def jit() -> dict[str, Any]:
+    return run(JIT, "torch_tensorrt_rtx")
+
+
+@pytest.fixture(scope="module")
+def sessions() -> dict[str, Any]:
+    return run(SESSIONS, "onnxruntime_gpu")
+
+
+@pytest.fixture(scope="module")
+def engines() -> dict[str, Any]:
+    return run(ENGINES + GRAPHS, "tensorrt")
+
+
+def test_engines_that_run_are_engaged(jit: dict[str, Any]) -> None:
+    assert jit["engine"]["share"] == 1.0
+    assert jit["engine"]["proof"].startswith("1 TensorRT engines a call; 0 operators ran in PyTorch")
+
+
+def test_a_build_that_fails_fails_and_does_not_run_eager_code(jit: dict[str, Any]) -> None:
+    """Left to itself, the backend would log a line and return the module."""
+    assert jit["fails"]["raised"] == "BackendCompilerFailed"
+    assert "does not support bfloat16" in jit["fails"]["reason"]
+
+
+def test_eager_code_in_place_of_engines_is_not_engaged(jit: dict[str, Any]) -> None:
+    assert jit["lies"]["share"] == 0.0
+    assert "no TensorRT engine ran" in jit["lies"]["proof"]
+
+
+def test_a_session_without_the_provider_it_was_opened_for_is_refused_with_the_loader_s_reason(sessions: dict[str, Any]) -> None:
+    assert sessions["session"]["raised"] == "UnsupportedError"
+    assert "left CUDAExecutionProvider out" in sessions["session"]["reason"]
+    assert "libonnxruntime_providers_cuda.so" in sessions["session"]["reason"]
+
+
+def test_a_plug_in_without_a_device_is_a_limit(sessions: dict[str, Any]) -> None:
+    assert sessions["plug-in"]["raised"] == "UnsupportedError"
+    assert "8.6, 8.9" in sessions["plug-in"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("day", "raised", "words"),
+    [
+        ("out of memory", "MemoryError", "insufficient memory"),
+        ("no implementation", "RuntimeError", "Could not find any implementation"),
+        ("unknown operator", "UnsupportedError", "No importer registered for op"),
+        ("another gpu", "UnsupportedError", "incompatible device, expecting compute 8.9 got compute 9.0"),
+    ],
+)
+def test_an_engine_that_is_not_to_be_had_is_told_in_tensorrt_s_words(day: str, raised: str, words: str, engines: dict[str, Any]) -> None:
+    assert engines["good"] == "an engine"
+    assert engines[day]["raised"] == raised
+    assert words in engines[day]["reason"]
+
+
+def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:
+    assert engines["inductor"] == [0.0, 1.0]
+    assert engines["graphs"] == [0.0, 0.5]
+
+
+def test_tensors_of_every_type_reach_a_session_from_the_host_and_bound() -> None:
+    told = run(FEEDING, "")
+    assert len(told) == 6
+    assert all(answer == [[[2.0, 4.0, 7.0]], 1.0] for answer in told.values()), told
+
+
+def test_beyond_the_recompile_limit_nothing_is_compiled_and_that_is_seen() -> None:
+    told = run(RECOMPILES, "")
+    assert told["first size"]["share"] == 1.0
+    assert told["second size"]["share"] == 0.0
+    assert "no compiled region ran" in told["second size"]["proof"]

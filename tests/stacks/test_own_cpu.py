@@ -1,0 +1,108 @@
+"""Workflows with environments of their own, for real, on the processor: the environments are made by the command users have."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from advisor import catalogue
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+
+COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
+#: What every run of the tests makes and probes; the rest is left to `-m long`.
+ALWAYS = ("openvino", "torch-compile-openvino")
+OWN_ON_CPU = [each for each in catalogue.load().workflows if each.has_probe and each.environment.kind == "own" and "cpu" in each.devices]
+SELDOM = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks and workflow.id not in ALWAYS)
+#: Other precisions that are known to work, and what the proof of engagement then says.
+HALF = {"openvino": "bfloat16", "iree": "bfloat16", "openxla-jax": "bfloat16"}
+Advise = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
+    home = tmp_path_factory.mktemp("home")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
+        return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False)
+
+    return run
+
+
+def make(advise: Advise, workflow: str) -> pathlib.Path:
+    """Make the workflow's environment unless it is there, and return its interpreter."""
+    answer = advise("env", "create", workflow)
+    assert answer.returncode == 0, answer.stderr
+    return pathlib.Path(advise("env", "path", workflow).stdout.strip())
+
+
+def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
+    """Probe workflows beside the baseline and return the document's entries by workflow."""
+    answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--workflows", workflows, *more)
+    assert answer.returncode == 0, answer.stderr
+    return {entry["id"]: entry for entry in json.loads(answer.stdout)["workflows"]}
+
+
+def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of every file of an environment."""
+    return {str(file): (file.lstat().st_size, file.lstat().st_mtime_ns) for file in python.parents[1].rglob("*")}
+
+
+def assert_right(entry: dict[str, Any], batch_sizes: list[int]) -> None:
+    assert entry["status"] == "completed", entry["reason"]
+    assert entry["engaged_share"] == 1.0
+    assert entry["correctness"]["verdict"] == "equivalent"
+    assert [cell["batch_size"] for cell in entry["cells"]] == batch_sizes
+    assert entry["build_seconds"]["cold"] > 0
+
+
+def test_an_environment_is_made_and_its_workflows_are_probed_in_it(advise: Advise) -> None:
+    python = make(advise, "openvino")
+    before = snapshot(python)
+    entries = probe(advise, ",".join(ALWAYS), "--batch-sizes", "2")
+    for workflow in ALWAYS:
+        assert_right(entries[workflow], [2])
+    assert snapshot(python) == before, "probing has changed the environment"
+    assert "it works" in advise("env", "check", "openvino").stdout
+    assert entries["pytorch-eager"]["status"] == "completed"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workflow", SELDOM)
+def test_every_other_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
+    python = make(advise, workflow)
+    before = snapshot(python)
+    assert_right(probe(advise, workflow)[workflow], [1, 16])
+    assert snapshot(python) == before, "probing has changed the environment"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workflow", HALF)
+def test_half_precision_is_right(workflow: str, advise: Advise) -> None:
+    make(advise, workflow)
+    asked = ("--model", "synthetic/ffn@512x2048", "--dtype", HALF[workflow], "--batch-sizes", "1")
+    assert_right(probe(advise, workflow, *asked)[workflow], [1])
+
+
+@pytest.mark.long
+def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refused(advise: Advise) -> None:
+    make(advise, "openvino")
+    entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")["torch-compile-openvino"]
+    assert entry["status"] == "unsupported"
+
+
+@pytest.mark.long
+def test_an_engine_is_built_for_a_gpu_that_is_not_here(advise: Advise, tmp_path: pathlib.Path) -> None:
+    make(advise, "tensorrt-rtx")
+    probe(advise, "pytorch-eager", "--batch-sizes", "2", "--model", "synthetic/ffn@512x2048", "--dtype", "float16")
+    answer = advise("build", "latest", "--target", "sm_89", "-o", str(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+    assert (tmp_path / "sm_89.engine").stat().st_size > 2 * 512 * 2048 * 2

@@ -1,0 +1,62 @@
+"""The survey's panel for real, as far as there is time for it: every model opens and runs; one is built by a real stack."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import builders
+import msgspec
+import pytest
+
+from advisor import catalogue, pipeline
+from advisor.pipeline import World
+from advisor.question.answers import Answers
+from advisor.store import Store
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+#: Runs where the stacks are: opens each model as a worker does, and computes what outputs are compared with.
+OPEN_ALL = """
+import json, pathlib, sys, tempfile
+sys.path[:0] = json.loads(sys.argv[1])
+import torch, workers
+from probes.subjects.opening import open_torch_subject
+torch.inference_mode().__enter__()
+for subject in json.loads(sys.argv[2]):
+    with tempfile.TemporaryDirectory() as place:
+        workflow = pathlib.Path("pytorch_eager.py")
+        opened = open_torch_subject(workers.make_request(workflow, pathlib.Path(place), subject=subject, batch_sizes=[2], input_tokens=16))
+        inputs = opened.inputs(2, 0)
+        outputs = next(opened.reference([inputs])[1])
+        assert all(output.shape[0] == 2 for output in outputs), subject
+        assert opened.parameters < 1_000_000, subject
+        print(subject["name"])
+"""
+
+
+def test_every_model_of_the_panel_opens_and_runs() -> None:
+    panel = builders.shipped_catalogue().panel
+    subjects = [model.as_subject() for model in panel.model]
+    paths = [str(pathlib.Path(__file__).parents[1]), str(catalogue.probes_directory().parent)]
+    encoded = [msgspec.json.encode(value).decode() for value in (paths, subjects)]
+    command = [sys.executable, "-W", "ignore", "-c", OPEN_ALL, *encoded]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert len(answer.stdout.splitlines()) == len(panel.model)
+
+
+def test_a_model_of_the_panel_is_built_and_checked_by_a_real_stack(tmp_path: pathlib.Path) -> None:
+    world = World(environment=dict(os.environ), store=Store(tmp_path))
+    answers = Answers(gpu="cpu", survey=True, batch_sizes="1", budget="1", workflows="onnxruntime-cpu/host")
+    proposal = pipeline.propose(answers, world)
+    panel = proposal.catalogue.panel
+    small = msgspec.structs.replace(panel, model=tuple(model for model in panel.model if model.id == "recommender"))
+    known = msgspec.structs.replace(proposal.catalogue, panel=small)
+    run = pipeline.create(pipeline.Proposal(known, proposal.machine, proposal.question, proposal.plan), world)
+    for _ in pipeline.execute(run, world):
+        pass
+    surveys = {survey.workflow: survey for survey in pipeline.decide(run).results.surveys}
+    assert [(one.model, one.verdict) for one in surveys["onnxruntime-cpu"].models] == [("recommender", "pass"), ("demo", "pass")]

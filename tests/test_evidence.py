@@ -1,0 +1,31 @@
+"""What is said to have been run follows from the runs that are kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import types
+
+from advisor.catalogue import rubric_directory
+
+STACKS = pathlib.Path(__file__).parent / "stacks"
+
+
+def load(name: str) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, STACKS / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_gpu_workflows_is_that_of_the_kept_runs() -> None:
+    table = load("table")
+    text = table.README.read_text(encoding="utf-8")
+    assert table.BEGIN in text
+    assert table.insert(text) == text
+
+
+def test_what_counts_as_verified_is_what_the_kept_runs_completed() -> None:
+    assert load("verified").render() == (rubric_directory() / "verified.toml").read_text(encoding="utf-8")
