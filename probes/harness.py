@@ -259,4 +259,4 @@ def measure_peaks(request: protocol.Request, channel: Channel) -> None:
     if "torch" in sys.modules:
         from probes import peaks  # noqa: PLC0415 - imports torch, which not every worker has
 
-        channel.tell(peaks.measure(request.device))
+        channel.tell(peaks.measure(request.device, request.dtype))

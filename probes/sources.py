@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = "probes"
-#: Comments for linters and type checkers.
+#: Comments that silence a linter or type checker here: people who are handed the script do not run ours, and would wonder.
 FOR_TOOLS = re.compile(rb" *# (?:noqa|type: ignore)\b.*$", re.MULTILINE)
 
 #: A definition: the module it stands in, and its name there.

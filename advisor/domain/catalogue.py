@@ -229,8 +229,9 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that can be named without bringing one."""
 
     demo: Synthetic
-    #: Small language models among the configurations, the first of which is the demonstration of text generation.
-    demo_language_models: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    #: Small language models among the configurations, the first of which is the demonstration of text generation; runs made before there
+    #: were any have none.
+    demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     families: dict[str, Family]

@@ -154,13 +154,13 @@ class Supervisor:
                 self._selector.unregister(worker.doorbell)
 
     def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
-        # Looked at before reading: what a worker writes before it ends is then read in any case.
+        # The last first: a worker ends after its response and responds after its events, so what is found is never ahead of what is read.
         ended = worker.popen.poll() is not None
         try:
+            outcome = self._read_response(worker)
             for said in self._read_events(worker):
                 self._follow(worker, said)
                 yield worker, said
-            outcome = self._read_response(worker)
         except msgspec.MsgspecError as problem:
             outcome = Crashed(phase=worker.phase, signal=None, reason=f"it wrote what cannot be read: {problem}"[:LONGEST_REASON])
         if outcome is None and ended:

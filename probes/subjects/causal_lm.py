@@ -13,13 +13,13 @@ import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
-from torch.utils.flop_counter import FlopCounterMode
 
 from probes import checkpoint, generation
 from probes.adapter import ModelError, UnsupportedError
 from probes.generate_stack import TextGeneration
 from probes.protocol import Request
 from probes.subjects import transformers_model
+from probes.subjects.flops import count_flops
 from probes.subjects.opening import MOST_PARAMETERS_IN_FLOAT64
 
 #: Tokens that a prompt never has: padding, beginning and end of a text in most vocabularies.
@@ -65,9 +65,7 @@ class CausalLm:
     def flops(self, inputs: list[Any]) -> int | None:
         """Count the operations of matrix products and attention in one call."""
         program = TextGeneration(self.model, self.request)
-        with FlopCounterMode(display=False) as counter:
-            program(program.feed(inputs))
-        return int(counter.get_total_flops()) or None
+        return count_flops(lambda: program(program.feed(inputs)))
 
     def traffic(self, batch_size: int) -> tuple[int, int | None, int | None]:
         """Return the bytes that a call and a decode step move at the least, and what the cache holds in the end.

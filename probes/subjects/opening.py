@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file, load_model, save_model
-from torch.utils.flop_counter import FlopCounterMode
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.subjects import exported, factory, synthetic, transformers_model
 from probes.subjects.created import Created
+from probes.subjects.flops import count_flops
 
 #: Above this many parameters a copy of the model in float64 would seldom fit beside it; the reference is then float32.
 MOST_PARAMETERS_IN_FLOAT64 = 2_000_000_000
@@ -87,9 +87,7 @@ class TorchSubject:
 
     def flops(self, inputs: list[Any]) -> int | None:
         """Count the operations of matrix products, convolutions and attention in one call."""
-        with FlopCounterMode(display=False) as counter:
-            self.module(*self.tensors(inputs))
-        return int(counter.get_total_flops()) or None
+        return count_flops(lambda: self.module(*self.tensors(inputs)))
 
 
 def open_torch_subject(request: Request) -> TorchSubject:

@@ -25,7 +25,7 @@ open_subject = EngineSubject
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-#: How the builder refuses an architecture that it does not know.
+#: The builder is a program of its own; that it does not know an architecture is seen only by the exception that ends its log.
 REFUSAL = "NotImplementedError"
 #: Anything but this could be chosen: a logit that no forced token has.
 NEVER = np.float32(-1e30)

@@ -43,6 +43,7 @@ BertModel(config).eval().save_pretrained(sys.argv[1])
 CONFIGURATION = """
 defaults: [benchmark, scenario: inference, launcher: process, backend: pytorch, _self_]
 name: ranking
+backend: {library: transformers, task: feature-extraction, model_type: bert, device: cpu}
 hydra: {run: {dir: 'runs/${name}'}, job: {chdir: true, env_set: {OVERRIDE_BENCHMARKS: 1, LOG_LEVEL: ERROR}}}
 """
 TOKENS = 64
@@ -131,9 +132,8 @@ def rank_with_optimum(python: str, model: pathlib.Path, place: pathlib.Path, war
     configuration.mkdir()
     (configuration / "ranking.yaml").write_text(CONFIGURATION)
     command = [str(pathlib.Path(python).with_name("optimum-benchmark")), "--config-dir", str(configuration), "--config-name", "ranking"]
-    command += [f"backend.model={model}", "backend.device=cpu", "backend.task=feature-extraction", "backend.library=transformers"]
-    command += ["backend.model_type=bert", "+scenario.input_shapes.batch_size=1", f"+scenario.input_shapes.sequence_length={TOKENS}"]
-    command += [f"scenario.warmup_runs={warmups}", f"scenario.duration={duration}"]
+    command += [f"backend.model={model}", f"scenario.warmup_runs={warmups}", f"scenario.duration={duration}"]
+    command += ["+scenario.input_shapes.batch_size=1", f"+scenario.input_shapes.sequence_length={TOKENS}"]
     walls, measuring, parents, trees, medians = 0.0, 0.0, 0.0, 0.0, {}
     for number, (arm, options) in enumerate(ARMS.items()):
         line = [*command, f"name=arm{number}", *options]

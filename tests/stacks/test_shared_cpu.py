@@ -207,6 +207,7 @@ def test_a_precision_that_a_stack_lacks_is_a_reason_and_no_failure(advise: Advis
     assert "bfloat16" in entry["reason"]
 
 
+@pytest.mark.long
 def test_a_language_model_generates_and_the_way_of_the_paper_is_not_engaged(models: pathlib.Path, advise: Advise) -> None:
     answer = advise(
         "--task",

@@ -48,6 +48,7 @@ def test_every_model_of_the_panel_opens_and_runs() -> None:
     assert len(answer.stdout.splitlines()) == len(panel.model)
 
 
+@pytest.mark.long
 def test_a_model_of_the_panel_is_built_and_checked_by_a_real_stack(tmp_path: pathlib.Path) -> None:
     world = World(environment=dict(os.environ), store=Store(tmp_path))
     answers = Answers(gpu="cpu", survey=True, batch_sizes="1", budget="1", workflows="onnxruntime-cpu/host")

@@ -53,6 +53,11 @@ class Terminal:
                 break
         assert words in self.out[since:], self.out[-2000:]
 
+    def settle(self) -> None:
+        """Read until nothing is drawn for longer than between two keys, though shorter than a cursor takes to blink."""
+        while self._read() and select.select([self._fd], [], [], 0.25)[0]:
+            pass
+
     def wait(self) -> int:
         """Return the exit status, read to the end."""
         while self._read():
@@ -105,6 +110,7 @@ def test_bare_it_asks_and_q_leaves_the_terminal_as_it_was(home: pathlib.Path) ->
         assert LETS_MOUSE_GO in screen.out
 
 
+@pytest.mark.long
 def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
     options = ("--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1", "--budget", "3", "--priority")
     with terminal("ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home) as screen:
@@ -122,8 +128,9 @@ def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathl
         screen.press(b"e")
         screen.wait_for(b"Export this run", since)
         file = tmp_path / "whole.json"
+        screen.settle()
         screen.press(b"\x15" + str(file).encode())  # control and u empties the line
-        screen.wait_for(b"whole.json", since)
+        screen.settle()
         screen.press(b"\r")
         screen.wait_for(b"written:", since)
         screen.press(b"q")

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from scripted import DEADLINES, SECONDS, WAIT, Clock, hear, hear_end, start
 
-from advisor.domain.outcome import Completed, Crashed, Engaged, Entered, Ready, TimedOut, Unsupported
+from advisor.domain.outcome import Completed, Crashed, Engaged, Entered, Ready, Said, TimedOut, Unsupported
 from advisor.probing import launch
-from advisor.probing.launch import Supervisor
+from advisor.probing.launch import Supervisor, Worker
 
 #: Most processor seconds that somebody who only waits for a second may use.
 IDLE_CPU_SECONDS = 0.05
@@ -42,6 +42,25 @@ def test_events_come_in_order_and_then_the_answer(supervisor: Supervisor, tmp_pa
         Ready(),
         Completed(),
     ]
+
+
+def test_what_is_said_while_the_advisor_reads_is_heard_before_the_answer(
+    supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = start(supervisor, tmp_path, "tell('ready')\nsys.stdin.readline()\nenter('done')\nanswer('completed')\n")
+    assert hear(supervisor, Ready)
+    read_events = supervisor._read_events
+
+    def read_and_dally(worker: Worker) -> list[Said]:
+        events = read_events(worker)
+        supervisor.send(worker, "stop")
+        worker.popen.wait()
+        return events
+
+    with monkeypatch.context() as patched:
+        patched.setattr(supervisor, "_read_events", read_and_dally)
+        early = list(supervisor._hear(worker))
+    assert [message for _, message in early] + hear_end(supervisor, worker) == [Entered(phase="done", batch_size=None), Completed()]
 
 
 def test_a_line_that_is_half_written_is_not_read(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
