@@ -1,30 +1,28 @@
-"""The commands with which an answer leaves the terminal and comes back: reports, recipes, comparisons, runs as files, notes."""
+"""The commands with which an answer leaves the terminal: reports, recipes and their verification, comparisons."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-import platform
 import tempfile
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from advisor.errors import FormatError, NoRecipeError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
+from advisor.cli import surroundings
+from advisor.cli.options import AsJson, RunName
+from advisor.cli.output import STANDARD_OUTPUT, write
+from advisor.errors import FormatError, NoRecipeError, NotComparableError, RunIsImportedError, SizeError
 
 if TYPE_CHECKING:
     from advisor import pipeline
     from advisor.report.document import RunDocument
-    from advisor.store import Run, Store
+    from advisor.store import Run
 
 app = typer.Typer(rich_markup_mode=None)
 
 FORMATS = ("html", "md", "csv", "json")
-#: Stands for standard output.
-STANDARD_OUTPUT = "-"
-
-RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output")]
 
 
@@ -39,7 +37,7 @@ def report(
     from advisor.report import document, markdown, page, platforms, recipe, tidy
 
     wanted = parse_formats(formats)
-    store = _store()
+    store = surroundings.store()
     read = [_decide(store.find(run)) for run in runs or ["latest"]]
     state, composed = read[0][0].state, read[0][1]
     places = [platforms.Platform(document=each, recipes=recipe.all_stored(decision.state)) for decision, each in read]
@@ -69,10 +67,10 @@ def recipe(
     """Write the script that does what was measured: same model, precision, shapes and versions."""
     from advisor.report import recipe as recipes
 
-    decision, composed = _decide(_store().find(run))
+    decision, composed = _decide(surroundings.store().find(run))
     script = recipes.render(composed, *recipes.choose(composed, decision.state, workflow))
     if composed.imported:
-        typer.echo("p3-advisor: the run was made on another machine: read the script before you run it", err=True)
+        surroundings.say("the run was made on another machine: read the script before you run it")
     write(output, script)
 
 
@@ -83,7 +81,7 @@ def verify(
     workflow: Annotated[str, typer.Option(help="a workflow or arm; default: the recommended one")] = "",
     seconds: Annotated[float, typer.Option(help="how long each batch size is timed", min=0.1)] = 3.0,
     tolerance: Annotated[str, typer.Option(metavar="SHARE", help="how far beyond the measured interval is still the same")] = "5%",
-    json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    json: AsJson = False,
 ) -> None:
     """Run the recipe where it was measured, and say whether the measured throughput holds; exit code 1 if it does not."""
     from advisor.probing import environments, rerun
@@ -91,7 +89,7 @@ def verify(
     from advisor.report import verification
 
     share = parse_share(tolerance)
-    decision, composed = _decide(_store().find(run))
+    decision, composed = _decide(surroundings.store().find(run))
     if composed.imported:
         raise RunIsImportedError(
             f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code", "read it: p3-advisor recipe"
@@ -129,7 +127,7 @@ def compare(
     if formats not in makers:
         raise FormatError(f"there is no format {formats!r}", f"use one of {', '.join(makers)}")
     threshold = parse_share(fail_on_regression or "5%")
-    store = _store()
+    store = surroundings.store()
     first, second = (_decide(store.find(name))[1] for name in (before, after))
     found = comparison.compare(first, second, threshold)
     write(output, makers[formats](found))
@@ -137,52 +135,6 @@ def compare(
         raise NotComparableError(comparison.closing(found)[0], "compare runs of the same question on the same device")
     if fail_on_regression and found.regressions:
         raise typer.Exit(1)
-
-
-@app.command("export-run")
-def export_run(
-    run: RunName = "latest",
-    *,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="default: the run's id with .p3run")] = "",
-    host_name: Annotated[bool, typer.Option("--host-name", help="say in the file which machine it is from")] = False,
-) -> None:
-    """Write a run as one file for another machine; it names neither this machine nor its interpreters."""
-    from advisor.store import exchange
-
-    found = _store().find(run)
-    content = exchange.pack(found, platform.node() if host_name else None)
-    file = output or f"{found.directory.name}{exchange.SUFFIX}"
-    write(file, content.decode())
-    if file != STANDARD_OUTPUT:
-        typer.echo(file)
-
-
-@app.command("import-run")
-def import_run(files: Annotated[list[str], typer.Argument(help="files that export-run wrote")]) -> None:
-    """Take in runs from other machines, each whole or not at all; they count as evidence, and nothing of them is executed."""
-    from advisor import pipeline
-    from advisor.store import exchange
-
-    store = _store()
-    for file in files:
-        header, events = exchange.read(pathlib.Path(file))
-        pipeline.examine(header, events, file)
-        run = exchange.put(store, header, events)
-        typer.echo(f"{run.directory.name}  {header.question.model.name}")
-
-
-@app.command()
-def note(run: RunName, text: Annotated[str, typer.Argument(help="a line to remember it by; empty removes it")]) -> None:
-    """Write a line about a run, which the history shows."""
-    _store().find(run).write_note(text)
-
-
-@app.command()
-def delete(runs: Annotated[list[str], typer.Argument(help="ids of runs, or beginnings of them")]) -> None:
-    """Remove stored runs for good."""
-    store = _store()
-    for run in runs:
-        typer.echo(store.delete(run))
 
 
 def parse_share(text: str) -> float:
@@ -204,24 +156,6 @@ def parse_formats(text: str) -> list[str]:
     if unknown or not wanted:
         raise FormatError(f"there is no format {unknown[0] if unknown else text!r}", f"use one or more of {', '.join(FORMATS)}")
     return list(dict.fromkeys(wanted))
-
-
-def write(output: str, text: str) -> None:
-    """Write text to a file, or to standard output; raise `OutputFileError` where that cannot be."""
-    if output == STANDARD_OUTPUT:
-        typer.echo(text, nl=False)
-        return
-    try:
-        pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(output).write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise OutputFileError(f"{output} cannot be written: {problem.strerror}", "name another place with --output") from problem
-
-
-def _store() -> Store:
-    from advisor.store import Store, default_home
-
-    return Store(default_home(os.environ))
 
 
 def _decide(run: Run) -> tuple[pipeline.Decision, RunDocument]:

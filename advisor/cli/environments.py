@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from advisor.cli import surroundings
+from advisor.cli.options import AsJson
+
 if TYPE_CHECKING:
     from advisor.domain.catalogue import Catalogue
     from advisor.probing.environments.creation import Workshop
@@ -25,7 +28,6 @@ app = typer.Typer(
 )
 
 Names = Annotated[list[str], typer.Argument(help="workflows, or environments by name")]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ def make(names: list[str], *, python: str = "", offline: bool = False) -> Iterat
         seen = environment.seen
         size = f"{seen.disk_mib} MiB and {seen.seconds} seconds where it was made last ({seen.where})" if seen else "size not known yet"
         lock = "" if places.lock_file(shop.rubric, name).is_file() else "; no lock ships for this platform, so newest versions are taken"
-        _note(f"{name}: {size}; licence {environment.licence}{lock}")
+        surroundings.say(f"{name}: {size}; licence {environment.licence}{lock}")
     for name, environment in chosen.items():
         yield creation.create(name, environment, shop)
 
@@ -89,7 +91,7 @@ def remove(names: Names) -> None:
 
     known, root = _known()
     for name in places.choose(known.workflows, names):
-        _note(f"{name}: {'removed' if creation.remove(name, root, _note) else 'there was none'}")
+        surroundings.say(f"{name}: {'removed' if creation.remove(name, root, surroundings.say) else 'there was none'}")
 
 
 @app.command()
@@ -156,7 +158,7 @@ def _workshop(known: Catalogue, root: pathlib.Path, python: str, *, offline: boo
         rubric=_rubric(),
         inherited=dict(os.environ),
         interpreter=machine.detect_interpreter(python or sys.executable, applicability.required_packages(known)),
-        say=_note,
+        say=surroundings.say,
         pip_settings=sources.read_pip_settings(os.environ),
         offline=offline,
     )
@@ -178,7 +180,3 @@ def _describe(name: str, known: Catalogue, root: pathlib.Path) -> Row:
         licence=environment.licence,
         locked=places.lock_file(_rubric(), name).is_file(),
     )
-
-
-def _note(line: str) -> None:
-    typer.echo(f"p3-advisor: {line}", err=True)

@@ -2,70 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor import pipeline
-from advisor.domain.fleet import Answered, FleetRecord, Order
-from advisor.errors import NoFleetError, RunFileError, UnknownRunError
-from advisor.fleet import Begun, Notice, Told, ask, assign, orders, record
-from advisor.question.answers import Answers
-from advisor.report import document, matrix, narration
-from advisor.world import World
+from advisor.cli import surroundings
+from advisor.cli.options import AsJson
+from advisor.errors import FleetOrderError, NoFleetError, RunFileError, UnknownRunError
+
+if TYPE_CHECKING:
+    from advisor.domain.fleet import FleetRecord, Order
+    from advisor.fleet import Said
+    from advisor.question.answers import Answers
+    from advisor.report.document import RunDocument
+    from advisor.world import World
+
+app = typer.Typer(rich_markup_mode=None)
+
+#: The answer to --gpu that asks for every GPU of this machine.
+ALL = "all"
 
 
-def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, say: Callable[[str], None]) -> FleetRecord:
-    """Ask a fleet, narrate what happens there, keep and return what it answered."""
-    asked = [orders.parse_pool(text) for text in on]
-    named = orders.parse_models(models, answers.model)
+@app.command(name="fleet")
+def show_fleet(
+    name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest", *, json: AsJson = False
+) -> None:
+    """Show what a fleet has answered: a row for each model and kind of device."""
+    world = surroundings.world()
+    raise typer.Exit(_present(world.store.fleets.find(name), world, as_json=json))
+
+
+def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, *, as_json: bool) -> int:
+    """Ask a fleet, narrate what happens there, keep and print what it answered; return the exit code."""
+    from advisor.domain.fleet import Order
+    from advisor.fleet import ask, assign, orders
+    from advisor.tui import settings
+
+    wishes, named = [orders.parse_pool(text) for text in on], orders.parse_models(models, answers.model)
+    prices = settings.read(settings.default_file()).prices
     try:
-        from advisor.fleet.cluster import RayCluster
+        from advisor.fleet.cluster import LOCAL, RayCluster
     except ModuleNotFoundError as problem:
         raise NoFleetError(f"a fleet needs {problem.name}", "pip install 'p3-advisor[fleet]'") from problem
-    cluster = RayCluster(address)
+    cluster = RayCluster(address or LOCAL)
     try:
+        there = cluster.devices()
+        if answers.gpu == ALL:
+            there = {kind: count for kind, count in there.items() if kind != "cpu"}
+            if not there:
+                raise FleetOrderError("--gpu all, and no GPU is attached", "see p3-advisor doctor, or ask with --fleet local --on cpu")
         created = world.now()
+        pools = orders.choose_pools(wishes, there)
         order = Order(
             fleet_id=f"{created:%Y%m%d-%H%M%S}-{world.random.getrandbits(16):04x}",
             created=created.isoformat(timespec="seconds"),
             models=named,
-            pools=orders.choose_pools(asked, cluster.devices()),
+            pools=pools if answers.price_per_hour else orders.price(pools, prices),
         )
-        say(f"fleet {order.fleet_id}: {len(assign(order))} races on " + ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools))
-        return _follow(order, ask(order, answers, cluster, world.store), world, say)
+        devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools)
+        surroundings.say(f"fleet {order.fleet_id}: {len(assign(order))} races on {devices}")
+        kept = _follow(order, ask(order, answers, cluster, world.store), world)
     finally:
         cluster.close()
+    return _present(kept, world, as_json=as_json, keeps_table=True)
 
 
-def _follow(order: Order, notices: Iterator[Notice | Answered], world: World, say: Callable[[str], None]) -> FleetRecord:
+def _follow(order: Order, said: Iterator[Said], world: World) -> FleetRecord:
+    """Narrate what a fleet says, and keep at every answer what is known by then."""
+    from advisor.domain.fleet import Answered, Contention
+    from advisor.fleet import assign, record
+
     answered: list[Answered] = []
-    kept = record(order, answered, world.store.keep_fleet)
+    contentions: list[Contention] = []
+    kept = record(order, answered, contentions, world.store.fleets.keep)
     names = {one.number: f"{one.model} on {one.kind}" for one in assign(order)}
-    for notice in notices:
+    for notice in said:
         line = _tell(notice, names)
         if line:
-            say(line)
+            surroundings.say(line)
+        if isinstance(notice, Contention):
+            contentions.append(notice)
         if isinstance(notice, Answered):
             answered.append(notice)
-            kept = record(order, answered, world.store.keep_fleet)
+            kept = record(order, answered, contentions, world.store.fleets.keep)
     return kept
 
 
-def _tell(notice: Notice | Answered, names: dict[int, str]) -> str | None:
-    if isinstance(notice, Answered):
-        name = names[notice.assignment.number]
-        return f"{name}: {notice.reason or 'answered'}, after {len(notice.attempts)} attempt{'s' * (len(notice.attempts) != 1)}"
-    if isinstance(notice, Begun):
-        return f"{names[notice.number]}: begun on node {notice.node}, device {notice.device}"
-    if isinstance(notice, Told):
-        line = narration.tell(notice.event)
-        return f"{names[notice.number]}: {line}" if line else None
-    return None
+def _tell(notice: Said, names: dict[int, str]) -> str | None:
+    from advisor.domain.fleet import Answered, Contention
+    from advisor.fleet import Begun, Told
+    from advisor.report import matrix, narration
+
+    match notice:
+        case Contention():
+            return matrix.tell_contention(notice)
+        case Answered(assignment=assignment, attempts=attempts, reason=reason):
+            return f"{names[assignment.number]}: {reason or 'answered'}, after {len(attempts)} attempt{'s' * (len(attempts) != 1)}"
+        case Begun(number=number, node=node, device=device):
+            return f"{names[number]}: begun on node {node}, device {device}"
+        case Told(number=number, event=event):
+            line = narration.tell(event)
+            return f"{names[number]}: {line}" if line else None
+        case _:
+            return None
 
 
-def compose(kept: FleetRecord, world: World) -> matrix.FleetDocument:
-    """Decide every run of a fleet's answer from what is stored, and join them."""
+def _documents(kept: FleetRecord, world: World) -> dict[str, RunDocument]:
+    """Decide the run of every answer from what is stored; those that are gone are left out."""
+    from advisor import pipeline
+    from advisor.report import document
+
     documents = {}
     for answered in kept.answered:
         for attempt in answered.attempts[-1:]:
@@ -76,11 +123,19 @@ def compose(kept: FleetRecord, world: World) -> matrix.FleetDocument:
             documents[attempt.run_id] = document.compose(
                 decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
             )
-    return matrix.compose(kept, documents)
+    return documents
 
 
-def present(kept: FleetRecord, world: World, *, as_json: bool) -> int:
+def _present(kept: FleetRecord, world: World, *, as_json: bool, keeps_table: bool = False) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
-    composed = compose(kept, world)
+    from advisor.report import matrix
+
+    documents = _documents(kept, world)
+    if keeps_table:
+        from advisor.report import columns
+
+        file = world.store.fleets.keep_table(kept.order.fleet_id, columns.encode(kept, documents))
+        surroundings.say(f"all figures, a row for each workflow and batch size: {file}")
+    composed = matrix.compose(kept, documents)
     typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
     return 0 if any(cell.arm for cell in composed.cells) else 1

@@ -1,4 +1,4 @@
-"""The flags of `Answers` for Typer: each field becomes an option, with its type, default and description."""
+"""What several commands take: a run, a form of output, and the flags of `Answers`, each field with its type, default and description."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import msgspec
 import typer
 
 from advisor.question.answers import Answers
+
+RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
 
 def takes_answers(command: Callable[..., None]) -> Callable[..., None]:

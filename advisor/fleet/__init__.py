@@ -9,17 +9,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from advisor.domain.events import Event
-from advisor.domain.fleet import CPU, FLEET_SCHEMA, Answered, Assignment, Attempt, FleetRecord, Order, Pool
+from advisor.domain.fleet import CPU, FLEET_SCHEMA, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
 from advisor.domain.run import Header
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
-from advisor.store import Run, Store, Writer
+from advisor.store import Run, Store
+from advisor.store.runs import Writer
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
@@ -56,6 +57,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, tag="undone"):
 
 
 Notice = Begun | Told | Delivered | Undone
+Said = Notice | Contention | Answered
 
 
 class Cluster(Protocol):
@@ -64,7 +66,7 @@ class Cluster(Protocol):
     def devices(self) -> Mapping[str, int]:
         """Return how many devices of each kind there are."""
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[Notice]:
+    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[Notice | Contention]:
         """Have every task done on a device of its kind; each ends with `Delivered` or `Undone`."""
 
 
@@ -94,28 +96,36 @@ def task_of(assignment: Assignment, order: Order, answers: Answers) -> Task:
     return Task(number=assignment.number, kind=assignment.kind, answers=own)
 
 
-def ask(order: Order, answers: Answers, cluster: Cluster, store: Store) -> Iterator[Notice | Answered]:
+def ask(order: Order, answers: Answers, cluster: Cluster, store: Store) -> Iterator[Said]:
     """Have every race of the order made, store the runs as they come, and tell how each assignment ended."""
     entries = {assignment.number: _Entry(assignment) for assignment in assign(order)}
     tasks = {number: task_of(entry.assignment, order, answers) for number, entry in entries.items()}
     try:
         for notice in cluster.run(tasks, order.pools):
-            entry = entries[notice.number]
-            match notice:
-                case Begun():
-                    _begin(entry, notice, order, store)
-                case Told():
-                    if notice.token == entry.token and entry.writer:
-                        entry.writer.append(notice.event)
-                case Delivered():
-                    yield _deliver(entry, notice, order, store)
-                case Undone():
-                    entry.hold.close()
-                    yield Answered(assignment=entry.assignment, attempts=tuple(entry.attempts), reason=notice.reason)
+            if not isinstance(notice, Contention):
+                yield from _take(notice, entries, order, store)
             yield notice
     finally:
         for entry in entries.values():
             entry.hold.close()
+
+
+def _take(notice: Notice, entries: dict[int, _Entry], order: Order, store: Store) -> Iterator[Answered]:
+    """Store what a notice says; of an assignment that has ended nothing is remembered."""
+    entry = entries[notice.number]
+    match notice:
+        case Begun():
+            _begin(entry, notice, order, store)
+        case Told():
+            if notice.token == entry.token and entry.writer:
+                entry.writer.append(notice.event)
+        case Delivered():
+            del entries[notice.number]
+            yield _deliver(entry, notice, order, store)
+        case Undone():
+            del entries[notice.number]
+            entry.hold.close()
+            yield Answered(assignment=entry.assignment, attempts=tuple(entry.attempts), reason=notice.reason)
 
 
 def _begin(entry: _Entry, notice: Begun, order: Order, store: Store) -> None:
@@ -143,8 +153,11 @@ def _deliver(entry: _Entry, notice: Delivered, order: Order, store: Store) -> An
     return Answered(assignment=entry.assignment, attempts=tuple(entry.attempts), reason=packed.reason, next_step=packed.next_step)
 
 
-def record(order: Order, answered: list[Answered], keep: Callable[[FleetRecord], None]) -> FleetRecord:
+def record(
+    order: Order, answered: Sequence[Answered], contentions: Sequence[Contention], keep: Callable[[FleetRecord], None]
+) -> FleetRecord:
     """Keep what is known of a fleet's answer so far, in the order of the assignments."""
-    whole = FleetRecord(schema=FLEET_SCHEMA, order=order, answered=tuple(sorted(answered, key=lambda one: one.assignment.number)))
+    in_order = tuple(sorted(answered, key=lambda one: one.assignment.number))
+    whole = FleetRecord(schema=FLEET_SCHEMA, order=order, answered=in_order, contentions=tuple(contentions))
     keep(whole)
     return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import pathlib
@@ -17,6 +18,7 @@ from advisor.domain.events import Event
 from advisor.domain.fleet import CPU
 from advisor.domain.run import Header
 from advisor.errors import UserError
+from advisor.probing.turns import Turns
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.world import World
@@ -34,6 +36,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     answers: Answers
     #: The program that asks: figures of another version are not mixed with its own.
     advisor_version: str = advisor.__version__
+    #: Nodes on which a check has shown that races do not notice each other.
+    beside: tuple[str, ...] = ()
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +68,12 @@ def race(
     if task.advisor_version != advisor.__version__:
         reason = f"node {node} has p3-advisor {advisor.__version__}, the caller {task.advisor_version}"
         return Packed(node=node, device=device, reason=reason, next_step="install the same version on every node")
-    with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, alone_on_host():
+    shares = node in task.beside
+    with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, hold_host(shares=shares):
         world = world_at(pathlib.Path(home))
+        if shares:
+            turns = Turns(_host_file("turns"), world.clock)
+            world = dataclasses.replace(world, turns=turns, clock=turns.clock)
         try:
             run = pipeline.prepare(msgspec.structs.replace(task.answers, gpu=device), world)
         except UserError as problem:
@@ -94,9 +102,12 @@ def _end_of(file: pathlib.Path) -> bytes:
 
 
 @contextlib.contextmanager
-def alone_on_host(file: pathlib.Path | None = None) -> Iterator[None]:
-    """Wait until no other race of this user runs on this machine: two at once would measure each other."""
-    place = file or pathlib.Path(tempfile.gettempdir()) / f"p3-advisor-{os.getuid()}.lock"
-    with place.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def hold_host(file: pathlib.Path | None = None, *, shares: bool = False) -> Iterator[None]:
+    """Wait until no other race of this user runs on this machine, or only such as share it too: two at once would measure each other."""
+    with (file or _host_file("lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH if shares else fcntl.LOCK_EX)
         yield
+
+
+def _host_file(suffix: str) -> pathlib.Path:
+    return pathlib.Path(tempfile.gettempdir()) / f"p3-advisor-{os.getuid()}.{suffix}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from advisor.domain.fleet import Pool
 from advisor.errors import FleetOrderError
 
@@ -51,3 +53,10 @@ def choose_pools(asked: Sequence[Pool], there: Mapping[str, int]) -> tuple[Pool,
             listed = ", ".join(f"{count} x {kind}" for kind, count in sorted(there.items())) or "no device"
             raise FleetOrderError(f"the fleet has {have} x {pool.kind}, asked for {pool.count or 1}", f"it has {listed}")
     return tuple(Pool(kind=pool.kind, count=pool.count or there[pool.kind], price_per_hour=pool.price_per_hour) for pool in asked)
+
+
+def price(pools: Sequence[Pool], prices: Mapping[str, float]) -> tuple[Pool, ...]:
+    """Return the pools with the prices per hour of their kinds, where the user has named none with --on."""
+    return tuple(
+        pool if pool.price_per_hour is not None else msgspec.structs.replace(pool, price_per_hour=prices.get(pool.kind)) for pool in pools
+    )

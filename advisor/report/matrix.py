@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.decision import RunningCost
-from advisor.domain.fleet import FLEET_SCHEMA, Answered, FleetRecord
+from advisor.domain.fleet import FLEET_SCHEMA, Answered, Contention, FleetRecord
 from advisor.domain.measurement import Interval, Throughput
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.table import NOTHING, align
@@ -47,6 +47,8 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[MatrixCell, ...]
     #: The kind of device with the least cost, by model, where at least two kinds have a price.
     cheapest: dict[str, str]
+    #: Whether races on several GPUs of one host ran side by side, and why; nothing where no host had several in use.
+    contentions: tuple[Contention, ...] = ()
 
 
 def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetDocument:
@@ -60,6 +62,7 @@ def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetD
         kinds=tuple(pool.kind for pool in record.order.pools),
         cells=cells,
         cheapest=find_cheapest(cells),
+        contentions=record.contentions,
     )
 
 
@@ -89,7 +92,13 @@ def render(document: FleetDocument) -> str:
     )
     retried = [cell for cell in document.cells if cell.attempts > 1]
     blocks.append([f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts}; nodes were lost" for cell in retried])
+    blocks.append([tell_contention(contention) for contention in document.contentions])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def tell_contention(contention: Contention) -> str:
+    """Return the line that says whether races ran side by side on a host."""
+    return f"{contention.model} on {contention.kind}, node {contention.node}: {contention.words}"
 
 
 def _row(cell: MatrixCell) -> list[str]:

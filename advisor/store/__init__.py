@@ -6,33 +6,31 @@
                  lock           held by the process that works on it
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
-<home>/fleets/<id>.json     which runs answer one question of a fleet
+<home>/fleets/<id>.json        which runs answer one question of a fleet
+              <id>.parquet     their figures, one row for each workflow and batch size
 <home>/index.sqlite
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import pathlib
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import platformdirs
 
-from advisor.domain.events import Event, Finished
-from advisor.domain.fleet import FleetRecord
-from advisor.domain.plan import folder_of
-from advisor.domain.run import SCHEMA, Header
+from advisor.domain.events import Finished
+from advisor.domain.run import Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.store.fleets import Fleets
+from advisor.store.runs import HOME_VARIABLE as HOME_VARIABLE
+from advisor.store.runs import Run as Run
 
 LATEST = "latest"
-NOTE = "note"
-HOME_VARIABLE = "P3_ADVISOR_HOME"
 READ_INDEX = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
 
 
@@ -79,152 +77,13 @@ def default_home(environment: Mapping[str, str]) -> pathlib.Path:
     return pathlib.Path(named) if named else platformdirs.user_state_path("p3-advisor")
 
 
-class Run:
-    """One run's directory."""
-
-    def __init__(self, directory: pathlib.Path) -> None:
-        self.directory = directory
-        self.arms = directory / "arms"
-        self.scratch = directory / "scratch"
-        self._events = directory / "events.jsonl"
-
-    def header(self) -> Header:
-        """Read `run.json`; raise `RunFileError` if it is damaged or of a newer program."""
-        file = self.directory / "run.json"
-        try:
-            raw = file.read_bytes()
-            schema = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("schema", b"null")
-            if msgspec.json.decode(schema) != SCHEMA:
-                what = f"{file} has the schema {bytes(schema).decode()}, this program reads {SCHEMA}"
-                raise RunFileError(what, "use the version of p3-advisor that wrote it, or a newer one")
-            return msgspec.json.decode(raw, type=Header)
-        except OSError as problem:
-            raise RunFileError(f"{file} cannot be read: {problem.strerror}", "see p3-advisor history") from problem
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{file} is damaged: {problem}", "see p3-advisor history for others") from problem
-
-    def events(self) -> list[Event]:
-        """Read all events; a last line that was not written whole is left out."""
-        try:
-            lines = self._events.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as problem:
-            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
-        try:
-            # What follows the last line break was being written when the run was killed.
-            return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
-
-    def events_after(self, place: int) -> tuple[list[Event], int]:
-        """Read the events behind byte `place` of the file that are written whole; return them and the place behind them."""
-        try:
-            with self._events.open("rb") as file:
-                file.seek(place)
-                text = file.read()
-        except OSError as problem:
-            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
-        whole = text[: text.rfind(b"\n") + 1]
-        try:
-            return [msgspec.json.decode(line, type=Event) for line in whole.splitlines()], place + len(whole)
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
-
-    def note(self) -> str:
-        """Return what the user wrote about the run."""
-        try:
-            return (self.directory / NOTE).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-
-    def write_note(self, text: str) -> None:
-        """Keep a line about the run; an empty one removes it."""
-        try:
-            if text:
-                (self.directory / NOTE).write_text(" ".join(text.split()), encoding="utf-8")
-            else:
-                (self.directory / NOTE).unlink(missing_ok=True)
-        except OSError as problem:
-            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
-
-    def is_active(self) -> bool:
-        """Say whether some process works on the run."""
-        try:
-            with (self.directory / "lock").open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
-
-    def log_of(self, arm: str, process: int) -> pathlib.Path:
-        """Return the file with what a worker's stack printed."""
-        return self.arms / folder_of(arm) / str(process) / "log"
-
-    @contextlib.contextmanager
-    def writer(self) -> Iterator[Writer]:
-        """Hold the run's lock and append events; raise `RunIsActiveError` if another process does."""
-        try:
-            lock = (self.directory / "lock").open("w")
-        except OSError as problem:
-            raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as problem:
-                what = f"another process works on run {self.directory.name}"
-                raise RunIsActiveError(what, "wait for it, or end it") from problem
-            self._cut_half_line()
-            with self._events.open("ab") as file:
-                yield Writer(file)
-
-    def rewrite(self, events: Iterable[Event], logs: Mapping[pathlib.PurePosixPath, bytes]) -> None:
-        """Put a run that was made elsewhere in the place of what is here: all events, and the workers' logs."""
-        whole = self._events.with_suffix(".new")
-        whole.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
-        whole.replace(self._events)
-        for place, text in logs.items():
-            if place.is_absolute() or ".." in place.parts:
-                raise RunFileError(f"a log of {self.directory.name} would be written to {place}", "do not trust where it comes from")
-            file = self.directory / place
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text)
-
-    def clear_scratch(self) -> None:
-        """Remove what only an unfinished run needs."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-
-    def _cut_half_line(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            text = self._events.read_bytes()
-            if not text.endswith(b"\n"):
-                os.truncate(self._events, text.rfind(b"\n") + 1)
-
-
-class Writer:
-    """Appends events, each flushed: what is written survives this process."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def append(self, event: Event) -> None:
-        """Append one event."""
-        try:
-            self._file.write(msgspec.json.encode(event) + b"\n")
-            self._file.flush()
-        except OSError as problem:
-            raise NotWritableError(f"the run cannot be stored: {problem.strerror}", f"make room, or set {HOME_VARIABLE}") from problem
-
-
 class Store:
     """All runs below one directory."""
 
     def __init__(self, home: pathlib.Path) -> None:
         self._home = home
         self._runs = home / "runs"
-        self._fleets = home / "fleets"
+        self.fleets = Fleets(home / "fleets")
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run."""
@@ -254,28 +113,6 @@ class Store:
         if matches:
             raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
-
-    def keep_fleet(self, record: FleetRecord) -> None:
-        """Keep what a fleet has answered so far."""
-        file = self._fleets / f"{record.order.fleet_id}.json"
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            half = file.with_suffix(".new")
-            half.write_bytes(msgspec.json.encode(record))
-            half.replace(file)
-        except OSError as problem:
-            raise NotWritableError(f"{file} cannot be written: {problem.strerror}", "make it writable") from problem
-
-    def fleet(self, name: str) -> FleetRecord:
-        """Return what the fleet with this id, or `latest`, has answered; raise `UnknownRunError` or `RunFileError`."""
-        files = sorted(self._fleets.glob("*.json"))
-        matches = files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
-        if len(matches) != 1:
-            raise UnknownRunError(f"there is no fleet {name!r}", f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}")
-        try:
-            return msgspec.json.decode(matches[0].read_bytes(), type=FleetRecord)
-        except (OSError, msgspec.MsgspecError) as problem:
-            raise RunFileError(f"{matches[0]} cannot be read: {problem}", "ask the fleet again") from problem
 
     def place_of(self, run_id: str) -> pathlib.Path:
         """Return where the run of this id is, or would be."""

@@ -3,53 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from advisor import cli, pipeline
-from advisor.pipeline import World
-from advisor.question.answers import Answers
-from advisor.store import Store
-
 Advise = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def recorded(fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A finished run, as a file."""
-    place = tmp_path_factory.mktemp("recorded")
-    world = World(environment=dict(os.environ), store=Store(place / "home"), probes=fake_probes, rubric=fake_rubric)
-    run = pipeline.prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), world)
-    for _ in pipeline.execute(run, world):
-        pass
-    return run.directory
-
-
-@pytest.fixture
-def advise(
-    recorded: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Advise]:
-    """Run a command in this process: starting one for each of them would take most of the time."""
-    monkeypatch.chdir(tmp_path)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-
-    def run(*arguments: str, home: pathlib.Path = recorded.parents[1]) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main(arguments)
-        printed = capsys.readouterr()
-        return subprocess.CompletedProcess(list(arguments), int(left.value.code or 0), printed.out, printed.err)
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 def test_a_report_is_written_in_every_format(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -116,43 +77,3 @@ def test_a_regression_is_told_by_the_exit_code(advise: Advise, recorded: pathlib
     assert refused.returncode == 2
     assert "No verdict" in refused.stdout
     assert advise("compare", recorded.name, other).returncode == 0
-
-
-def test_a_run_travels_and_counts_as_imported(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    exported = advise("export-run", recorded.name)
-    assert exported.stdout == f"{recorded.name}.p3run\n", exported.stderr
-    assert advise("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
-    shown = json.loads(advise("show", recorded.name, "--json", home=tmp_path / "home").stdout)
-    assert shown["imported"]
-    assert {entry["evidence"] for entry in shown["workflows"] if entry["rank"]} == {"imported"}
-    assert shown["recommendation"]["arm"] == json.loads(advise("show", recorded.name, "--json").stdout)["recommendation"]["arm"]
-    for command in (("verify", recorded.name), ("resume", recorded.name)):
-        assert advise(*command, home=tmp_path / "home").returncode == 2
-    recipe = advise("recipe", recorded.name, "--workflow", "pytorch-eager", home=tmp_path / "home")
-    assert "read the script before you run it" in recipe.stderr
-    again = advise("import-run", exported.stdout.strip(), home=tmp_path / "home")
-    assert again.returncode == 2
-    assert "already" in again.stderr
-
-
-def test_the_history_is_filtered_noted_and_cleared(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    home = tmp_path / "home"
-    place = pathlib.Path(slowed(recorded, home))
-    name = place.name
-    assert advise("note", name, "before the\nupgrade", home=home).returncode == 0
-    assert "before the upgrade" in advise("history", home=home).stdout
-    for flags, there in (
-        (["--model", "DEMO"], True),
-        (["--model", "llama"], False),
-        (["--noted", "upgrade"], True),
-        (["--since", "2099-12-31"], False),
-        (["--finished"], True),
-        (["--stopped"], False),
-        (["--imported"], False),
-        (["--own", "--device", "cpu"], True),
-    ):
-        assert (name in advise("history", *flags, home=home).stdout) is there, flags
-    assert advise("delete", name, home=home).stdout == f"{name}\n"
-    assert not place.exists()
-    assert advise("delete", str(recorded), home=home).returncode == 2
-    assert recorded.exists()

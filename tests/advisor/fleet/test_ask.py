@@ -141,5 +141,5 @@ def test_a_node_with_another_version_is_refused() -> None:
 
 def test_two_races_of_one_host_take_turns(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "lock"
-    with node.alone_on_host(file), file.open() as second, pytest.raises(BlockingIOError):
+    with node.hold_host(file), file.open() as second, pytest.raises(BlockingIOError):
         fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)

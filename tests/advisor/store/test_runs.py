@@ -14,7 +14,7 @@ from advisor import store
 from advisor.domain.events import Event, Finished, Planned, Resumed
 from advisor.domain.run import Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store import Entry, Run, Store
+from advisor.store import Entry, Run, Store, runs
 
 IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
 HISTORY = list(reversed(IDS))
@@ -309,7 +309,7 @@ def test_a_run_that_cannot_be_written_is_told(run: Run) -> None:
 
 def test_a_full_disk_is_told() -> None:
     with pathlib.Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(NotWritableError, match="No space left"):
-        store.Writer(full).append(builders.events(Finished())[0])
+        runs.Writer(full).append(builders.events(Finished())[0])
 
 
 def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,186 @@
+"""The commands that give an answer: from a new run, one that goes on, or a stored one; why it is so, and for which GPU to build it."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from advisor.cli import fleets, surroundings
+from advisor.cli.options import AsJson, RunName, takes_answers
+from advisor.errors import FleetOrderError, GpuNotAttachedError, UnknownGpuError, UserError
+from advisor.question.answers import Answers
+
+if TYPE_CHECKING:
+    from advisor import pipeline
+    from advisor.world import World
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+@takes_answers
+def recommend(
+    answers: Answers,
+    *,
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="events as they happen, one JSON object a line, then the document")] = False,
+    fleet: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="ask on a Ray cluster: its address, auto, or local for the devices of this machine")
+    ] = "",
+    models: Annotated[str, typer.Option(help="with --fleet: several models, separated by commas")] = "",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICES", help='with --fleet: a kind of device, such as "gpu=H200,count=2,price=3.50" or cpu; may be repeated'
+        ),
+    ] = None,
+) -> None:
+    """Probe the model, score the workflows, recommend one."""
+    from advisor import pipeline
+
+    world = surroundings.world()
+    if fleet or answers.gpu == fleets.ALL:
+        raise typer.Exit(fleets.recommend(answers, models, on or [], fleet, world, as_json=json))
+    if models or on:
+        raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
+    try:
+        run = pipeline.prepare(answers, world)
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        _present_unattached(answers, world, absent, as_json=json or jsonl)
+        return
+    surroundings.say(f"run {run.directory.name}, kept in {run.directory}")
+    _finish(run.directory, as_json=json, as_events=jsonl)
+
+
+@app.command()
+def resume(
+    run: Annotated[str, typer.Argument(help="a run's id; default: the newest that has not finished")] = "",
+    *,
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
+) -> None:
+    """Go on with a run that was interrupted; what it has measured is not measured again."""
+    store = surroundings.store()
+    _finish((store.find(run) if run else store.unfinished()).directory, as_json=json, as_events=jsonl)
+
+
+@app.command()
+def show(run: RunName = "latest", *, json: AsJson = False) -> None:
+    """Show a stored run."""
+    from advisor import pipeline
+
+    _present(pipeline.decide(surroundings.store().find(run)), as_json=json)
+
+
+@app.command()
+def decide(
+    run: RunName = "latest",
+    *,
+    priority: Annotated[str, typer.Option("--priority", "--weights", help="other weights of the three Ps")] = "",
+    preset: Annotated[str, typer.Option(help="other priorities, by name")] = "",
+    require: Annotated[str, typer.Option(help="other constraints")] = "",
+    rubric: Annotated[str, typer.Option(help="another file of criteria")] = "",
+    platforms: Annotated[str, typer.Option(help="runs of the same model on other devices, separated by commas")] = "",
+    json: AsJson = False,
+) -> None:
+    """Score and decide again from what is stored, if you like with other weights."""
+    from advisor import catalogue, pipeline
+    from advisor.question.priorities import choose_priorities, parse_constraints
+
+    priorities = choose_priorities(Answers(priority=priority, preset=preset), catalogue.load()) if priority or preset else None
+    constraints = parse_constraints(require) if require else None
+    store = surroundings.store()
+    decision = pipeline.decide(
+        store.find(run),
+        priorities=priorities,
+        constraints=constraints,
+        rubric=pathlib.Path(rubric) if rubric else None,
+        platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
+    )
+    _present(decision, as_json=json)
+
+
+@app.command()
+def explain(
+    run: RunName = "latest",
+    workflow: Annotated[str, typer.Argument(help="a workflow or arm; default: the recommended one")] = "",
+    criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
+) -> None:
+    """Show the chain from the raw figures to the tiers and the score."""
+    from advisor import pipeline
+    from advisor.report import document, explanation
+
+    decision = pipeline.decide(surroundings.store().find(run))
+    composed = document.compose(
+        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
+    )
+    typer.echo(explanation.render(composed, workflow, criterion, decision.header.catalogue.published), nl=False)
+
+
+@app.command()
+def build(
+    run: RunName = "latest",
+    *,
+    target: Annotated[str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")],
+    output: Annotated[str, typer.Option("-o", "--output", help="the directory for what is built")] = ".",
+) -> None:
+    """Build a run's model for a GPU that is not attached here; it is built, and neither run nor measured."""
+    from advisor.domain.events import Event
+    from advisor.pipeline import building
+    from advisor.report import narration
+
+    for happening in building.build(surroundings.store().find(run), target, pathlib.Path(output), surroundings.world()):
+        line = narration.tell(Event(seq=1, at=0.0, happening=happening))
+        if line is not None:
+            surroundings.say(line)
+    typer.echo(str(pathlib.Path(output) / f"{target}.engine"))
+
+
+def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
+    """Do what is left of a run, narrate it, and present what follows."""
+    from advisor import pipeline
+    from advisor.report import narration
+    from advisor.store import Run
+
+    run = Run(directory)
+    for event in pipeline.execute(run, surroundings.world()):
+        if as_events:
+            typer.echo(msgspec.json.encode(event).decode())
+            sys.stdout.flush()
+        line = narration.tell(event)
+        if line is not None:
+            surroundings.say(line)
+    _present(pipeline.decide(run), as_json=as_json, as_line=as_events)
+
+
+def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = False) -> None:
+    """Print a decision; leave with the code of what stands in the way of a recommendation."""
+    from advisor.report import document, table
+
+    composed = document.compose(
+        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
+    )
+    if as_line:
+        typer.echo(msgspec.json.encode({"document": composed}).decode())
+    else:
+        typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+    if decision.problem is not None:
+        surroundings.say(f"{decision.problem.what}; next: {decision.problem.next_step}")
+        raise typer.Exit(decision.problem.exit_code)
+
+
+def _present_unattached(answers: Answers, world: World, absent: UserError, *, as_json: bool) -> None:
+    """Print what a stored run from such a GPU says, else what published figures say; raise `absent` where there is neither."""
+    from advisor.pipeline import imported, unattached
+    from advisor.report import document, published, table
+    from advisor.report import imported as origin
+
+    found = imported.answer(answers, world)
+    composed = origin.compose(found) if found else published.compose(unattached.answer(answers, world, absent))
+    typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+    if found and found.decision.problem:
+        raise typer.Exit(found.decision.problem.exit_code)
