@@ -78,7 +78,9 @@ class Resident:
     watch: GpuWatch | None
 
 
-def check(task: Task, node: str, gpus: Sequence[str], world_at: Callable[[pathlib.Path], World] = world_at) -> Contention:
+def check(
+    task: Task, node: str, gpus: Sequence[str], world_at: Callable[[pathlib.Path], World] = world_at, rounds: int = ROUNDS
+) -> Contention:
     """Time the baseline of a task on the first of two GPUs while the second rests and works; whatever goes wrong allows nothing."""
     blank = Contention(node=node, kind=task.kind, model=task.answers.model, free=False, words="")
     with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, hold_host(), contextlib.ExitStack() as residents:
@@ -88,7 +90,7 @@ def check(task: Task, node: str, gpus: Sequence[str], world_at: Callable[[pathli
                 for place, gpu in enumerate(gpus)
             )
             pcie = neighbour.watch.pcie_bytes_per_second if neighbour.watch else lambda: None
-            seen = compare(timed.session, timed.arms, timed.batch_sizes, lambda: _busy(neighbour), pcie)
+            seen = compare(timed.session, timed.arms, timed.batch_sizes, lambda: _busy(neighbour), pcie, rounds)
         except UserError as problem:
             return msgspec.structs.replace(blank, words=f"contention was not measured: {problem.what}; races take turns")
     return judge(blank, seen)

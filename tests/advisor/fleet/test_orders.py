@@ -55,3 +55,8 @@ def test_without_a_wish_every_kind_of_accelerator_is_asked_and_else_the_cpus() -
 def test_devices_that_are_not_there_are_refused_before_anything_starts(asked: list[Pool], words: str) -> None:
     with pytest.raises(FleetOrderError, match=words):
         orders.choose_pools(asked, THERE)
+
+
+def test_a_price_of_the_settings_holds_where_none_is_named() -> None:
+    pools = (Pool(kind="H200"), Pool(kind="L40S", price_per_hour=1.0), Pool(kind="cpu"))
+    assert [pool.price_per_hour for pool in orders.price(pools, {"H200": 3.5, "L40S": 9.0})] == [3.5, 1.0, None]
