@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
+#: What the extra brings: one package to ask a fleet, one to write its table.
+NEEDED = ("ray", "pyarrow")
 #: The answer to --gpu that asks for every GPU of this machine.
 ALL = "all"
 
@@ -41,10 +44,11 @@ def recommend(answers: Answers, models: str, on: Sequence[str], address: str, wo
 
     wishes, named = [orders.parse_pool(text) for text in on], orders.parse_models(models, answers.model)
     prices = settings.read(settings.default_file()).prices
-    try:
-        from advisor.fleet.cluster import LOCAL, RayCluster
-    except ModuleNotFoundError as problem:
-        raise NoFleetError(f"a fleet needs {problem.name}", "pip install 'p3-advisor[fleet]'") from problem
+    for package in NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise NoFleetError(f"a fleet needs {package}", "pip install 'p3-advisor[fleet]'")
+    from advisor.fleet.cluster import LOCAL, RayCluster
+
     cluster = RayCluster(address or LOCAL)
     try:
         there = cluster.devices()

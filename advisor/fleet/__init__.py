@@ -97,14 +97,16 @@ def task_of(assignment: Assignment, order: Order, answers: Answers) -> Task:
 
 
 def ask(order: Order, answers: Answers, cluster: Cluster, store: Store) -> Iterator[Said]:
-    """Have every race of the order made, store the runs as they come, and tell how each assignment ended."""
+    """Have every race of the order made, store the runs as they come, and tell how each assignment ended; what comes later is dropped."""
     entries = {assignment.number: _Entry(assignment) for assignment in assign(order)}
     tasks = {number: task_of(entry.assignment, order, answers) for number, entry in entries.items()}
     try:
         for notice in cluster.run(tasks, order.pools):
-            if not isinstance(notice, Contention):
+            if isinstance(notice, Contention):
+                yield notice
+            elif notice.number in entries:
                 yield from _take(notice, entries, order, store)
-            yield notice
+                yield notice
     finally:
         for entry in entries.values():
             entry.hold.close()

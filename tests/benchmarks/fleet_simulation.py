@@ -156,7 +156,7 @@ def simulate(races: int, seed: int, nodes: int, recorded: Run, store: Store) -> 
     return follow(VirtualNodes(recorded, nodes, seed), store, races, nodes)
 
 
-def run_ray(races: int, seed: int, devices: int, recorded: Run, store: Store) -> dict[str, Any]:
+def run_ray(races: int, seed: int, devices: int, count: int, recorded: Run, store: Store) -> dict[str, Any]:
     """Have a real Ray place, carry and retry; add how long a device is idle between two races, and how long a race itself takes there."""
     import ray  # noqa: PLC0415 - the simulated view does without
 
@@ -164,7 +164,7 @@ def run_ray(races: int, seed: int, devices: int, recorded: Run, store: Store) ->
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with tempfile.TemporaryDirectory() as place:
-        work = functools.partial(replay, pathlib.Path(place), seed, recorded.header(), tuple(recorded.events()))
+        work = functools.partial(replay, pathlib.Path(place), seed, recorded.header(), tuple(recorded.events())[:count])
         own = {"num_cpus": devices, "num_gpus": devices, "resources": {f"accelerator_type:{KIND}": 1}, "object_store_memory": 100 << 20}
         cluster = RayCluster(LOCAL, work, say_busy, **own)
         try:
@@ -200,13 +200,14 @@ def main() -> None:
     parser.add_argument("--races", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=200, help="pretend nodes of the simulated view")
     parser.add_argument("--devices", type=int, default=4, help="pretend GPUs of the real Ray: each has a process of its own")
+    parser.add_argument("--events", type=int, default=80, help="events of each race on the real Ray")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=("simulated", "ray"))
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
     options = parser.parse_args()
     views: dict[str, Callable[[Run, Store], dict[str, Any]]] = {
         "simulated": functools.partial(simulate, options.races, options.seed, options.nodes),
-        "ray": functools.partial(run_ray, options.races, options.seed, options.devices),
+        "ray": functools.partial(run_ray, options.races, options.seed, options.devices, options.events),
     }
     found = {}
     for name, view in views.items():

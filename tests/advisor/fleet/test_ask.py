@@ -96,6 +96,14 @@ def test_what_a_lost_attempt_still_says_is_not_mixed_with_the_new_one(home: path
     assert [Store(home).find(attempt.run_id).events() for attempt in answered.attempts] == [[], []]
 
 
+def test_what_is_said_after_the_end_is_dropped(home: pathlib.Path, made: Run) -> None:
+    late = Told(number=1, token="a", event=made.events()[-1])
+    cluster = Scripted(begun(made, "a"), delivered(made, "a"), late, begun(made, "a"))
+    (answered,) = answers_of(cluster, Store(home))
+    assert len(answered.attempts) == 1
+    assert Store(home).find(answered.attempts[0].run_id).events() == made.events()
+
+
 def test_a_race_whose_beginning_was_never_heard_is_stored_all_the_same(home: pathlib.Path, made: Run) -> None:
     (answered,) = answers_of(Scripted(delivered(made, "a")), Store(home))
     assert Store(home).find(answered.attempts[0].run_id).events() == made.events()

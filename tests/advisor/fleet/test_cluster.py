@@ -70,11 +70,9 @@ def say_where(task: Task, name: str, gpu: str, tell: Tell) -> Packed:
     return Packed(node=name, device=gpu, reason="side by side" if name in task.beside else "in turn")
 
 
-def find(is_free: bool, task: Task, name: str, gpus: Sequence[str]) -> Contention:  # noqa: FBT001 - bound by partial
-    """Stand for the check."""
-    return Contention(
-        node=name, kind=task.kind, model=task.answers.model, free=is_free or task.answers.model == "demo", words=",".join(gpus)
-    )
+def find(noticed: str, task: Task, name: str, gpus: Sequence[str]) -> Contention:
+    """Stand for the check, of which one model notices its neighbour."""
+    return Contention(node=name, kind=task.kind, model=task.answers.model, free=task.answers.model != noticed, words=",".join(gpus))
 
 
 @pytest.fixture(scope="module")
