@@ -44,7 +44,7 @@ def recommend(
 
     world = surroundings.world()
     if fleet or answers.gpu == fleets.ALL:
-        raise typer.Exit(fleets.recommend(answers, models, on or [], fleet, world, as_json=json))
+        raise typer.Exit(fleets.recommend(answers, models, on or [], fleet, world, as_json=json, as_events=jsonl))
     if models or on:
         raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
     try:

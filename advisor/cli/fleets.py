@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from advisor.cli import surroundings
@@ -36,7 +38,7 @@ def show_fleet(
     raise typer.Exit(_present(world.store.fleets.find(name), world, as_json=json))
 
 
-def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, *, as_json: bool) -> int:
+def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, *, as_json: bool, as_events: bool) -> int:
     """Ask a fleet, narrate what happens there, keep and print what it answered; return the exit code."""
     from advisor.domain.fleet import Order
     from advisor.fleet import ask, assign, orders
@@ -66,13 +68,13 @@ def recommend(answers: Answers, models: str, on: Sequence[str], address: str, wo
         )
         devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools)
         surroundings.say(f"fleet {order.fleet_id}: {len(assign(order))} races on {devices}")
-        kept = _follow(order, ask(order, answers, cluster, world.store), world)
+        kept = _follow(order, ask(order, answers, cluster, world.store), world, as_events=as_events)
     finally:
         cluster.close()
-    return _present(kept, world, as_json=as_json, keeps_table=True)
+    return _present(kept, world, as_json=as_json, as_line=as_events, keeps_table=True)
 
 
-def _follow(order: Order, said: Iterator[Said], world: World) -> FleetRecord:
+def _follow(order: Order, said: Iterator[Said], world: World, *, as_events: bool) -> FleetRecord:
     """Narrate what a fleet says, and keep at every answer what is known by then."""
     from advisor.domain.fleet import Answered, Contention
     from advisor.fleet import assign, record
@@ -85,12 +87,26 @@ def _follow(order: Order, said: Iterator[Said], world: World) -> FleetRecord:
         line = _tell(notice, names)
         if line:
             surroundings.say(line)
+        if as_events:
+            _print_event(notice)
         if isinstance(notice, Contention):
             contentions.append(notice)
         if isinstance(notice, Answered):
             answered.append(notice)
             kept = record(order, answered, contentions, world.store.fleets.keep)
     return kept
+
+
+def _print_event(notice: Said) -> None:
+    """Print one line of JSON; what is stored anyway, a whole run or its header, is left out."""
+    from advisor.fleet import Begun, Delivered
+
+    if not isinstance(notice, Delivered):
+        line = msgspec.to_builtins(notice)
+        if isinstance(notice, Begun):
+            del line["header"]
+        typer.echo(msgspec.json.encode(line).decode())
+        sys.stdout.flush()
 
 
 def _tell(notice: Said, names: dict[int, str]) -> str | None:
@@ -130,7 +146,7 @@ def _documents(kept: FleetRecord, world: World) -> dict[str, RunDocument]:
     return documents
 
 
-def _present(kept: FleetRecord, world: World, *, as_json: bool, keeps_table: bool = False) -> int:
+def _present(kept: FleetRecord, world: World, *, as_json: bool, as_line: bool = False, keeps_table: bool = False) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
     from advisor.report import matrix
 
@@ -141,5 +157,8 @@ def _present(kept: FleetRecord, world: World, *, as_json: bool, keeps_table: boo
         file = world.store.fleets.keep_table(kept.order.fleet_id, columns.encode(kept, documents))
         surroundings.say(f"all figures, a row for each workflow and batch size: {file}")
     composed = matrix.compose(kept, documents)
-    typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
+    if as_line:
+        typer.echo(msgspec.json.encode({"document": composed}).decode())
+    else:
+        typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
     return 0 if any(cell.arm for cell in composed.cells) else 1

@@ -47,7 +47,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     device: str
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
     """How an assignment ended: with a whole run, or with the reason why there is none."""
 
     assignment: Assignment

@@ -12,7 +12,6 @@ A theme that is chosen in the command palette is written there; everything else 
 from __future__ import annotations
 
 import difflib
-import math
 import pathlib
 import re
 from typing import Annotated
@@ -67,7 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     #: Keys by the id of an action, several separated by commas.
     keys: dict[str, str] = {}
     #: Of a device per hour, by its kind as fleets name it.
-    prices: dict[str, Annotated[float, msgspec.Meta(ge=0, lt=math.inf)]] = {}
+    prices: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
 
 
 def default_file() -> pathlib.Path:

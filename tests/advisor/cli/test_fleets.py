@@ -7,13 +7,22 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
+from collections.abc import Iterator, Mapping
 
 import handmade
 import msgspec
 import pytest
 
+from advisor.cli import fleets
 from advisor.domain.fleet import FLEET_SCHEMA, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
-from advisor.store import Store
+from advisor.errors import FleetOrderError
+from advisor.fleet import Begun, Delivered, Notice, Told
+from advisor.fleet.node import Packed, Task
+from advisor.question.answers import Answers
+from advisor.report import columns
+from advisor.store import Run, Store
+from advisor.world import World
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
@@ -103,3 +112,89 @@ def test_a_price_that_cannot_be_is_refused(home: pathlib.Path) -> None:
 
 def test_the_record_reads_back(fleet: FleetRecord, home: pathlib.Path) -> None:
     assert msgspec.structs.asdict(Store(home).fleets.find("latest")) == msgspec.structs.asdict(fleet)
+
+
+class Recorded:
+    """Stands for the cluster: every race is the recorded one."""
+
+    there: Mapping[str, int] = {"H200": 2, "cpu": 1}
+
+    def __init__(self, run: Run) -> None:
+        self.run_made = run
+        self.tasks: Mapping[int, Task] = {}
+
+    def __call__(self, address: str) -> Recorded:
+        assert address == "local"
+        return self
+
+    def devices(self) -> Mapping[str, int]:
+        return self.there
+
+    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[Notice | Contention]:
+        self.tasks = tasks
+        yield Contention(node="n1", kind=pools[0].kind, model="demo", free=True, words="races may run side by side")
+        header, events = self.run_made.header(), tuple(self.run_made.events())
+        for number in tasks:
+            yield Begun(number=number, token="a", node="n1", device="0", header=header)
+            yield Told(number=number, token="a", event=events[-1])
+            yield Delivered(number=number, token="a", packed=Packed(node="n1", device="0", header=header, events=events))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    recorded = Recorded(handmade.make_run(Store(tmp_path / "node"), finished=True))
+    monkeypatch.setitem(sys.modules, "advisor.fleet.cluster", types.SimpleNamespace(LOCAL="local", RayCluster=recorded))
+    monkeypatch.setattr(fleets, "NEEDED", ())
+    monkeypatch.setattr(columns, "encode", lambda *_: b"PAR1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return recorded
+
+
+def ask(world: World, *, on: tuple[str, ...] = (), as_events: bool = False, **answers: object) -> int:
+    asked = msgspec.convert(answers, Answers)
+    return fleets.recommend(asked, "demo,other", on, "", world, as_json=True, as_events=as_events)
+
+
+@pytest.fixture
+def world(home: pathlib.Path) -> World:
+    return World(environment={}, store=Store(home))
+
+
+def test_all_gpus_are_asked_and_their_figures_kept(
+    cluster: Recorded, world: World, home: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(world, gpu="all") == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert [(cell["model"], cell["kind"], cell["attempts"]) for cell in document["cells"]] == [("demo", "H200", 1), ("other", "H200", 1)]
+    assert all(cell["arm"] for cell in document["cells"])
+    assert document["contentions"][0]["free"]
+    assert "2 races on 2 x H200" in printed.err
+    assert [file.read_bytes() for file in (home / "fleets").glob("*.parquet")] == [b"PAR1"]
+    assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
+
+
+def test_without_gpus_all_of_them_are_none(cluster: Recorded, world: World) -> None:
+    cluster.there = {"cpu": 1}
+    with pytest.raises(FleetOrderError, match="no GPU is attached"):
+        ask(world, gpu="all")
+
+
+@pytest.mark.parametrize(("on", "answers", "price"), [((), {}, 3.5), (("gpu=H200,price=2",), {}, 2.0), ((), {"price_per_hour": 1.0}, 1.0)])
+def test_a_price_comes_from_the_order_the_answers_or_the_settings(
+    cluster: Recorded, world: World, tmp_path: pathlib.Path, on: tuple[str, ...], answers: dict[str, object], price: float
+) -> None:
+    (tmp_path / "p3-advisor").mkdir()
+    (tmp_path / "p3-advisor" / "config.toml").write_text("[prices]\nH200 = 3.5\n")
+    ask(world, on=on, **answers)
+    assert {task.answers.price_per_hour for task in cluster.tasks.values()} == {price}
+
+
+def test_events_come_as_lines_and_the_document_last(cluster: Recorded, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(world, as_events=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.get("type") for line in lines] == ["contention", *["begun", "told", "answered"] * len(cluster.tasks), None]
+    assert set(lines[-1]) == {"document"}
