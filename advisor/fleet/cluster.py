@@ -146,7 +146,7 @@ class RayCluster:
     def _listen(self, waiting: dict[Any, Task], post: Queue) -> Iterator[Notice]:
         ticks = 0
         while waiting:
-            done, _ = ray.wait(list(waiting), num_returns=1, timeout=TICK_SECONDS)
+            done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=TICK_SECONDS)
             yield from _read(post)
             for reference in done:
                 yield _end_of(reference, waiting.pop(reference).number)

@@ -40,7 +40,7 @@ from advisor.store import Run, Store  # noqa: E402 - as above
 KIND = "FAKE"
 FAILING, MOST_ATTEMPTS = 0.02, 4
 #: A race that never succeeds, so that one is reported.
-DOOMED = 500
+DOOMED = 50
 #: Races after which memory is compared: before, everything is loaded and pools are filled.
 SETTLED = 200
 
