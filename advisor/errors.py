@@ -219,6 +219,26 @@ class SettingsError(UserError):
     name = "settings"
 
 
+class FleetOrderError(UserError):
+    """What a fleet is asked cannot be read, or asks for devices that it does not have."""
+
+    name = "fleet-order"
+
+
+class NoFleetError(UserError):
+    """The extra that a fleet needs is not installed."""
+
+    name = "no-fleet"
+    exit_code = 3
+
+
+class FleetUnreachableError(UserError):
+    """No cluster answers."""
+
+    name = "fleet-unreachable"
+    exit_code = 3
+
+
 class DefectError(UserError):
     """The program itself is defective; what happened has been written down."""
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from advisor import catalogue
+from advisor.probing.turns import Turns
 from advisor.store import Store
 
 
@@ -24,3 +25,5 @@ class World:
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
     probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
     rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
+    #: Turns with other races of this host; by default there are none.
+    turns: Turns = dataclasses.field(default_factory=Turns)

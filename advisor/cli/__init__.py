@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import advisor
-from advisor.cli import advising, carrying, environments, inspecting, stored, terminal
+from advisor.cli import advising, carrying, environments, fleets, inspecting, stored, terminal
 from advisor.errors import UserError
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 
 # In the order in which --help lists them.
-for part in (terminal, advising, inspecting, environments, carrying, stored):
+for part in (terminal, advising, fleets, inspecting, environments, carrying, stored):
     app.add_typer(part.app)
 
 

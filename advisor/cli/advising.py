@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli import surroundings
+from advisor.cli import fleets, surroundings
 from advisor.cli.options import AsJson, RunName, takes_answers
-from advisor.errors import GpuNotAttachedError, UnknownGpuError, UserError
+from advisor.errors import FleetOrderError, GpuNotAttachedError, UnknownGpuError, UserError
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -28,11 +28,25 @@ def recommend(
     *,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events as they happen, one JSON object a line, then the document")] = False,
+    fleet: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="ask on a Ray cluster: its address, auto, or local for the devices of this machine")
+    ] = "",
+    models: Annotated[str, typer.Option(help="with --fleet: several models, separated by commas")] = "",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICES", help='with --fleet: a kind of device, such as "gpu=H200,count=2,price=3.50" or cpu; may be repeated'
+        ),
+    ] = None,
 ) -> None:
     """Probe the model, score the workflows, recommend one."""
     from advisor import pipeline
 
     world = surroundings.world()
+    if fleet or answers.gpu == fleets.ALL:
+        raise typer.Exit(fleets.recommend(answers, models, on or [], fleet, world, as_json=json, as_events=jsonl))
+    if models or on:
+        raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
     try:
         run = pipeline.prepare(answers, world)
     except (GpuNotAttachedError, UnknownGpuError) as absent:

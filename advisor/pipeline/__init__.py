@@ -139,7 +139,9 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
     if asked.survey:
         with Supervisor(presets.deadlines, clock=world.clock) as supervisor:
             site = site_of(run, header, world)
-            yield from surveying.take(progress.state, asked, header.catalogue.panel, site, lambda own: Session(supervisor, own, guard))
+            yield from surveying.take(
+                progress.state, asked, header.catalogue.panel, site, lambda own: Session(supervisor, own, guard, turns=world.turns)
+            )
     yield Finished()
 
 
@@ -148,7 +150,7 @@ def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterat
     """Yield a session for the workers of a run; whatever is left of them is ended with the block."""
     gpu = header.question.gpu
     with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
-        yield Session(supervisor, site_of(run, header, world), guard, MemoryWatch(gpu) if gpu else None)
+        yield Session(supervisor, site_of(run, header, world), guard, MemoryWatch(gpu) if gpu else None, turns=world.turns)
 
 
 def site_of(run: Run, header: Header, world: World) -> Site:

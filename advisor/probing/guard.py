@@ -95,6 +95,12 @@ class GpuWatch:
         millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption")
         return millijoules * MILLI if millijoules is not None else None
 
+    def pcie_bytes_per_second(self) -> float | None:
+        """Return what goes over the bus now, in both directions, which takes some 40 ms; None where the GPU does not say."""
+        counters = self._nvml.NVML_PCIE_UTIL_TX_BYTES, self._nvml.NVML_PCIE_UTIL_RX_BYTES
+        kilobytes = [self._ask("nvmlDeviceGetPcieThroughput", counter) for counter in counters]
+        return None if None in kilobytes else sum(each or 0 for each in kilobytes) * 1e3
+
     def between(self, start: float, end: float) -> list[GpuSample]:
         """Return the samples of an interval, or one taken now if it was too short for any."""
         return [sample for sample in list(self._samples) if start <= sample.at <= end] or [self.sample()]

@@ -20,6 +20,7 @@ from advisor.probing.environments import containers, thread_count, worker_enviro
 from advisor.probing.guard import Guard
 from advisor.probing.launch import BuildLimit, Message, Supervisor, Worker
 from advisor.probing.room import Room
+from advisor.probing.turns import Turns
 from probes import protocol
 
 INPUT_SETS = 4
@@ -54,13 +55,20 @@ class Session:
     """The workers of a run; its methods are generators of what happens meanwhile."""
 
     def __init__(
-        self, supervisor: Supervisor, site: Site, guard: Guard, memory_watch: MemoryWatch | None = None, room: Room | None = None
+        self,
+        supervisor: Supervisor,
+        site: Site,
+        guard: Guard,
+        memory_watch: MemoryWatch | None = None,
+        room: Room | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._site = site
         self._guard = guard
         self._memory_watch = memory_watch
         self._room = room or Room(memory_watch)
+        self._turns = turns or Turns()
         self._workers: dict[str, Worker] = {}
         self._imported: set[str] = set()
         self._ready: set[str] = set()
@@ -80,15 +88,16 @@ class Session:
         The arms in `built` find the caches of their finished builds; the others find none, not even those of a build that was broken off.
         Stop early when the reference worker has failed: without it there is nothing to compare with.
         """
-        most = self._site.machine.cpu.usable_processors
-        for arm, process in arms:
-            yield from self._listen_until(lambda: len(self._busy()) < most)
-            if self._has_failed(REFERENCE) and not self.is_built(REFERENCE):
-                return
-            if arm.id not in built:
-                shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
-            yield from self._spawn(arm, process, repeat)
-        yield from self._listen_until(lambda: not self._busy())
+        with self._turns.working():
+            most = self._site.machine.cpu.usable_processors
+            for arm, process in arms:
+                yield from self._listen_until(lambda: len(self._busy()) < most)
+                if self._has_failed(REFERENCE) and not self.is_built(REFERENCE):
+                    return
+                if arm.id not in built:
+                    shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
+                yield from self._spawn(arm, process, repeat)
+            yield from self._listen_until(lambda: not self._busy())
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[Happening]:
         """Let one arm load, build, check and warm up; the others are idle meanwhile. A build beyond the limit is ended."""
@@ -97,10 +106,8 @@ class Session:
         worker = self._workers[arm]
         if limit is not None:
             worker.limit = limit
-        if self._memory_watch is None:
-            yield from self._build(worker)
-            return
-        yield from self._build_watched(worker, self._memory_watch)
+        with self._turns.working():
+            yield from self._build(worker) if self._memory_watch is None else self._build_watched(worker, self._memory_watch)
 
     def _build(self, worker: Worker) -> Iterator[Happening]:
         self._supervisor.send(worker, "build")
@@ -147,6 +154,10 @@ class Session:
 
     def ask(self, arm: str, token: str) -> Iterator[Happening]:
         """Have the arm's worker do what `token` says, until it is ready for another or has ended."""
+        with self._turns.working():
+            yield from self._ask(arm, token)
+
+    def _ask(self, arm: str, token: str) -> Iterator[Happening]:
         self._ready.discard(arm)
         self._supervisor.send(self._workers[arm], token)
         yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm))
@@ -155,16 +166,18 @@ class Session:
         """Have one block of calls timed; afterwards `last_visit` and `last_conditions` have it, unless the worker ended."""
         worker = self._workers[arm]
         self._visits.pop(arm, None)
-        before = self._guard.read(worker.popen.pid)
-        self._supervisor.send(worker, f"visit {batch_size} {number}")
-        yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
-        self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
+        with self._turns.timing():
+            before = self._guard.read(worker.popen.pid)
+            self._supervisor.send(worker, f"visit {batch_size} {number}")
+            yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
+            self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[Happening]:
         """Have the arm called without a pause, and say what energy that took."""
-        before = self._guard.energy_joules()
-        yield from self.ask(arm, f"sustain {batch_size} {seconds}")
-        after = self._guard.energy_joules()
+        with self._turns.timing():
+            before = self._guard.energy_joules()
+            yield from self._ask(arm, f"sustain {batch_size} {seconds}")
+            after = self._guard.energy_joules()
         joules = after - before if before is not None and after is not None else None
         yield Energy(arm=arm, process=self.process_number(arm), batch_size=batch_size, joules=joules)
 

@@ -21,7 +21,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Literal["forward", "generate"],
         msgspec.Meta(description="forward: one pass over the inputs; generate: text, token by token, by a causal language model"),
     ] = "forward"
-    gpu: Annotated[str, msgspec.Meta(description="index, UUID or name of the GPU, or cpu; default: the first GPU, else the CPU")] = ""
+    gpu: Annotated[
+        str,
+        msgspec.Meta(description="index, UUID or name of the GPU, cpu, or all for each GPU (extra fleet); default: the first, else cpu"),
+    ] = ""
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
         msgspec.Meta(description="precision of weights and inputs; auto: the model's own"),

@@ -6,6 +6,8 @@
                  lock           held by the process that works on it
                  arms/          control directories of the workers, with their logs
                  scratch/       weights, references, caches; removed when the run is finished
+<home>/fleets/<id>.json        which runs answer one question of a fleet
+              <id>.parquet     their figures, one row for each workflow and batch size
 <home>/index.sqlite
 """
 
@@ -24,6 +26,7 @@ import platformdirs
 from advisor.domain.events import Finished
 from advisor.domain.run import Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
+from advisor.store.fleets import Fleets
 from advisor.store.runs import HOME_VARIABLE as HOME_VARIABLE
 from advisor.store.runs import Run as Run
 
@@ -80,6 +83,7 @@ class Store:
     def __init__(self, home: pathlib.Path) -> None:
         self._home = home
         self._runs = home / "runs"
+        self.fleets = Fleets(home / "fleets")
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run."""

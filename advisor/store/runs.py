@@ -7,7 +7,7 @@ import fcntl
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 import msgspec
@@ -122,6 +122,18 @@ class Run:
             self._cut_half_line()
             with self._events.open("ab") as file:
                 yield Writer(file)
+
+    def rewrite(self, events: Iterable[Event], logs: Mapping[pathlib.PurePosixPath, bytes]) -> None:
+        """Put a run that was made elsewhere in the place of what is here: all events, and the workers' logs."""
+        whole = self._events.with_suffix(".new")
+        whole.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
+        whole.replace(self._events)
+        for place, text in logs.items():
+            if place.is_absolute() or ".." in place.parts:
+                raise RunFileError(f"a log of {self.directory.name} would be written to {place}", "do not trust where it comes from")
+            file = self.directory / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text)
 
     def clear_scratch(self) -> None:
         """Remove what only an unfinished run needs."""

@@ -1,8 +1,10 @@
-"""`config.toml` in the user's configuration directory: a theme, and other keys for actions.
+"""`config.toml` in the user's configuration directory: a theme, other keys for actions, and prices of devices for fleets.
 
 theme = "p3-high-contrast"
 [keys]
 export = "ctrl+e"
+[prices]
+H200 = 3.50
 
 A theme that is chosen in the command palette is written there; everything else in the file stays as it is.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import difflib
 import pathlib
 import re
+from typing import Annotated
 
 import msgspec
 import platformdirs
@@ -66,6 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     theme: str = ""
     #: Keys by the id of an action, several separated by commas.
     keys: dict[str, str] = {}
+    #: Of a device per hour, by its kind as fleets name it.
+    prices: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
 
 
 def default_file() -> pathlib.Path:
@@ -82,7 +87,7 @@ def read(file: pathlib.Path) -> Settings:
     except OSError as problem:
         raise SettingsError(f"{file} cannot be read: {problem.strerror}", "make it readable, or remove it") from problem
     except (msgspec.DecodeError, ValueError) as problem:
-        raise SettingsError(f"{file}: {problem}", "it may hold theme and [keys]; remove what else there is") from problem
+        raise SettingsError(f"{file}: {problem}", "it may hold theme, [keys] and [prices]; remove what else there is") from problem
     for action in settings.keys:
         if action not in ACTIONS:
             close = difflib.get_close_matches(action, ACTIONS, n=1)

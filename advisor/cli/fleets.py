@@ -1,0 +1,162 @@
+"""`recommend --fleet`: the same question for several models on several kinds of devices; and its answer shown again."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from advisor.cli import surroundings
+from advisor.cli.options import AsJson
+from advisor.errors import FleetOrderError, NoFleetError, RunFileError, UnknownRunError
+
+if TYPE_CHECKING:
+    from advisor.domain.fleet import FleetRecord, Order
+    from advisor.fleet import Said
+    from advisor.question.answers import Answers
+    from advisor.report.document import RunDocument
+    from advisor.world import World
+
+app = typer.Typer(rich_markup_mode=None)
+
+#: What the extra brings: one package to ask a fleet, one to write its table.
+NEEDED = ("ray", "pyarrow")
+#: The answer to --gpu that asks for every GPU of this machine.
+ALL = "all"
+
+
+@app.command(name="fleet")
+def show_fleet(
+    name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest", *, json: AsJson = False
+) -> None:
+    """Show what a fleet has answered: a row for each model and kind of device."""
+    world = surroundings.world()
+    raise typer.Exit(_present(world.store.fleets.find(name), world, as_json=json))
+
+
+def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, *, as_json: bool, as_events: bool) -> int:
+    """Ask a fleet, narrate what happens there, keep and print what it answered; return the exit code."""
+    from advisor.domain.fleet import Order
+    from advisor.fleet import ask, assign, orders
+    from advisor.tui import settings
+
+    wishes, named = [orders.parse_pool(text) for text in on], orders.parse_models(models, answers.model)
+    prices = settings.read(settings.default_file()).prices
+    for package in NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise NoFleetError(f"a fleet needs {package}", "pip install 'p3-advisor[fleet]'")
+    from advisor.fleet.cluster import LOCAL, RayCluster
+
+    cluster = RayCluster(address or LOCAL)
+    try:
+        there = cluster.devices()
+        if answers.gpu == ALL:
+            there = {kind: count for kind, count in there.items() if kind != "cpu"}
+            if not there:
+                raise FleetOrderError("--gpu all, and no GPU is attached", "see p3-advisor doctor, or ask with --fleet local --on cpu")
+        created = world.now()
+        pools = orders.choose_pools(wishes, there)
+        order = Order(
+            fleet_id=f"{created:%Y%m%d-%H%M%S}-{world.random.getrandbits(16):04x}",
+            created=created.isoformat(timespec="seconds"),
+            models=named,
+            pools=pools if answers.price_per_hour else orders.price(pools, prices),
+        )
+        devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools)
+        surroundings.say(f"fleet {order.fleet_id}: {len(assign(order))} races on {devices}")
+        kept = _follow(order, ask(order, answers, cluster, world.store), world, as_events=as_events)
+    finally:
+        cluster.close()
+    return _present(kept, world, as_json=as_json, as_line=as_events, keeps_table=True)
+
+
+def _follow(order: Order, said: Iterator[Said], world: World, *, as_events: bool) -> FleetRecord:
+    """Narrate what a fleet says, and keep at every answer what is known by then."""
+    from advisor.domain.fleet import Answered, Contention
+    from advisor.fleet import assign, record
+
+    answered: list[Answered] = []
+    contentions: list[Contention] = []
+    kept = record(order, answered, contentions, world.store.fleets.keep)
+    names = {one.number: f"{one.model} on {one.kind}" for one in assign(order)}
+    for notice in said:
+        line = _tell(notice, names)
+        if line:
+            surroundings.say(line)
+        if as_events:
+            _print_event(notice)
+        if isinstance(notice, Contention):
+            contentions.append(notice)
+        if isinstance(notice, Answered):
+            answered.append(notice)
+            kept = record(order, answered, contentions, world.store.fleets.keep)
+    return kept
+
+
+def _print_event(notice: Said) -> None:
+    """Print one line of JSON; what is stored anyway, a whole run or its header, is left out."""
+    from advisor.fleet import Begun, Delivered
+
+    if not isinstance(notice, Delivered):
+        line = msgspec.to_builtins(notice)
+        if isinstance(notice, Begun):
+            del line["header"]
+        typer.echo(msgspec.json.encode(line).decode())
+        sys.stdout.flush()
+
+
+def _tell(notice: Said, names: dict[int, str]) -> str | None:
+    from advisor.domain.fleet import Answered, Contention
+    from advisor.fleet import Begun, Told
+    from advisor.report import matrix, narration
+
+    match notice:
+        case Contention():
+            return matrix.tell_contention(notice)
+        case Answered(assignment=assignment, attempts=attempts, reason=reason):
+            return f"{names[assignment.number]}: {reason or 'answered'}, after {len(attempts)} attempt{'s' * (len(attempts) != 1)}"
+        case Begun(number=number, node=node, device=device):
+            return f"{names[number]}: begun on node {node}, device {device}"
+        case Told(number=number, event=event):
+            line = narration.tell(event)
+            return f"{names[number]}: {line}" if line else None
+        case _:
+            return None
+
+
+def _documents(kept: FleetRecord, world: World) -> dict[str, RunDocument]:
+    """Decide the run of every answer from what is stored; those that are gone are left out."""
+    from advisor import pipeline
+    from advisor.report import document
+
+    documents = {}
+    for answered in kept.answered:
+        for attempt in answered.attempts[-1:]:
+            try:
+                decision = pipeline.decide(world.store.find(attempt.run_id))
+            except (UnknownRunError, RunFileError):
+                continue
+            documents[attempt.run_id] = document.compose(decision)
+    return documents
+
+
+def _present(kept: FleetRecord, world: World, *, as_json: bool, as_line: bool = False, keeps_table: bool = False) -> int:
+    """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
+    from advisor.report import matrix
+
+    documents = _documents(kept, world)
+    if keeps_table:
+        from advisor.report import columns
+
+        file = world.store.fleets.keep_table(kept.order.fleet_id, columns.encode(kept, documents))
+        surroundings.say(f"all figures, a row for each workflow and batch size: {file}")
+    composed = matrix.compose(kept, documents)
+    if as_line:
+        typer.echo(msgspec.json.encode({"document": composed}).decode())
+    else:
+        typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
+    return 0 if any(cell.arm for cell in composed.cells) else 1

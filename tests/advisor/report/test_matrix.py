@@ -1,0 +1,69 @@
+"""The matrix of a fleet: what each model should use on each kind of device, and where it is cheapest."""
+
+from __future__ import annotations
+
+import pathlib
+
+import handmade
+import msgspec
+import pytest
+
+from advisor import pipeline
+from advisor.domain.decision import RunningCost
+from advisor.domain.fleet import FLEET_SCHEMA, Answered, Assignment, Attempt, FleetRecord, Order, Pool
+from advisor.report import document, matrix
+from advisor.report.document import RunDocument
+from advisor.store import Store
+
+ORDER = Order(fleet_id="f", created="2026-11-21T12:00:00+00:00", models=("demo",), pools=(Pool(kind="H200"), Pool(kind="L40S")))
+
+
+@pytest.fixture
+def composed(home: pathlib.Path) -> RunDocument:
+    decision = pipeline.decide(handmade.make_run(Store(home), finished=True))
+    return document.compose(decision)
+
+
+def priced(composed: RunDocument, value: float) -> RunDocument:
+    assert composed.recommendation is not None
+    arm = composed.recommendation.arm
+    costs = tuple(RunningCost(arm=arm, batch_size=size, value=value * size, unit="million tokens") for size in (2, 1))
+    return msgspec.structs.replace(composed, recommendation=msgspec.structs.replace(composed.recommendation, costs=costs))
+
+
+def answered(kind: str, *runs: str, reason: str | None = None) -> Answered:
+    attempts = tuple(Attempt(run_id=run, node="n1", device="0") for run in runs)
+    return Answered(assignment=Assignment(number=1, model="demo", kind=kind), attempts=attempts, reason=reason)
+
+
+def record(*all_answered: Answered) -> FleetRecord:
+    return FleetRecord(schema=FLEET_SCHEMA, order=ORDER, answered=all_answered)
+
+
+def test_the_cheapest_kind_is_named_where_two_have_a_price(composed: RunDocument) -> None:
+    documents = {"a": priced(composed, 0.5), "b": priced(composed, 0.4)}
+    made = matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
+    assert made.cheapest == {"demo": "L40S"}
+    assert [cell.cost.value for cell in made.cells if cell.cost] == [0.5, 0.4]
+    assert "Cheapest for demo: L40S" in matrix.render(made)
+
+
+def test_one_price_makes_nothing_cheapest(composed: RunDocument) -> None:
+    made = matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), {"a": priced(composed, 0.5), "b": composed})
+    assert made.cheapest == {}
+
+
+def test_a_cell_says_what_its_run_says(composed: RunDocument) -> None:
+    (cell,) = matrix.compose(record(answered("H200", "lost", "a")), {"a": composed}).cells
+    advice = composed.recommendation
+    assert advice is not None
+    assert (cell.arm, cell.verdict, cell.trust, cell.run_id, cell.attempts) == (advice.arm, advice.verdict, advice.trust, "a", 2)
+    assert cell.throughput is not None
+    assert "answered at attempt 2" in matrix.render(matrix.compose(record(answered("H200", "lost", "a")), {"a": composed}))
+
+
+def test_a_cell_without_an_answer_says_why() -> None:
+    made = matrix.compose(record(answered("H200", reason="the fleet has lost its last H200")), {})
+    assert made.cells[0].arm is None
+    assert "the fleet has lost its last H200" in matrix.render(made)
+    assert msgspec.json.decode(matrix.encode(made))["cells"][0]["reason"] == "the fleet has lost its last H200"

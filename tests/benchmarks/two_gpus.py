@@ -1,0 +1,108 @@
+"""Two models on two GPUs of one host: races one after the other and side by side, beside what the contention check says of them.
+
+Needs two GPUs and no Ray: it drives what a node does, in two processes. Prints wall times, the verdict of the check for each model, and
+each model's winner and speed-ups both ways. Target: where the check allows it, the winners are the same and the wall time is less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import math
+import multiprocessing
+import pathlib
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE)]
+
+import figures  # noqa: E402 - benchmarks are no package
+import msgspec  # noqa: E402 - as above
+
+from advisor import pipeline  # noqa: E402 - as above
+from advisor.fleet import contention, node  # noqa: E402 - as above
+from advisor.fleet.node import Packed, Task  # noqa: E402 - as above
+from advisor.question.answers import Answers  # noqa: E402 - as above
+from advisor.store import Store  # noqa: E402 - as above
+
+HOST = "host"
+
+
+def race(task: bytes, gpu: str) -> bytes:
+    """Make one race in this process."""
+    return msgspec.msgpack.encode(node.race(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None))
+
+
+def race_all(models: Sequence[str], gpus: Sequence[str], answers: Answers, *, at_once: bool) -> dict[str, Any]:
+    """Make every model's race on its GPU; return the wall time and what came out."""
+    begun, context = time.perf_counter(), multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(len(models) if at_once else 1, context) as pool:
+        races = {}
+        for number, (model, gpu) in enumerate(zip(models, gpus, strict=True), start=1):
+            task = Task(number=number, kind="gpu", answers=msgspec.structs.replace(answers, model=model), beside=(HOST,) if at_once else ())
+            races[model] = pool.submit(race, msgspec.msgpack.encode(task), gpu)
+        packed = {model: msgspec.msgpack.decode(future.result(), type=Packed) for model, future in races.items()}
+    return {"seconds": time.perf_counter() - begun, "answers": {model: read(one) for model, one in packed.items()}}
+
+
+def read(packed: Packed) -> dict[str, Any]:
+    """Decide on a race that came back; without a run there is only the reason."""
+    if packed.header is None:
+        return {"problem": packed.reason}
+    with tempfile.TemporaryDirectory() as home:
+        run = Store(pathlib.Path(home)).create(packed.header)
+        run.rewrite(packed.events, {})
+        decision = pipeline.decide(run)
+    speedups = {
+        measurement.arm: math.prod(cell.speedup.value for cell in measurement.cells) ** (1 / len(measurement.cells))
+        for measurement in decision.results.measurements
+        if measurement.cells
+    }
+    advice = decision.recommendation
+    return {
+        "arm": advice.arm if advice else None,
+        "verdict": advice.verdict if advice else None,
+        "noise_floor": decision.results.noise_floor,
+        "speedups": speedups,
+        "problem": packed.reason,
+    }
+
+
+def main() -> None:
+    """Check, race both ways, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="demo,synthetic/ffn-multilayer@tinyllama")
+    parser.add_argument("--gpus", default="0,1")
+    parser.add_argument("--workflows", default="torch-compile-inductor,aotinductor")
+    parser.add_argument("--batch-sizes", default="1,16")
+    parser.add_argument("--budget", default="quick")
+    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
+    options = parser.parse_args()
+    models, gpus = options.models.split(","), options.gpus.split(",")
+    answers = Answers(workflows=options.workflows, batch_sizes=options.batch_sizes, budget=options.budget)
+    checks = [
+        contention.check(Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)), HOST, gpus[:2])
+        for model in models
+    ]
+    found = {
+        "in turn": race_all(models, gpus, answers, at_once=False),
+        "side by side": race_all(models, gpus, answers, at_once=True),
+    }
+    rows = [[name, f"{one['seconds']:.0f}", *(_text(one["answers"][model]) for model in models)] for name, one in found.items()]
+    rows += [["check", "", *(check.words for check in checks)]]
+    data = {"checks": msgspec.to_builtins(checks), **found}
+    figures.publish("two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, options.out)
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    if answer.get("arm") is None:
+        return str(answer["problem"])
+    return f"{answer['arm']} ({answer['speedups'].get(answer['arm'], math.nan):.2f}x, {answer['verdict']})"
+
+
+if __name__ == "__main__":
+    main()
