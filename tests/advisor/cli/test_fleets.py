@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import handmade
 import msgspec
