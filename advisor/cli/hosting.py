@@ -18,7 +18,7 @@ from advisor import pipeline
 from advisor.domain.events import Ended, Heard, Spawned
 from advisor.domain.outcome import Ready, Visited
 from advisor.domain.plan import folder_of
-from advisor.probing.launch import skip
+from advisor.probing.ending import skip
 from advisor.store import Run
 
 

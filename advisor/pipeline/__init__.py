@@ -31,7 +31,8 @@ from advisor.probing.device import MemoryWatch
 from advisor.probing.environments import containers, places
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
-from advisor.probing.visits import Session, Site
+from advisor.probing.site import Site
+from advisor.probing.visits import Session
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.world import World as World

@@ -19,7 +19,8 @@ from advisor.domain.run import Header
 from advisor.domain.state import RunState
 from advisor.errors import UserError
 from advisor.pipeline.racing import plan_of
-from advisor.probing.visits import Session, Site
+from advisor.probing.site import Site
+from advisor.probing.visits import Session
 from advisor.store import Store
 
 Verdict = Literal["pass", "wrong", "failed", "fell-back", "untried"]

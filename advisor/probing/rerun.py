@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from advisor.errors import VerificationError
-from advisor.probing.launch import last_words
+from advisor.probing.ending import last_words
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,52 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pathlib
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
 from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
-from advisor.domain.machine import Machine
 from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, Visited
-from advisor.domain.plan import ELSEWHERE, REFERENCE, Arm, folder_of
-from advisor.domain.question import Question
+from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.probing.device import MemoryWatch, above
-from advisor.probing.environments import containers, thread_count, worker_environment
+from advisor.probing.environments import worker_environment
 from advisor.probing.guard import Guard
 from advisor.probing.launch import BuildLimit, Message, Supervisor, Worker
 from advisor.probing.room import Room
+from advisor.probing.site import Site
 from advisor.probing.turns import Turns
-from probes import protocol
 
-INPUT_SETS = 4
-BLOCK_SECONDS = 0.05
 #: What the device must be seen to count before its figures are believed.
 KNOWN_BYTES = 256 << 20
-#: Clocks of a GPU take longer to settle than those of a processor.
-WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
-
-
-@dataclasses.dataclass(frozen=True)
-class Site:
-    """Where the workers of one run live."""
-
-    question: Question
-    machine: Machine
-    #: Control directories, one for each process of each arm; kept.
-    arms: pathlib.Path
-    #: Weights, references, caches and artefacts; removed when the run is finished.
-    scratch: pathlib.Path
-    #: `probes/`, or what stands in for it.
-    probes: pathlib.Path
-    minimum_engaged_share: float
-    environment: Mapping[str, str]
-
-
-#: What a process is for that is no arm.
-ROLES = {REFERENCE: "reference", ELSEWHERE: "build"}
 
 
 class Session:
@@ -229,58 +202,19 @@ class Session:
         scratch, shared = site.scratch / folder_of(arm.id), site.scratch / "shared"
         scratch.mkdir(parents=True, exist_ok=True)
         shared.mkdir(exist_ok=True)
-        threads = thread_count(site.machine)
-        request = protocol.Request(
-            version=protocol.VERSION,
-            arm=arm.id,
-            workflow_file=str(site.probes / "workflows" / f"{arm.workflow.replace('-', '_')}.py"),
-            options=arm.options,
-            subject=msgspec.to_builtins(question.model),
-            dtype=question.dtype,
-            device=question.device,
-            batch_sizes=list(question.batch_sizes),
-            input_tokens=question.input_tokens,
-            task=question.task,
-            output_tokens=question.output_tokens,
-            seed=question.seed,
-            threads=threads,
-            role=ROLES.get(arm.id, "measure"),
-            shared_directory=str(shared),
-            scratch_directory=str(scratch),
-            trust_remote_code=question.trust_remote_code,
-            allow_pickle=question.allow_pickle,
-            input_sets=INPUT_SETS,
-            block_seconds=BLOCK_SECONDS,
-            warmup_seconds=WARMUP_SECONDS[question.device],
-            minimum_engaged_share=site.minimum_engaged_share,
-        )
         self._workers[arm.id] = self._supervisor.start(
-            request,
+            site.request_for(arm, scratch, shared),
             directory,
             process=process,
             interpreter=arm.python or question.python,
             script=site.probes / "worker.py",
-            environment=worker_environment(site.environment, question, threads, scratch, made_for_it=bool(arm.python)),
+            environment=worker_environment(site.environment, question, site.threads, scratch, made_for_it=bool(arm.python)),
             build_seconds=question.max_build_seconds,
-            within=self._container(arm, directory, scratch, shared),
+            within=site.container_of(arm, (directory, scratch, shared)),
         )
         for known in (self._imported, self._ready, self._built):
             known.discard(arm.id)
         yield Spawned(arm=arm.id, process=process, repeat=repeat)
-
-    def _container(self, arm: Arm, directory: pathlib.Path, scratch: pathlib.Path, shared: pathlib.Path) -> list[str]:
-        """Return what starts Python in the arm's image; nothing for an arm that runs here."""
-        if not arm.image or not self._site.machine.engine:
-            return []
-        model = pathlib.Path(self._site.question.model.name)
-        return containers.start_python(
-            self._site.machine.engine,
-            arm.image,
-            gpu=self._site.question.gpu,
-            code=self._site.probes,
-            writable=(directory, scratch, shared),
-            readable=(model.resolve(),) if model.is_absolute() and model.exists() else (),
-        )
 
     def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
         while not condition():

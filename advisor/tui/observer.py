@@ -18,7 +18,8 @@ from advisor.intervals import paired_interval
 from advisor.pipeline import Proposal
 from advisor.probing.guard import GpuWatch, Guard
 from advisor.probing.launch import Supervisor
-from advisor.probing.visits import Session, Site
+from advisor.probing.site import Site
+from advisor.probing.visits import Session
 from advisor.question.answers import Answers
 from advisor.world import World
 

@@ -17,7 +17,8 @@ from advisor import catalogue, machine
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor
-from advisor.probing.visits import Session, Site
+from advisor.probing.site import Site
+from advisor.probing.visits import Session
 
 HERE = pathlib.Path(__file__).parent
 #: Products in a call of the fastest arm: about half a millisecond.

@@ -33,7 +33,8 @@ from advisor.pipeline import World, racing  # noqa: E402 - as above
 from advisor.probing.device import MemoryWatch  # noqa: E402 - as above
 from advisor.probing.guard import Guard  # noqa: E402 - as above
 from advisor.probing.launch import Supervisor  # noqa: E402 - as above
-from advisor.probing.visits import Session, Site  # noqa: E402 - as above
+from advisor.probing.site import Site  # noqa: E402 - as above
+from advisor.probing.visits import Session  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.race import Race  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above

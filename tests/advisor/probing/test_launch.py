@@ -12,7 +12,7 @@ import pytest
 from scripted import DEADLINES, SECONDS, WAIT, Clock, hear, hear_end, start
 
 from advisor.domain.outcome import Completed, Crashed, Engaged, Entered, Ready, Said, TimedOut, Unsupported
-from advisor.probing import launch
+from advisor.probing import ending, launch
 from advisor.probing.launch import Supervisor, Worker
 
 #: Most processor seconds that somebody who only waits for a second may use.
@@ -171,11 +171,11 @@ Extension modules: numpy.core (total: 1)
 def test_the_last_words_of_a_log_are_those_that_say_most(text: bytes, expected: str, tmp_path: pathlib.Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(text)
-    assert launch.last_words(log) == expected
+    assert ending.last_words(log) == expected
 
 
 def test_a_log_that_is_not_there_says_nothing(tmp_path: pathlib.Path) -> None:
-    assert launch.last_words(tmp_path / "log") == "nothing"
+    assert ending.last_words(tmp_path / "log") == "nothing"
 
 
 def test_a_real_crash_is_traced_to_the_python_line_that_called_it(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:

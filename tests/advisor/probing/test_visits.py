@@ -25,7 +25,8 @@ from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
-from advisor.probing.visits import Session, Site
+from advisor.probing.site import Site
+from advisor.probing.visits import Session
 
 QUICK = builders.arm("quick", options={"milliseconds": 1})
 ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
