@@ -136,7 +136,7 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
         return f"it does not run on {question.device}"
     if question.dtype not in {"native", *workflow.dtypes}:
         return f"it does not run {question.dtype} on {question.device}, only {', '.join(workflow.dtypes)}"
-    gpu = next((gpu for gpu in machine.gpus if gpu.uuid == question.gpu), None)
+    gpu = machine.find_gpu(question.gpu)
     lowest = workflow.min_compute_capability
     if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):
         return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"

@@ -15,11 +15,11 @@ from advisor.domain.catalogue import (
     Condition,
     Criterion,
     Declared,
+    Integration,
     KnownGpu,
     Models,
     Panel,
     Presets,
-    Recipe,
     Rubric,
     Sourced,
     Workflow,
@@ -33,7 +33,7 @@ Content = TypeVar("Content")
 #: Where a message of the schema check points: a criterion, and one of its tiers.
 PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
 #: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
-DERIVED_FACTS = {"speedup_low", "cold_build_seconds", "own_environment", "performance_portability"}
+DERIVED_FACTS = {"speedup_low", "fastest_over_it", "cold_build_seconds", "own_environment", "performance_portability"}
 #: What is declared and no rule can rest on.
 NO_FACTS = {"licence", "looked_up"}
 
@@ -102,7 +102,7 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
     file = directory / "workflows.toml"
     verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
     content = read(file, WorkflowsFile)
-    recipes = read(directory / "recipes.toml", dict[str, Recipe])
+    integrations = read(directory / "integration.toml", dict[str, Integration])
     workflows = []
     for id_, entry in content.workflow.items():
         known = {
@@ -116,17 +116,17 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             workflow = msgspec.convert({**entry, **known}, Workflow, strict=True)
         except msgspec.ValidationError as problem:
             raise CatalogueError(f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it") from problem
-        workflows.append(_with_recipe(workflow, recipes.get(id_)))
+        workflows.append(_with_integration(workflow, integrations.get(id_)))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
 
 
-def _with_recipe(workflow: Workflow, recipe: Recipe | None) -> Workflow:
-    """Return the workflow with its recipe and the lines that were counted from it."""
-    if recipe is None or not workflow.has_probe:
+def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
+    """Return the workflow with the lines that a user writes for it, and their count."""
+    if integration is None or not workflow.has_probe:
         return workflow
-    counted = Sourced(value=recipe.lines_changed, source="counted from the recipe in rubric/recipes.toml")
+    counted = Sourced(value=integration.lines_changed, source="counted from the lines in rubric/integration.toml")
     declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
-    return msgspec.structs.replace(workflow, recipe=recipe, declared=declared)
+    return msgspec.structs.replace(workflow, integration=integration, declared=declared)
 
 
 def read_panel(file: pathlib.Path) -> Panel:

@@ -46,7 +46,7 @@ def worst_break_even(found: Sequence[BreakEven]) -> float | None:
     requests = [entry.requests for entry in found]
     if not requests or None in requests:
         return None
-    return max(each for each in requests if each is not None)
+    return float(max(each for each in requests if each is not None))
 
 
 def find_horizons(measurements: Sequence[Measurement], requests: int | None) -> tuple[HorizonBest, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.domain.catalogue import Workflow
 from advisor.domain.machine import Gpu
-from advisor.domain.question import Question, Synthetic
+from advisor.domain.question import Model, Question, Synthetic, Transformers
 
 GIBIBYTE = 1 << 30
 BYTES_OF = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -25,12 +25,19 @@ def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | Non
 
 def weight_bytes(question: Question) -> int | None:
     """Return the bytes of the model's weights where its sizes tell: those of other models are known once it is loaded."""
-    parameters = count_parameters(question.model) if isinstance(question.model, Synthetic) else None
+    parameters = count_parameters(question.model)
     size = BYTES_OF.get(question.dtype)
     return parameters * size if parameters is not None and size is not None else None
 
 
-def count_parameters(model: Synthetic) -> int:
+def count_parameters(model: Model) -> int | None:
+    """Return the model's weights as far as they are known before it is opened."""
+    if isinstance(model, Transformers):
+        return model.parameters
+    return count_in_block(model) if isinstance(model, Synthetic) else None
+
+
+def count_in_block(model: Synthetic) -> int:
     """Return the weights and biases of a synthetic block."""
     up = model.hidden * model.intermediate + model.intermediate
     down = model.hidden * model.intermediate + model.hidden

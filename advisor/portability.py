@@ -83,8 +83,8 @@ def harmonic_mean(efficiencies: Sequence[float | None]) -> float | None:
 
 
 def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | None:
-    recipes = [workflows[id_].recipe if id_ in workflows else None for id_ in ids]
-    sources = [recipe.source for recipe in recipes if recipe is not None]
+    integrations = [workflows[id_].integration if id_ in workflows else None for id_ in ids]
+    sources = [integration.source for integration in integrations if integration is not None]
     return code_convergence(sources) if len(sources) == len(ids) else None
 
 

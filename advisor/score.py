@@ -18,13 +18,14 @@ FactValue = float | str | bool | int | None
 def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[ScoredArm, ...]:
     """Return every measured arm with its tiers and score, best first; arms that fail a constraint come after those that do not."""
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    fastest = max((entry.speedup.low for entry in results.measurements if entry.speedup.low is not None), default=None)
     scored = []
     for measurement in results.measurements:
         workflow = workflows[measurement.workflow].as_arm(measurement.option)
         surveyed = survey.find(results.surveys, measurement.workflow)
-        facts = facts_of(measurement, workflow, surveyed)
+        facts = facts_of(measurement, workflow, fastest, surveyed)
         facts["performance_portability"] = portability.find(results.portability, workflow)
-        seen = measured_facts(measurement, surveyed)
+        seen = measured_facts(measurement, fastest, surveyed)
         ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
         ratings = {name: _tell(name, rating, results, workflow) for name, rating in ratings.items()}
         scored.append(
@@ -47,14 +48,22 @@ def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     return tuple(msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1))
 
 
-def facts_of(measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None) -> dict[str, FactValue]:
+def facts_of(measurement: Measurement, workflow: Workflow, fastest: float | None, surveyed: Survey | None = None) -> dict[str, FactValue]:
     """Return the facts that rules may use; what was measured counts before what is declared."""
-    return {"performance_portability": None, **declared_facts(workflow), **measured_facts(measurement, surveyed)}
+    return {"performance_portability": None, **declared_facts(workflow), **measured_facts(measurement, fastest, surveyed)}
 
 
-def measured_facts(measurement: Measurement, surveyed: Survey | None = None) -> dict[str, FactValue]:
-    """Return the facts that this run has seen for itself; of new shapes and other models only where some were tried."""
-    seen: dict[str, FactValue] = {"speedup_low": measurement.speedup.low, "cold_build_seconds": measurement.build_seconds.cold}
+def measured_facts(measurement: Measurement, fastest: float | None, surveyed: Survey | None = None) -> dict[str, FactValue]:
+    """Return the facts that this run has seen for itself; of new shapes and other models only where some were tried.
+
+    `fastest` is the largest lower bound of a speed-up among all arms, None where none has a bound.
+    """
+    high = measurement.speedup.high
+    seen: dict[str, FactValue] = {
+        "speedup_low": measurement.speedup.low,
+        "fastest_over_it": None if fastest is None or high is None else fastest / high,
+        "cold_build_seconds": measurement.build_seconds.cold,
+    }
     if measurement.new_shapes is not None:
         seen["new_shapes"] = measurement.new_shapes
     if surveyed is not None:

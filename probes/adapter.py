@@ -97,4 +97,11 @@ class Workflow(Protocol):
     def engagement(self, program: Program, fed: Any) -> Engagement:
         """Prove that the compiled path ran for `program(fed)` and say which share of the work it took."""
 
+    def integration(self, request: Request) -> str:
+        """Return the lines that a user writes to take the workflow up, around `model` and `inputs`, or `CHECKPOINT` and `prompts`.
+
+        They are read and counted, for Productivity and code convergence, and not what is measured: that is joined, see `probes.recipe`.
+        For text the script is made of them, see `probes.text_recipe`.
+        """
+
     # An engine may also have `serving_command(request) -> str`: the command line that serves the model.

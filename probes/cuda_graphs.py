@@ -63,7 +63,7 @@ def engagement(program: CapturedProgram, fed: Any) -> Engagement:
     return kernels.engagement_of_graphs(kernels.watch(lambda: program(fed)))
 
 
-def recipe(name: str) -> str:
+def integration(name: str) -> str:
     """Return the lines that capture the callable `name` for `inputs` and replay it."""
     return f"""\
 with torch.inference_mode():

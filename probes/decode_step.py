@@ -144,7 +144,7 @@ def capture(model: Any, batch: Batch) -> Callable[[], None]:
     return replay
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the loop."""
     mode = request.options.get("mode")
     length = request.input_tokens + request.output_tokens

@@ -198,7 +198,7 @@ def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Ce
     def compose() -> protocol.Recipe:
         command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
         if request.task == protocol.GENERATE:
-            return text_recipe.compose(request, workflow.recipe(request), versions, command)
+            return text_recipe.compose(request, workflow.integration(request), versions, command)
         return recipe.compose(request, versions, {size: eager_errors(cell.reference) for size, cell in cells.items()}, command)
 
     made: protocol.Recipe | str = attempt(compose, first_line)

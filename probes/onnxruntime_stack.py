@@ -131,7 +131,7 @@ def engagement(program: SessionProgram, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(share, f"{taken} of {nodes} nodes are placed on {program.provider}", {"nodes": dict(placed)})
 
 
-def recipe(request: Request, provider: str, opened: str | None = None) -> str:
+def integration(request: Request, provider: str, opened: str | None = None) -> str:
     """Return the lines that export, open the session (unless `opened` does that) and run it."""
     device = "cpu" if provider == CPU else "cuda"
     binding = f"""\

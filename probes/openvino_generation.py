@@ -109,7 +109,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
     return OpenVinoGeneration(compiled[0], compiled[1], [tensor.numpy() for tensor in empty], request)
 
 
-def recipe(request: Request, hint: str) -> str:
+def integration(request: Request, hint: str) -> str:
     """Return the lines that export both passes, compile them and run them in turn."""
     return f"""\
 import numpy as np

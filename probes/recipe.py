@@ -1,6 +1,7 @@
 """The script that does for a user what was measured: the adapter's own source, the model's, and `probes.serving` around them.
 
-Nothing is written twice: what is measured is what is handed out.
+Nothing is written twice: what is measured is what is handed out. A workflow's `integration` is another thing: the few lines that a
+user writes to take it up, which are counted.
 """
 
 from __future__ import annotations

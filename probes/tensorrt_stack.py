@@ -252,7 +252,7 @@ def engagement(program: Context | CapturedProgram, fed: Any) -> Engagement:
     return Engagement(share, f"an engine of {context.engine.num_layers} layers started {len(started.kernels)} kernels", facts)
 
 
-def recipe(module: str, *, cuda_graph: bool) -> str:
+def integration(module: str, *, cuda_graph: bool) -> str:
     """Return the lines that export, build, save, load and run the engine."""
     run = "context.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"
     capture = """\

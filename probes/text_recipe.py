@@ -1,4 +1,7 @@
-"""The script that generates text the way that was measured: the model's own lines, then the workflow's."""
+"""The script that generates text the way that was measured: the model's own lines, then the workflow's `integration`.
+
+What is handed out and what is counted are the same here: the script is these lines and what they need around them, and it times nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ WIDTH = 140
 
 
 def compose(request: protocol.Request, lines: str, versions: dict[str, str], command: str | None) -> protocol.Recipe:
-    """Return the recipe made of a workflow's `lines`, which take `model` or `CHECKPOINT` and `prompts` and leave `tokens`."""
+    """Return the recipe made of a workflow's integration: `lines` that take `model` or `CHECKPOINT` and `prompts` and leave `tokens`."""
     taken = [line for line in lines.splitlines() if line.startswith(("import ", "from "))]
     body = "\n".join(line for line in lines.splitlines() if line not in taken).strip("\n")
     uses_model = "CHECKPOINT" not in body

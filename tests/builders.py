@@ -22,6 +22,7 @@ from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synt
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import ProcessState, RaceGroup, RunState
 from advisor.errors import UserError
+from advisor.pipeline import Decision
 from advisor.report.document import RunDocument, compose
 
 BASELINE = "pytorch-eager"
@@ -300,8 +301,8 @@ def events(*happenings: Happening) -> list[Event]:
     return [Event(seq=number, at=float(number), happening=happening) for number, happening in enumerate(happenings, start=1)]
 
 
-def decided(**changes: Any) -> dict[str, Any]:
-    """Return the arguments of `document.compose` for a run of three arms: `compiled` wins, `broken` crashed, and `absent` was left out."""
+def decided(**changes: Any) -> Decision:
+    """Return what follows from a run of three arms, with these changes: `compiled` wins, `broken` crashed, and `absent` was left out."""
     state = run_state(
         {
             BASELINE: process(*visits([0.4] * 4), outcome=Completed()),
@@ -318,7 +319,7 @@ def decided(**changes: Any) -> dict[str, Any]:
         state, {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})}, dtype="float32", margin=0.02
     )
     ranked = score.score(measured, asked, known)
-    return {
+    found = {
         "header": header(question=asked, catalogue=known),
         "state": state,
         "results": measured,
@@ -327,7 +328,8 @@ def decided(**changes: Any) -> dict[str, Any]:
         "problem": None,
         **changes,
     }
+    return Decision(**found)
 
 
 def document(**changes: Any) -> RunDocument:
-    return msgspec.structs.replace(compose(**decided()), **changes)
+    return msgspec.structs.replace(compose(decided()), **changes)

@@ -115,9 +115,7 @@ def explain(
     from advisor.report import document, explanation
 
     decision = pipeline.decide(surroundings.store().find(run))
-    composed = document.compose(
-        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-    )
+    composed = document.compose(decision)
     typer.echo(explanation.render(composed, workflow, criterion, decision.header.catalogue.published), nl=False)
 
 
@@ -161,9 +159,7 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
     """Print a decision; leave with the code of what stands in the way of a recommendation."""
     from advisor.report import document, table
 
-    composed = document.compose(
-        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-    )
+    composed = document.compose(decision)
     if as_line:
         typer.echo(msgspec.json.encode({"document": composed}).decode())
     else:

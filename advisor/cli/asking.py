@@ -24,10 +24,7 @@ def ask(answers: Answers, world: pipeline.World) -> int:
         if line is not None:
             typer.echo(line)
     decision = pipeline.decide(run)
-    composed = document.compose(
-        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-    )
-    typer.echo(table.render(composed), nl=False)
+    typer.echo(table.render(document.compose(decision)), nl=False)
     return decision.problem.exit_code if decision.problem is not None else 0
 
 

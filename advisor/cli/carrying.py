@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import tempfile
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -34,21 +35,16 @@ def report(
     directory: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")] = ".",
 ) -> None:
     """Write the scored comparison of a run, or of the same question on several devices."""
-    from advisor.report import document, markdown, page, platforms, recipe, tidy
+    from advisor.report import document, markdown, page, recipe, tidy
 
     wanted = parse_formats(formats)
     store = surroundings.store()
-    read = [_decide(store.find(run)) for run in runs or ["latest"]]
-    state, composed = read[0][0].state, read[0][1]
-    places = [platforms.Platform(document=each, recipes=recipe.all_stored(decision.state)) for decision, each in read]
-    standings = platforms.compare(places) if len(places) > 1 else ()
-    script = None
-    if composed.recommendation is not None and recipe.stored(state, composed.recommendation.arm):
-        script = recipe.render(composed, *recipe.choose(composed, state, ""))
+    run, *elsewhere = [store.find(name) for name in runs or ["latest"]]
+    decision, composed = _decide(run, elsewhere)
     makers = {
-        "html": lambda: page.render(composed, script, standings),
+        "html": lambda: page.render(composed, recipe.recommended(composed, decision.state)),
         "md": lambda: markdown.render(composed),
-        "csv": lambda: tidy.render([each for _, each in read]),
+        "csv": lambda: tidy.render([composed, *(_decide(each)[1] for each in elsewhere)]),
         "json": lambda: document.encode(composed),
     }
     for name in wanted:
@@ -158,12 +154,9 @@ def parse_formats(text: str) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _decide(run: Run) -> tuple[pipeline.Decision, RunDocument]:
+def _decide(run: Run, platforms: Sequence[Run] = ()) -> tuple[pipeline.Decision, RunDocument]:
     from advisor import pipeline
     from advisor.report import document
 
-    decision = pipeline.decide(run)
-    composed = document.compose(
-        decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-    )
-    return decision, composed
+    decision = pipeline.decide(run, platforms=platforms)
+    return decision, document.compose(decision)

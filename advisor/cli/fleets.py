@@ -140,9 +140,7 @@ def _documents(kept: FleetRecord, world: World) -> dict[str, RunDocument]:
                 decision = pipeline.decide(world.store.find(attempt.run_id))
             except (UnknownRunError, RunFileError):
                 continue
-            documents[attempt.run_id] = document.compose(
-                decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-            )
+            documents[attempt.run_id] = document.compose(decision)
     return documents
 
 

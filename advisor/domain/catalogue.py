@@ -18,6 +18,16 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     value: str | int | bool
     source: Annotated[str, msgspec.Meta(min_length=1)]
+    #: Whether the source says so, we read it so, or none was found.
+    basis: Literal["stated", "ours", "not confirmed"] = "stated"
+    #: Why we read it so; wanted where the source does not state it.
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a reading of ours that gives no reason."""
+        if self.basis != "stated" and not self.because.strip():
+            message = f"a fact whose basis is {self.basis!r} needs a sentence in `because`"
+            raise ValueError(message)
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,10 +83,10 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     looked_up: str = ""
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a workflow's module gives the user, for its first set of options."""
+class Integration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The lines that a user writes to take a workflow up, with its first set of options; the script handed out is an `outcome.Recipe`."""
 
-    #: Lines that eager PyTorch's recipe does not have.
+    #: Those that eager PyTorch does not have.
     lines_changed: int
     source: str
 
@@ -130,8 +140,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep: tuple[str, ...] = ()
     #: What is one program for the user on several devices: workflows that share it differ in a provider or backend; empty for its own id.
     application: str = ""
-    #: Null where no probe gives one.
-    recipe: Recipe | None = None
+    #: Null where no probe gives one. Its name in files is that of the first version.
+    integration: Integration | None = msgspec.field(name="recipe", default=None)
     #: Lowest compute capability, as `8.0`.
     min_compute_capability: str | None = None
     #: Version specifiers of compute capabilities of which one must hold, for stacks that run on some generations only.
@@ -249,6 +259,8 @@ class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compute_capability: str
     memory_gib: float
     source: str
+    #: Day on which the sources were last read, as 2026-11-21.
+    looked_up: str = ""
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

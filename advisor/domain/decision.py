@@ -165,8 +165,6 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: Arms that the advice could as well name: same score, and speeds that the measurement does not tell apart.
     ties: tuple[str, ...]
     flips: tuple[Flip, ...]
-    reasons: tuple[str, ...]
-    next_steps: tuple[str, ...]
     #: Share of all weights of the three Ps at which the arm leads, and the same for every arm that meets the constraints.
     simplex_share: float | None = None
     simplex: dict[str, float] = {}
@@ -181,6 +179,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     memory: tuple[MemoryFit, ...] = ()
     energy: tuple[EnergyUse, ...] = ()
     tree: tuple[TreeAdvice, ...] = ()
+    reasons: tuple[str, ...]
+    next_steps: tuple[str, ...]
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):

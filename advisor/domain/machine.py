@@ -89,3 +89,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     #: docker or podman, and which of the catalogue's images are here.
     engine: str | None = None
     images: tuple[str, ...] = ()
+
+    def find_gpu(self, uuid: str | None) -> Gpu | None:
+        """Return the GPU of this UUID; None for no UUID, and for one that is not here."""
+        return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)

@@ -219,7 +219,7 @@ class ApplicationPortability(msgspec.Struct, frozen=True, kw_only=True):
     #: Harmonic means of the application and of the architectural efficiencies; null where one is not known.
     performance_portability: float | None
     architectural_portability: float | None
-    #: Share of lines that the recipes of its workflows have in common, mean over the pairs of platforms; null without recipes for all.
+    #: Share of the lines a user writes that its workflows have in common, mean over the pairs of platforms; null without all of them.
     code_convergence: float | None
 
 

@@ -33,6 +33,8 @@ class Transformers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: str
     weights: Weights
     config: dict[str, Any] | None = None
+    #: Its weights at the least, where a file or the configuration tells before the model is opened.
+    parameters: int | None = None
 
 
 class Factory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="factory"):
@@ -137,3 +139,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Whether every workflow is tried on the panel of small models.
     survey: bool = False
+    #: Minutes for all builds together, if they are limited.
+    build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None

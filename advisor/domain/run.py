@@ -24,3 +24,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     catalogue: Catalogue
     #: True for a run that was made on another machine: its figures are evidence, its code and its paths are not to be trusted.
     imported: bool = False
+
+    @property
+    def device(self) -> str:
+        """Name of the GPU or the processor that the run measures on."""
+        gpu = self.machine.find_gpu(self.question.gpu)
+        return gpu.name if gpu else self.machine.cpu.model

@@ -5,24 +5,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, measure, portability, question, recommend, score, survey
+from advisor import applicability, catalogue, machine, question
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.events import Event, Finished, Happening, Planned, Resumed
 from advisor.domain.machine import Machine
-from advisor.domain.measurement import Results
 from advisor.domain.outcome import ModelRefused
 from advisor.domain.plan import REFERENCE, Arm, Plan
-from advisor.domain.question import Constraint, Priorities, Question
+from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.state import RunState, fold
-from advisor.errors import BudgetSpentError, ExportFileError, ModelRefusedError, NothingViableError, RunIsImportedError, UserError
+from advisor.errors import ModelRefusedError, NothingViableError, RunIsImportedError, UserError
 from advisor.pipeline import elsewhere, finals, pruning, racing, surveying
+from advisor.pipeline.deciding import Decision as Decision
+from advisor.pipeline.deciding import advise as advise
+from advisor.pipeline.deciding import decide as decide
+from advisor.pipeline.deciding import examine as examine
+from advisor.pipeline.deciding import judge as judge
+from advisor.pipeline.deciding import reconsider as reconsider
 from advisor.probing.device import MemoryWatch
 from advisor.probing.environments import containers, places
 from advisor.probing.guard import GpuWatch, Guard
@@ -38,18 +42,6 @@ class Progress:
     """The state of a run that goes on: as of the last happening that was stored."""
 
     state: RunState
-
-
-@dataclasses.dataclass(frozen=True)
-class Decision:
-    """What follows from a run's state; without a recommendation `problem` says why there is none."""
-
-    header: Header
-    state: RunState
-    results: Results
-    scored: tuple[ScoredArm, ...]
-    recommendation: Recommendation | None
-    problem: UserError | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,11 +122,11 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
     if progress.state.processes:
         yield Resumed()
     asked, presets = header.question, header.catalogue.presets
-    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
+    guard, build_time = Guard(GpuWatch(asked.gpu) if asked.gpu else None), pruning.BuildTime(asked.build_minutes, progress.state.at)
     with guard.running(), open_session(run, header, world, guard) as session:
         while True:
             before = progress.state
-            yield from _build(session, asked, progress)
+            yield from _build(session, asked, progress, build_time)
             yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
             raced_more = (progress.state.groups, progress.state.closed) != (before.groups, before.closed)
             waits = racing.waiting_arms(progress.state, asked) and session.is_running(racing.plan_of(progress.state).baseline.id)
@@ -174,7 +166,7 @@ def site_of(run: Run, header: Header, world: World) -> Site:
     )
 
 
-def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
+def _build(session: Session, asked: Question, progress: Progress, time: pruning.BuildTime) -> Iterator[Happening]:
     """Start every arm that is still needed and build as many as memory allows; raise when the model or the baseline cannot be had."""
     arms = racing.needed_arms(progress.state, asked)
     if not arms:
@@ -192,18 +184,27 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
         yield from session.ask(REFERENCE, "peaks")
     if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
-    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress)
+    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress, time)
 
 
-def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progress: Progress) -> Iterator[Happening]:
-    """Build and warm one after the other; when memory is short the rest waits for a race of its own against the best of this one."""
+def _build_in_turn(
+    session: Session, arms: Sequence[Arm], asked: Question, progress: Progress, time: pruning.BuildTime
+) -> Iterator[Happening]:
+    """Build and warm one after the other, while there is time for it.
+
+    When memory is short the rest waits for a race of its own against the best of this one.
+    """
     baseline = racing.plan_of(progress.state).baseline
     is_new = False
     for arm in arms:
         if is_new and not session.has_room():
             return
         is_new = is_new or (arm.duplicate_of is None and arm != baseline and arm.id not in racing.raced_arms(progress.state))
-        yield from session.build(arm.id, pruning.limit_build(progress.state, arm.id, asked))
+        limit = pruning.limit_build(progress.state, arm.id, asked, time)
+        if limit is not None and limit.seconds <= 0:
+            yield from session.leave_out(arm.id, pruning.leave_out(limit))
+            continue
+        yield from session.build(arm.id, limit)
         if arm == baseline and not session.is_running(arm.id):
             raise _cannot_begin(progress.state, arm.id)
 
@@ -224,74 +225,3 @@ def _cannot_begin(state: RunState, arm: str) -> UserError:
     if isinstance(outcome, ModelRefused):
         return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
     return NothingViableError(f"the {arm} cannot be had: {reason}", fix or "choose another precision, size or device")
-
-
-def decide(
-    run: Run,
-    *,
-    priorities: Priorities | None = None,
-    constraints: tuple[Constraint, ...] | None = None,
-    rubric: pathlib.Path | None = None,
-    platforms: Sequence[Run] = (),
-) -> Decision:
-    """Score and decide from what is stored; the same run gives the same answer.
-
-    Other priorities, constraints, rubric and runs on other platforms take the place of the run's own.
-    """
-    header, state = run.header(), fold(run.events())
-    if platforms:
-        state = msgspec.structs.replace(state, platforms=elsewhere.named(platforms, header))
-    changes = {"priorities": priorities, "constraints": constraints}
-    asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
-    known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
-    return judge(msgspec.structs.replace(header, question=asked, catalogue=known), state)
-
-
-def judge(header: Header, state: RunState) -> Decision:
-    """Summarise, score and decide, as far as the run has come."""
-    races = racing.results_by_batch_size(state, header.question)
-    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
-    surveys = survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
-    platforms = (elsewhere.describe(header, state, results), *state.platforms)
-    carried = portability.compare(platforms, header.catalogue.workflows) if results.measurements else None
-    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried))
-
-
-def examine(header: Header, events: Iterable[Event], name: str) -> Decision:
-    """Decide on a run that was read from elsewhere; raise `ExportFileError` when its figures are such that nobody can."""
-    try:
-        return judge(header, fold(events))
-    except (ArithmeticError, LookupError, ValueError) as problem:
-        raise ExportFileError(f"the figures in {name} are none that a run can have: {problem}", "ask the sender what it is") from problem
-
-
-def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
-    """Decide again from the same results with other priorities and constraints: quick enough to be done while a weight is moved."""
-    asked = msgspec.structs.replace(decision.header.question, priorities=priorities, constraints=constraints)
-    return _advise(msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results)
-
-
-def advise(header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]) -> Recommendation:
-    """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
-    known, asked = header.catalogue, header.question
-    return recommend.recommend(
-        results,
-        scored,
-        asked,
-        racing.plan_of(state).excluded,
-        known.guidelines,
-        tree=known.tree,
-        workflows=known.workflows,
-        device_bytes=next((gpu.memory_bytes for gpu in header.machine.gpus if gpu.uuid == asked.gpu), None),
-    )
-
-
-def _advise(header: Header, state: RunState, results: Results) -> Decision:
-    scored = score.score(results, header.question, header.catalogue)
-    try:
-        if not scored and racing.OUT_OF_TIME in state.closed.values():
-            raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
-        advice = advise(header, state, results, scored)
-    except UserError as problem:
-        return Decision(header, state, results, scored, None, problem)
-    return Decision(header, state, results, scored, advice, None)

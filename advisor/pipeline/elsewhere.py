@@ -15,11 +15,6 @@ from advisor.pipeline import racing
 from advisor.store import Run, Store
 
 
-def device_of(header: Header) -> str:
-    """Return the name of the device that a run measures on."""
-    return next((gpu.name for gpu in header.machine.gpus if gpu.uuid == header.question.gpu), header.machine.cpu.model)
-
-
 def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
     """Return every other device on which a finished run has measured the same model and sizes, by its newest run."""
     platforms: dict[str, Platform] = {}
@@ -28,8 +23,8 @@ def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
             try:
                 run = store.find(entry.run_id)
                 other = run.header()
-                if is_same_question(other, header) and device_of(other) not in {device_of(header), *platforms}:
-                    platforms[device_of(other)] = read(run)
+                if is_same_question(other, header) and other.device not in {header.device, *platforms}:
+                    platforms[other.device] = read(run)
             except UserError:
                 continue
     return tuple(PlatformKnown(platform=platform) for platform in platforms.values())
@@ -57,7 +52,7 @@ def describe(header: Header, state: RunState, results: Results) -> Platform:
         results,
         header.catalogue.workflows,
         refused=refused_workflows(state),
-        name=device_of(header),
+        name=header.device,
         run=header.run_id,
         created=header.created,
     )
@@ -77,12 +72,12 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
 
 def named(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
     """Return these runs as platforms, in this order; raise `PlatformError` for one that cannot stand beside the run of `header`."""
-    seen = {device_of(header)}
+    seen = {header.device}
     for run in runs:
         other = run.header()
         if not is_same_question(other, header):
             raise PlatformError(f"run {other.run_id} measured another model or other sizes", "name runs of the same model and sizes")
-        if device_of(other) in seen:
-            raise PlatformError(f"run {other.run_id} is on {device_of(other)} too", "name one run for each device")
-        seen.add(device_of(other))
+        if other.device in seen:
+            raise PlatformError(f"run {other.run_id} is on {other.device} too", "name one run for each device")
+        seen.add(other.device)
     return tuple(read(run) for run in runs)

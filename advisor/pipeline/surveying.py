@@ -129,8 +129,4 @@ def recall(store: Store, header: Header) -> tuple[Surveyed, ...]:
 def _is_comparable(one: Header, two: Header) -> bool:
     software, other = one.machine.software, two.machine.software
     same_stack = (software.packages, software.torch_cuda) == (other.packages, other.torch_cuda)
-    return same_stack and _device(one) == _device(two) and one.question.dtype == two.question.dtype
-
-
-def _device(header: Header) -> str:
-    return next((gpu.name for gpu in header.machine.gpus if gpu.uuid == header.question.gpu), header.machine.cpu.model)
+    return same_stack and one.device == two.device and one.question.dtype == two.question.dtype

@@ -55,7 +55,7 @@ def decide(cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, 
     contradicting = [case.workflow for case in cases if case.contradicts]
     if contradicting:
         raise NothingViableError(f"published figures for the {gpu} contradict each other: {', '.join(contradicting)}", MEASURE)
-    scored = score.rank([_score(case, asked, known) for case in cases])
+    scored = score.rank([_score(case, max(other.low for other in cases), asked, known) for case in cases])
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
         raise NothingViableError(f"every workflow with published figures for the {gpu} fails a constraint", "ask for less with --require")
@@ -101,11 +101,12 @@ def failures(asked: Question, known: Catalogue) -> tuple[Excluded, ...]:
     )
 
 
-def _score(case: PublishedCase, asked: Question, known: Catalogue) -> ScoredArm:
+def _score(case: PublishedCase, fastest: float, asked: Question, known: Catalogue) -> ScoredArm:
     workflow = next(workflow for workflow in known.workflows if workflow.id == case.workflow)
     facts: dict[str, score.FactValue] = {
         **score.declared_facts(workflow),
         "speedup_low": case.low,
+        "fastest_over_it": fastest / case.low,
         "cold_build_seconds": case.compile_seconds,
         "performance_portability": None,
     }

@@ -46,6 +46,18 @@ PHASE_OF_TOKEN: dict[str, Phase] = {
 Message = Said | Outcome
 
 
+@dataclasses.dataclass(frozen=True)
+class BuildLimit:
+    """Seconds of an arm's builds together beyond which they are not wanted, and what is said of one that is ended for it."""
+
+    seconds: float
+    reason: str
+    fix: str
+
+
+NO_LIMIT = BuildLimit(float("inf"), "", "")
+
+
 @dataclasses.dataclass(eq=False)
 class Worker:
     """One worker process and how far it has come."""
@@ -57,8 +69,8 @@ class Worker:
     doorbell: int
     exit_watch: int
     build_seconds: float
-    #: Seconds of all builds together that can be paid back, and what they have taken so far.
-    payable_seconds: float = float("inf")
+    limit: BuildLimit = NO_LIMIT
+    #: What its builds have taken so far.
     built_seconds: float = 0.0
     phase: Phase = "start"
     deadline: float = float("inf")
@@ -203,7 +215,7 @@ class Supervisor:
             "start": self._deadlines.start,
             "import": self._deadlines.import_,
             "load": self._deadlines.load,
-            "build": min(worker.build_seconds, worker.payable_seconds - worker.built_seconds),
+            "build": min(worker.build_seconds, worker.limit.seconds - worker.built_seconds),
             "correctness": self._deadlines.correctness,
             "warmup": self._deadlines.warmup,
             "measure": self._deadlines.visit,
@@ -219,10 +231,8 @@ class Supervisor:
         self._bury(worker)
         reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {last_words(worker.log)}"
         fix = "allow more with --max-build-seconds" if worker.phase in {"build", "flex"} else None
-        if worker.phase == "build" and worker.payable_seconds - worker.built_seconds < worker.build_seconds:
-            limit = f"builds of more than {worker.payable_seconds:.3g} s cannot be paid back"
-            reason = f"{limit}: by then another arm has served all requests, even if the calls of this one took no time"
-            fix = "ask for more with --requests, or leave it out to compare speeds alone"
+        if worker.phase == "build" and worker.limit.seconds - worker.built_seconds < worker.build_seconds:
+            reason, fix = worker.limit.reason, worker.limit.fix
         worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
         yield worker, worker.outcome
 

@@ -18,7 +18,7 @@ from advisor.domain.question import Question
 from advisor.probing.device import MemoryWatch, above
 from advisor.probing.environments import containers, thread_count, worker_environment
 from advisor.probing.guard import Guard
-from advisor.probing.launch import Message, Supervisor, Worker
+from advisor.probing.launch import BuildLimit, Message, Supervisor, Worker
 from advisor.probing.room import Room
 from advisor.probing.turns import Turns
 from probes import protocol
@@ -99,13 +99,13 @@ class Session:
                 yield from self._spawn(arm, process, repeat)
             yield from self._listen_until(lambda: not self._busy())
 
-    def build(self, arm: str, payable_seconds: float | None = None) -> Iterator[Happening]:
-        """Let one arm load, build, check and warm up; the others are idle meanwhile. A build that cannot be paid back is ended."""
+    def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[Happening]:
+        """Let one arm load, build, check and warm up; the others are idle meanwhile. A build beyond the limit is ended."""
         if not self.is_running(arm):
             return
         worker = self._workers[arm]
-        if payable_seconds is not None:
-            worker.payable_seconds = payable_seconds
+        if limit is not None:
+            worker.limit = limit
         with self._turns.working():
             yield from self._build(worker) if self._memory_watch is None else self._build_watched(worker, self._memory_watch)
 
@@ -133,6 +133,14 @@ class Session:
         )
         self._room.take(counted)
         yield counted
+
+    def leave_out(self, arm: str, outcome: Outcome) -> Iterator[Happening]:
+        """End the arm's worker before its turn; `outcome` says why."""
+        if self.is_running(arm):
+            worker = self._workers[arm]
+            self._supervisor.end(worker)
+            worker.outcome = outcome
+            yield self._take(worker, outcome)
 
     def check_memory(self) -> Iterator[Happening]:
         """Have the reference worker hold memory that is known and say what the device counts for it."""

@@ -51,6 +51,7 @@ def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Questio
         requests=_in_range("--requests", answers.requests, 1, 1 << 53) if answers.requests else None,
         price_per_hour=_positive_price(answers.price_per_hour) if answers.price_per_hour else None,
         survey=answers.survey,
+        build_minutes=_positive("--build-minutes", answers.build_minutes) if answers.build_minutes else None,
     )
 
 

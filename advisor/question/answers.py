@@ -39,6 +39,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     require: Annotated[str, msgspec.Meta(description='tiers a workflow must reach, such as "portability>=2"')] = ""
     budget: Annotated[str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")] = ""
     max_build_seconds: Annotated[float, msgspec.Meta(description="longest build of one batch size", gt=0)] = 600.0
+    build_minutes: Annotated[
+        float, msgspec.Meta(description="minutes for all builds together; what is not built by then is left out; 0: no limit", ge=0)
+    ] = 0.0
     requests: Annotated[int, msgspec.Meta(description="requests that a build has to pay for itself; 0: not known", ge=0)] = 0
     price_per_hour: Annotated[float, msgspec.Meta(description="price of the device per hour, for the cost of serving; 0: none", ge=0)] = 0.0
     survey: Annotated[bool, msgspec.Meta(description="try every workflow on a panel of small models too; takes many minutes")] = False

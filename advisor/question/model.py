@@ -12,6 +12,7 @@ import msgspec
 from advisor.domain.catalogue import Models
 from advisor.domain.question import Exported, Factory, Model, OnnxFile, Synthetic, Transformers
 from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
+from advisor.question import sizes
 from advisor.question.answers import Answers
 
 SYNTHETIC = re.compile(r"synthetic/(?P<block>[a-z-]+)(?:@(?P<sizes>.+))?")
@@ -30,7 +31,9 @@ def parse_model(answers: Answers, models: Models) -> Model:
     if text.startswith("synthetic/"):
         return _parse_synthetic(text, models)
     if text in models.configurations:
-        return Transformers(name=text, weights=answers.weights_from or "random", config=models.configurations[text].config)
+        config = models.configurations[text].config
+        parameters = sizes.count_in_config(config)
+        return Transformers(name=text, weights=answers.weights_from or "random", config=config, parameters=parameters)
     if text.endswith((".onnx", ".pt2")):
         if not os.path.isfile(text):  # noqa: PTH113 - pathlib raises for a name that is too long
             raise UnknownModelError(f"there is no file {text!r}", "check the path")
@@ -47,17 +50,17 @@ def parse_model(answers: Answers, models: Models) -> Model:
 
 def _parse_synthetic(text: str, models: Models) -> Synthetic:
     match = SYNTHETIC.fullmatch(text)
-    block, sizes = (match["block"], match["sizes"] or DEFAULT_FAMILY) if match else ("", "")
+    block, size = (match["block"], match["sizes"] or DEFAULT_FAMILY) if match else ("", "")
     if block not in PAPER_BLOCKS:
         raise UnknownModelError(f"{text!r} is no synthetic model", f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}")
-    if sizes in models.families:
-        family = models.families[sizes]
+    if size in models.families:
+        family = models.families[size]
         hidden, intermediate, layers = family.hidden, family.intermediate, family.layers
     else:
-        match = SIZES.fullmatch(sizes)
+        match = SIZES.fullmatch(size)
         if match is None:
             known = ", ".join(f"@{name}" for name in models.families)
-            raise UnknownModelError(f"{sizes!r} in {text!r} is no size", f"use {known}, or @HxI or @HxIxL with whole numbers")
+            raise UnknownModelError(f"{size!r} in {text!r} is no size", f"use {known}, or @HxI or @HxIxL with whole numbers")
         hidden, intermediate, layers = (int(number or 1) for number in match.groups())
     fields = {
         "kind": "synthetic",
@@ -85,15 +88,16 @@ def _parse_directory(text: str, answers: Answers) -> Transformers:
         raise ModelRefusedError(f"{directory / 'config.json'} is no JSON: {problem}", "save the model again") from problem
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelRefusedError(f"{directory / 'config.json'} names no model_type", "save the model again with save_pretrained")
+    parameters = sizes.count_in_files(directory) or sizes.count_in_config(config)
     if answers.weights_from:
-        return Transformers(name=str(directory), weights=answers.weights_from)
+        return Transformers(name=str(directory), weights=answers.weights_from, parameters=parameters)
     if any(directory.glob("*.safetensors")):
-        return Transformers(name=str(directory), weights=str(directory))
+        return Transformers(name=str(directory), weights=str(directory), parameters=parameters)
     pickles = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern))
     if pickles and not answers.allow_pickle:
         what = f"{text!r} holds its weights as a pickle ({pickles[0]}), which can run any code when read"
         raise PickledWeightsError(what, "convert it to safetensors, use --weights-from random, or trust it with --allow-pickle")
-    return Transformers(name=str(directory), weights=str(directory) if pickles else "random")
+    return Transformers(name=str(directory), weights=str(directory) if pickles else "random", parameters=parameters)
 
 
 def _parse_factory(text: str) -> Factory:

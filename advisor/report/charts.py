@@ -12,9 +12,8 @@ from itertools import pairwise
 import msgspec
 from markupsafe import Markup
 
-from advisor.domain.measurement import Interval
+from advisor.domain.measurement import ApplicationPortability, Interval
 from advisor.report.document import WorkflowEntry
-from advisor.report.platforms import Standing
 from advisor.report.table import CRITERIA, LETTERS
 
 WIDTH = 720
@@ -186,9 +185,9 @@ def build_cost(ranked: Sequence[WorkflowEntry]) -> Markup | None:
     return scatter("Speed against the cost of the build", points, captions, logarithmic=True) if points else None
 
 
-def cascade(standings: Sequence[Standing]) -> Markup:
-    """Return, for each workflow, its efficiency on the platforms it reaches, best first, falling to nothing on those that it does not."""
-    platforms = len(standings[0].efficiencies)
+def cascade(applications: Sequence[ApplicationPortability]) -> Markup:
+    """Return each application's efficiencies on the platforms where it was tried, best first, falling to nothing where it cannot run."""
+    platforms = len(applications[0].efficiencies)
     across, upward = Scale(1, max(platforms, 2), 60, WIDTH - 240), Scale(0, 1, 240, 20)
     parts = []
     for count in range(1, platforms + 1):
@@ -200,20 +199,24 @@ def cascade(standings: Sequence[Standing]) -> Markup:
         ]
     parts += [
         text(60, 12, "efficiency against the fastest there"),
-        text((60 + WIDTH - 240) / 2, 276, "platforms, each workflow's best first", "tick"),
+        text((60 + WIDTH - 240) / 2, 276, "platforms, each application's best first", "tick"),
     ]
-    for row, standing in enumerate(standings):
-        falling = sorted(standing.efficiencies.values(), reverse=True)
+    for row, entry in enumerate(applications):
+        falling = sorted((share for share in entry.efficiencies.values() if share is not None), reverse=True)
         places = [(across.place(count), upward.place(share)) for count, share in enumerate(falling, start=1)]
         kind = f"series s{row % 6}"
         parts += [line(*one, *two, kind) for one, two in pairwise(places)]
-        parts += [circle(*place, 4, kind, f"{standing.workflow}: {share:.0%}") for place, share in zip(places, falling, strict=True)]
-        parts += [circle(WIDTH - 224, 24 + row * 18, 4, kind), text(WIDTH - 214, 28 + row * 18, shorten(standing.workflow))]
-    return picture("Efficiency by platform, per workflow", 284, parts)
+        parts += [circle(*place, 4, kind, f"{entry.application}: {share:.0%}") for place, share in zip(places, falling, strict=True)]
+        parts += [circle(WIDTH - 224, 24 + row * 18, 4, kind), text(WIDTH - 214, 28 + row * 18, shorten(entry.application))]
+    return picture("Efficiency by platform, per application", 284, parts)
 
 
-def navigation(standings: Sequence[Standing]) -> Markup | None:
-    """Return performance portability against code convergence; None where no recipes say how far the code differs."""
-    points = [(standing.workflow, standing.convergence, standing.portability) for standing in standings if standing.convergence is not None]
+def navigation(applications: Sequence[ApplicationPortability]) -> Markup | None:
+    """Return performance portability against code convergence, for the applications that have both; None where none has."""
+    points = [
+        (entry.application, entry.code_convergence, entry.performance_portability)
+        for entry in applications
+        if entry.code_convergence is not None and entry.performance_portability is not None
+    ]
     captions = "code convergence (1: the same code everywhere)", "performance portability (0: it does not reach every platform)"
     return scatter("Performance portability against code convergence", points, captions) if points else None

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from advisor.domain.catalogue import Basis
 from advisor.domain.decision import (
-    BreakEven,
-    ConstraintEffect,
     Distance,
-    EnergyUse,
     Evidence,
-    Flip,
-    GuidelineOpinion,
-    HorizonBest,
-    MemoryFit,
     Provenance,
     Rating,
     Recommendation,
-    RunningCost,
     ScoredArm,
-    TreeAdvice,
-    Trust,
 )
 from advisor.domain.machine import Cpu, Gpu, Interpreter
 from advisor.domain.measurement import (
@@ -44,9 +34,10 @@ from advisor.domain.measurement import (
 from advisor.domain.outcome import Checked, Completed, Failure, Flexed, Peaks
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.question import Question
-from advisor.domain.run import Header
 from advisor.domain.state import RunState
-from advisor.errors import UserError
+
+if TYPE_CHECKING:
+    from advisor.pipeline import Decision
 
 SCHEMA: Final = "p3-advisor/run/1"
 #: Stands for the run's id in an answer from published figures: nothing was run, so nothing is stored.
@@ -154,34 +145,6 @@ class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
     by_batch_size: tuple[RaceResult, ...]
 
 
-class RecommendationEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The advice."""
-
-    arm: str
-    workflow: str
-    verdict: VerdictKind
-    trust: Trust
-    trust_reasons: tuple[str, ...]
-    runner_up: str | None
-    margin: float | None
-    ties: tuple[str, ...]
-    flips: tuple[Flip, ...]
-    simplex_share: float | None = None
-    simplex: dict[str, float] = {}
-    pareto: tuple[str, ...] | None = None
-    break_even_requests: float | None = None
-    break_even: tuple[BreakEven, ...] = ()
-    horizons: tuple[HorizonBest, ...] = ()
-    costs: tuple[RunningCost, ...] = ()
-    constraints: tuple[ConstraintEffect, ...] = ()
-    guideline: GuidelineOpinion | None = None
-    memory: tuple[MemoryFit, ...] = ()
-    energy: tuple[EnergyUse, ...] = ()
-    tree: tuple[TreeAdvice, ...] = ()
-    reasons: tuple[str, ...] = ()
-    next_steps: tuple[str, ...] = ()
-
-
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no recommendation."""
 
@@ -205,7 +168,7 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     machine: MachineEntry
     workflows: tuple[WorkflowEntry, ...]
     race: RaceEntry | None
-    recommendation: RecommendationEntry | None
+    recommendation: Recommendation | None
     problem: Problem | None
     #: What each workflow made of a panel of small models; empty without `--survey`.
     surveys: tuple[Survey, ...] = ()
@@ -215,20 +178,14 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     provenance: Provenance | None = None
 
 
-def compose(
-    header: Header,
-    state: RunState,
-    results: Results,
-    scored: tuple[ScoredArm, ...],
-    recommendation: Recommendation | None,
-    problem: UserError | None,
-) -> RunDocument:
+def compose(decision: Decision) -> RunDocument:
     """Put a run's document together; arms by rank, then those without a measurement, then what was not planned."""
+    header, state, results, problem = decision.header, decision.state, decision.results, decision.problem
     plan = state.plan
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
     measurements = {measurement.arm: measurement for measurement in results.measurements}
     evidence: Evidence = "imported" if header.imported else "measured"
-    entries = [_measured(arm, measurements[arm.arm], evidence) for arm in scored]
+    entries = [_measured(arm, measurements[arm.arm], evidence) for arm in decision.scored]
     if plan is not None:
         entries += [_failed(arm, state) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
         entries += [_excluded(entry) for entry in plan.excluded]
@@ -246,8 +203,8 @@ def compose(
             gpu=machine.gpus, gpu_problem=machine.gpu_problem, cpu=machine.cpu, kernel=machine.kernel, software=machine.software
         ),
         workflows=tuple(msgspec.structs.replace(entry, verified=verified.get(entry.id, ())) for entry in entries),
-        race=_race(results, recommendation),
-        recommendation=msgspec.convert(recommendation, RecommendationEntry, from_attributes=True) if recommendation else None,
+        race=_race(results, decision.recommendation),
+        recommendation=decision.recommendation,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
         surveys=results.surveys,
         portability=results.portability,

@@ -11,8 +11,7 @@ from advisor.report.document import compose as compose_run
 
 def compose(found: Imported) -> RunDocument:
     """Return the run's document with every figure marked as imported."""
-    decision = found.decision
-    document = compose_run(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    document = compose_run(found.decision)
     entries = tuple(
         msgspec.structs.replace(entry, evidence="imported") if entry.evidence == "measured" else entry for entry in document.workflows
     )

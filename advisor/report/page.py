@@ -9,7 +9,6 @@ import base64
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -22,7 +21,6 @@ from advisor.report import charts
 from advisor.report.circumstances import circumstances
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import tell_value
-from advisor.report.platforms import Standing
 from advisor.report.table import CRITERIA as SHORT
 from advisor.report.table import LETTERS, flip_line, headline
 
@@ -30,8 +28,8 @@ from advisor.report.table import LETTERS, flip_line, headline
 IN_A_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def render(document: RunDocument, script: str | None = None, standings: Sequence[Standing] = ()) -> str:
-    """Return the page; `script` is the recipe of the recommended arm, `standings` those of several platforms."""
+def render(document: RunDocument, script: str | None = None) -> str:
+    """Return the page; `script` is the recipe of the recommended arm."""
     ranked = [entry for entry in document.workflows if entry.rank is not None]
     sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
     style, code = _own_file("report.css"), _own_file("report.js")
@@ -53,13 +51,13 @@ def render(document: RunDocument, script: str | None = None, standings: Sequence
         letters=LETTERS,
         short=dict(SHORT),
         flips=_flips(document),
-        pictures=_pictures(document, ranked, sizes, standings),
-        standings=standings,
+        pictures=_pictures(document, ranked, sizes),
+        portability=document.portability,
         memory_sources=sorted({entry.memory_bytes.source for entry in ranked if entry.memory_bytes}),
         circumstances=circumstances(document),
         script=script,
         tell=tell_value,
-        contents=_contents(document, sizes=sizes, ranked=ranked, left_out=left_out, standings=standings, script=script),
+        contents=_contents(document, sizes=sizes, ranked=ranked, left_out=left_out, script=script),
     )
 
 
@@ -72,7 +70,7 @@ def _contents(document: RunDocument, **given: object) -> list[tuple[str, str]]:
         ("speed", "Speed", given["sizes"]),
         ("build", "Build", given["sizes"]),
         ("limits", "Limits and memory", given["sizes"]),
-        ("platforms", "Platforms", given["standings"]),
+        ("platforms", "Platforms", document.portability),
         ("evidence", "Evidence", given["ranked"]),
         ("left-out", "Not measured", given["left_out"]),
         ("method", "Method", document),
@@ -86,14 +84,15 @@ def _flips(document: RunDocument) -> list[str]:
     return [flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips] if advice else []
 
 
-def _pictures(document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int], standings: Sequence[Standing]) -> dict[str, Any]:
+def _pictures(document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int]) -> dict[str, Any]:
+    applications = document.portability.applications if document.portability else ()
     noise = document.race.noise_floor if document.race else None
     return {
         "tiers": charts.tiers(ranked),
         "speedups": [charts.speedups(ranked, place, size, noise) for place, size in enumerate(sizes)],
         "build": charts.build_cost(ranked),
-        "cascade": charts.cascade(standings) if standings else None,
-        "navigation": charts.navigation(standings) if standings else None,
+        "cascade": charts.cascade(applications) if applications else None,
+        "navigation": charts.navigation(applications) if applications else None,
     }
 
 

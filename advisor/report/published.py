@@ -7,7 +7,7 @@ import msgspec
 import advisor
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Rating, ScoredArm
 from advisor.domain.measurement import Interval
-from advisor.report.document import PUBLISHED, SCHEMA, MachineEntry, RecommendationEntry, RunDocument, ScoreEntry, WorkflowEntry
+from advisor.report.document import PUBLISHED, SCHEMA, MachineEntry, RunDocument, ScoreEntry, WorkflowEntry
 
 
 def compose(answer: PublishedAnswer) -> RunDocument:
@@ -30,7 +30,7 @@ def compose(answer: PublishedAnswer) -> RunDocument:
         ),
         workflows=(*(_entry(arm, cases[arm.workflow]) for arm in answer.scored), *failed),
         race=None,
-        recommendation=msgspec.convert(answer.recommendation, RecommendationEntry, from_attributes=True),
+        recommendation=answer.recommendation,
         problem=None,
     )
 

@@ -47,10 +47,12 @@ def stored(state: RunState, arm: str) -> Recipe | None:
     return next((process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe), None)
 
 
-def all_stored(state: RunState) -> dict[str, Recipe]:
-    """Return the recipe of every arm that left one."""
-    found = {arm: stored(state, arm) for arm in state.processes}
-    return {arm: recipe for arm, recipe in found.items() if recipe is not None}
+def recommended(document: RunDocument, state: RunState) -> str | None:
+    """Return the script of the recommended arm; None without a recommendation, and where no recipe of it is stored."""
+    advice = document.recommendation
+    if advice is None or stored(state, advice.arm) is None:
+        return None
+    return render(document, *choose(document, state, ""))
 
 
 def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from advisor.domain.decision import BreakEven, Flip, TreeAdvice
-from advisor.report.document import PUBLISHED, RecommendationEntry, RunDocument, WorkflowEntry
+from advisor.domain.decision import BreakEven, Flip, Recommendation, TreeAdvice
+from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 CRITERIA = (
@@ -163,7 +163,7 @@ def last_line(document: RunDocument) -> str:
     return f"{where}; tiers: A best, C least; {command} has every figure and its source."
 
 
-def standing(advice: RecommendationEntry) -> list[str]:
+def standing(advice: Recommendation) -> list[str]:
     """Return how firmly the answer stands, what its build costs, and what published advice says."""
     lines = []
     if advice.simplex_share is not None:

@@ -192,10 +192,15 @@ class Store:
         except RunFileError:
             return None
         question = header.question
-        gpu = next((gpu.name for gpu in header.machine.gpus if gpu.uuid == question.gpu), "CPU")
+        gpu = header.machine.find_gpu(question.gpu)
         finished = any(isinstance(event.happening, Finished) for event in events)
         return Entry(
-            run_id=run_id, created=header.created, model=question.model.name, device=gpu, finished=finished, imported=header.imported
+            run_id=run_id,
+            created=header.created,
+            model=question.model.name,
+            device=gpu.name if gpu else "CPU",
+            finished=finished,
+            imported=header.imported,
         )
 
 

@@ -12,7 +12,7 @@ from advisor.report.document import RunDocument, compose, encode
 
 def document_of(decision: Decision) -> RunDocument:
     """Return the document."""
-    return compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    return compose(decision)
 
 
 def write(decision: Decision, file: pathlib.Path) -> None:
@@ -29,9 +29,7 @@ def write(decision: Decision, file: pathlib.Path) -> None:
 def _page(decision: Decision, document: RunDocument) -> str:
     from advisor.report import page, recipe  # noqa: PLC0415 - templates are slow to import, and most sessions export nothing
 
-    advice = document.recommendation
-    stored = advice is not None and recipe.stored(decision.state, advice.arm)
-    return page.render(document, recipe.render(document, *recipe.choose(document, decision.state, "")) if stored else None)
+    return page.render(document, recipe.recommended(document, decision.state))
 
 
 def _markdown(_: Decision, document: RunDocument) -> str:

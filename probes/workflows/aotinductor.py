@@ -52,10 +52,10 @@ def engagement(program: TorchProgram | CapturedProgram, fed: Any) -> Engagement:
     return Engagement(1.0, proof, {"package": metadata, "dispatched_operators": outside})
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that compile, load and run the package."""
     captured = request.options.get("cuda_graph")
-    run = cuda_graphs.recipe("compiled") if captured else "with torch.inference_mode():\n    output = compiled(*inputs)\n"
+    run = cuda_graphs.integration("compiled") if captured else "with torch.inference_mode():\n    output = compiled(*inputs)\n"
     return f"""\
 import torch
 

@@ -103,7 +103,7 @@ def engagement(program: ExecuTorchProgram, fed: Any) -> Engagement:
     return Engagement(inside / (inside + outside), proof, {**count, "operators_in_pytorch": outside})
 
 
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
     """Return the lines that export, lower, write, load and run it."""
     return """\
 import pathlib

@@ -141,7 +141,7 @@ def engagement(program: IreeProgram, fed: Any) -> Engagement:
     return Engagement(1.0 if not outside else 0.0, proof, {"module_bytes": size, "operators_in_pytorch": outside})
 
 
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
     """Return the lines that export, import, compile, load and run it."""
     return f"""\
 import subprocess, sys

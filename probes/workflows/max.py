@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import re
+import shlex
 import threading
 from typing import Any
 
@@ -131,11 +132,11 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
-    name, most = request.subject["name"], max(request.batch_sizes)
+    name, most = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     return f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that ask the server, with any client of the OpenAI interface: the offline one is private."""
     return f"""\
 import openai

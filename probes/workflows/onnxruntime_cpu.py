@@ -25,6 +25,6 @@ def synchronise() -> None:
     """Return at once: a run on the CPU has ended when it returns."""
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.recipe(request, onnxruntime_stack.CPU)
+    return onnxruntime_stack.integration(request, onnxruntime_stack.CPU)

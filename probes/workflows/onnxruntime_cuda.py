@@ -29,6 +29,6 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     return onnxruntime_stack.build_on_gpu(subject, inputs, request, [(CUDA, OPTIONS)])
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.recipe(request, CUDA)
+    return onnxruntime_stack.integration(request, CUDA)

@@ -172,7 +172,7 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(placed[wanted] / nodes if nodes else 0.0, proof, {"nodes": dict(placed), "device": program.model.device_type})
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the command that writes the model and the lines that generate."""
     return f"""\
 import subprocess

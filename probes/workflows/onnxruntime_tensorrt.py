@@ -38,6 +38,6 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     return onnxruntime_stack.gpu_program(session, PROVIDER, request)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.recipe(request, PROVIDER)
+    return onnxruntime_stack.integration(request, PROVIDER)

@@ -39,7 +39,7 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     return onnxruntime_stack.gpu_program(session, name, request)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that register the plug-in and run it; the rest is as for any provider."""
     opened = """\
 import onnxruntime_ep_nv_tensorrt_rtx as plugin
@@ -49,4 +49,4 @@ devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name =
 options = onnxruntime.SessionOptions()
 options.add_provider_for_devices(devices[:1], {})
 session = onnxruntime.InferenceSession("model.onnx", options)"""
-    return onnxruntime_stack.recipe(request, "NvTensorRTRTXExecutionProvider", opened)
+    return onnxruntime_stack.integration(request, "NvTensorRTRTXExecutionProvider", opened)

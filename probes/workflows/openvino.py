@@ -86,13 +86,13 @@ def engagement(program: Any, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(1.0, proof, facts)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that export, convert, compile and run it."""
     hint = openvino_stack.HINTS.get(request.dtype, "f32")
     if request.task == protocol.GENERATE:
         from probes import openvino_generation  # noqa: PLC0415 - as above
 
-        return openvino_generation.recipe(request, hint)
+        return openvino_generation.integration(request, hint)
     return f"""\
 import openvino
 import torch

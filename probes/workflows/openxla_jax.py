@@ -128,7 +128,7 @@ def engagement(program: XlaProgram, fed: Any) -> Engagement:  # noqa: ARG001
     return Engagement(1.0, proof, facts)
 
 
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
     """Return the lines that turn the module into a function of JAX, compile and run it."""
     return """\
 import jax

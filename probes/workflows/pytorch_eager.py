@@ -44,7 +44,7 @@ def engagement(program: Program, fed: Any) -> Engagement:
     return Engagement(1.0, "eager PyTorch has no compiled path to fall back from", {})
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that run the module, or generate with it."""
     if request.task == protocol.GENERATE:
         return f"""\
@@ -54,7 +54,7 @@ with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
 """
     if request.options.get("cuda_graph"):
-        return f"import torch\n\n{cuda_graphs.recipe('model')}"
+        return f"import torch\n\n{cuda_graphs.integration('model')}"
     return """\
 import torch
 

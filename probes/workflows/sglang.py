@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import Any
 
 import numpy as np
@@ -133,11 +134,11 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
-    name, most = request.subject["name"], max(request.batch_sizes)
+    name, most = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     return f"python -m sglang.launch_server --model-path {name} --dtype {request.dtype} --max-running-requests {most}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
     return f"""\
 import sglang

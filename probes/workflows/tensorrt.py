@@ -27,6 +27,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Context | Captur
     return tensorrt_stack.build(trt, subject, inputs, request)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that export, build, save, load and run the engine."""
-    return tensorrt_stack.recipe(trt.__name__, cuda_graph=bool(request.options.get("cuda_graph")))
+    return tensorrt_stack.integration(trt.__name__, cuda_graph=bool(request.options.get("cuda_graph")))

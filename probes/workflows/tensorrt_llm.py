@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import Any
 
 import numpy as np
@@ -118,10 +119,10 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
-    return f"trtllm-serve {request.subject['name']} --backend pytorch --max_batch_size {max(request.batch_sizes)}"
+    return f"trtllm-serve {shlex.quote(request.subject['name'])} --backend pytorch --max_batch_size {max(request.batch_sizes)}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
     return f"""\
 from tensorrt_llm import LLM, SamplingParams

@@ -35,6 +35,6 @@ def build_for(target: str, subject: Any, inputs: list[Any], request: Request) ->
     (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_bytes(plan)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that export, build, save, load and run the engine."""
-    return tensorrt_stack.recipe(trt.__name__, cuda_graph=bool(request.options.get("cuda_graph")))
+    return tensorrt_stack.integration(trt.__name__, cuda_graph=bool(request.options.get("cuda_graph")))

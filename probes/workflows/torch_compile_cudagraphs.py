@@ -45,7 +45,7 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
     return Engagement(engaged.share, engaged.proof, {**engaged.facts, "graph_breaks": breaks})
 
 
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
     """Return the lines that capture and run the module."""
     return """\
 import torch

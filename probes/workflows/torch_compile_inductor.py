@@ -85,7 +85,7 @@ def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:
     return Engagement(engaged.share, proof, facts)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
     mode = request.options.get("mode")
     dynamic = request.options.get("dynamic", False)

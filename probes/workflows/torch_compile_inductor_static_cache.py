@@ -82,10 +82,10 @@ def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -
     return Engagement(steps / passes, proof, {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks})
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that compile and generate."""
     if request.options.get("loop"):
-        return decode_step.recipe(request)
+        return decode_step.integration(request)
     length = request.input_tokens + request.output_tokens
     how = 'cache_implementation="static"'
     before = "import torch\n"

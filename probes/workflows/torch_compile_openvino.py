@@ -88,7 +88,7 @@ def count_operators(call: Callable[[], object]) -> int:
     return sum(name.startswith("aten::") and name not in BOOKKEEPING for name in names)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
     hint = openvino_stack.HINTS.get(request.dtype, "f32")
     return f"""\

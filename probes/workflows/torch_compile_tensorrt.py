@@ -30,7 +30,7 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
     return torch_tensorrt_stack.engagement(program, fed)
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
     options: dict[str, Any] = {"min_block_size": 1, "pass_through_build_failures": True}
     if request.options.get("fp32_accumulation"):

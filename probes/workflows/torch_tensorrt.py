@@ -93,7 +93,7 @@ def engagement(program: EngineProgram, fed: Any) -> Engagement:
     return torch_tensorrt_stack.with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.cuda_graph else engaged
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that compile, save, load and run the module."""
     accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
     graphs = "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n" if request.options.get("cuda_graph") else ""

@@ -79,7 +79,7 @@ def engagement(program: TvmProgram, fed: Any) -> Engagement:
     return Engagement(0.0 if outside else 1.0, proof, facts)
 
 
-def recipe(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
     """Return the lines that export, import, compile and run it."""
     return """\
 import torch

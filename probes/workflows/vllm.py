@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import shutil
 import subprocess
 from typing import Any
@@ -170,10 +171,10 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model; how much memory it may take is said with --gpu-memory-utilization."""
-    return f"vllm serve {request.subject['name']} --dtype {request.dtype} --max-num-seqs {max(request.batch_sizes)}"
+    return f"vllm serve {shlex.quote(request.subject['name'])} --dtype {request.dtype} --max-num-seqs {max(request.batch_sizes)}"
 
 
-def recipe(request: Request) -> str:
+def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
     return f"""\
 import vllm

@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from advisor import applicability, catalogue
-from advisor.domain.catalogue import Workflow
+from advisor.domain.catalogue import Sourced, Workflow
 from advisor.domain.question import CRITERIA, PILLARS
 from advisor.errors import CatalogueError
 
@@ -182,7 +183,11 @@ def test_what_does_not_fit_the_schema_is_told_with_its_place(
         ("tier = 2", "tier = 1", "performance: its tiers must be 3, 2, 1"),
         ("tier = 3", "tier = 2", "performance: its tiers must be 3, 2, 1"),
         ("all = []", 'all = [{ fact = "vendors", at_least = 1 }]', "performance: tiers 3 and 2 need conditions"),
-        ('all = [{ fact = "speedup_low", at_least = 1.20 }]', "all = []", "performance: tiers 3 and 2 need conditions"),
+        (
+            'all = [{ fact = "speedup_low", at_least = 1.20 }, { fact = "fastest_over_it", at_most = 1.20 }]',
+            "all = []",
+            "performance: tiers 3 and 2 need conditions",
+        ),
         ('fact = "speedup_low"', 'fact = "speedup_high"', "performance, tier 3: unknown fact 'speedup_high'"),
         ("at_least = 1.20", "at_least = 1.20, at_most = 2", "performance, tier 3: speedup_low needs exactly one"),
         (", at_least = 1.20", "", "performance, tier 3: speedup_low needs exactly one"),
@@ -203,7 +208,7 @@ def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
     [
         ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
         ("at_least = 1.20", "at_least = nan"),
-        ('why = "a substantial gain over the baseline, shown beyond the noise"\n', ""),
+        ('why = "a substantial gain over the baseline, shown beyond the noise, and no other workflow brings substantially more"\n', ""),
     ],
 )
 def test_a_refused_tier_is_named_with_its_line(rubric: pathlib.Path, edit: Edit, old: str, new: str) -> None:
@@ -224,30 +229,99 @@ def test_a_fact_that_nothing_measures_or_declares_is_refused(rubric: pathlib.Pat
 # Declared facts
 
 
+#: The day the test was last told; a source cannot have been read after it.
+TOLD = dt.date(2026, 11, 21)
+#: Parts of an address that lead to no page of their own.
+GENERIC = re.compile(r"docs|documentation|stable|latest|main|master|en|v?[0-9][0-9.]*")
+
+
+def is_front_page(address: str) -> bool:
+    """Say whether an address is that of a whole documentation or repository, where a fact cannot be looked up."""
+    parts = urllib.parse.urlsplit(address)
+    path = [part for part in parts.path.split("/") if part]
+    if parts.hostname == "pypi.org":
+        return len(path) < len(("project", "NAME", "VERSION"))
+    if parts.hostname == "github.com":
+        return len(path) <= len(("OWNER", "REPOSITORY"))
+    if parts.fragment or (path and re.search(r"\.[a-z]+$", path[-1])):
+        return False
+    return not path or bool(GENERIC.fullmatch(path[-1])) or sum(not GENERIC.fullmatch(part) for part in path) < len(("TOPIC", "PAGE"))
+
+
+def facts_of(workflow: Workflow) -> list[Sourced]:
+    """Return everything that is declared about a workflow and has a source."""
+    groups = [workflow.declared, *workflow.arm_declared.values()]
+    values = [value for group in groups for value in msgspec.structs.asdict(group).values()]
+    return [*(value for value in values if isinstance(value, Sourced)), *workflow.refused.values()]
+
+
+@pytest.mark.parametrize(
+    ("address", "front"),
+    [
+        ("https://onnxruntime.ai/docs/", True),
+        ("https://docs.pytorch.org/TensorRT/", True),
+        ("https://docs.nvidia.com/deeplearning/tensorrt/latest/", True),
+        ("https://docs.openvino.ai/2026/", True),
+        ("https://iree.dev", True),
+        ("https://github.com/google/torchax", True),
+        ("https://pypi.org/project/torch/", True),
+        ("https://pypi.org/project/torch/2.13.0/", False),
+        ("https://github.com/pytorch/xla/pull/9603", False),
+        ("https://iree.dev/guides/deployment-configurations/", False),
+        ("https://docs.pytorch.org/docs/stable/torch.compiler.html", False),
+        ("https://onnxruntime.ai/docs/execution-providers/#summary-of-supported-execution-providers", False),
+    ],
+)
+def test_a_front_page_is_told_from_a_page(address: str, *, front: bool) -> None:
+    assert is_front_page(address) == front
+
+
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_every_declared_fact_has_a_source_that_can_be_looked_up_and_a_date(workflow: Workflow) -> None:
-    declared = workflow.declared
-    assert declared.licence is not None
-    dt.date.fromisoformat(declared.looked_up)
-    facts = [getattr(declared, name) for name in declared.__struct_fields__ if name != "looked_up"]
-    for fact in [*facts, *workflow.refused.values()]:
-        assert re.search(r"https://|doi 10\.|rubric/recipes\.toml|counted from", fact.source), fact
+def test_every_declared_fact_has_a_source_that_states_it(workflow: Workflow) -> None:
+    assert workflow.declared.licence is not None
+    for fact in facts_of(workflow):
+        addresses = re.findall(r"https?://[^\s,;]+", fact.source)
+        assert not [address for address in addresses if is_front_page(address)], fact
+        elsewhere = re.search(r"doi 10\.|rubric/integration\.toml|counted from|measured with", fact.source)
+        assert addresses or elsewhere or fact.basis == "not confirmed", fact
 
 
-def test_lines_are_those_of_the_recipe_where_there_is_one(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_sources_were_read_on_a_day_that_has_been(workflow: Workflow) -> None:
+    assert dt.date.fromisoformat(workflow.declared.looked_up) <= TOLD
+
+
+@pytest.mark.parametrize("name", SHIPPED.gpus)
+def test_what_is_known_of_a_gpu_has_a_source_and_a_day_too(name: str) -> None:
+    gpu = SHIPPED.gpus[name]
+    addresses = re.findall(r"https?://[^\s,;]+", gpu.source)
+    assert addresses
+    assert not [address for address in addresses if is_front_page(address)]
+    assert dt.date.fromisoformat(gpu.looked_up) <= TOLD
+
+
+@pytest.mark.parametrize("because", ["", ', because = " "'])
+@pytest.mark.parametrize("basis", ["ours", "not confirmed"])
+def test_a_reading_of_ours_without_a_reason_is_refused(rubric: pathlib.Path, edit: Edit, basis: str, because: str) -> None:
+    told = 'value = 0, source = "counted from this project\'s own recipe"'
+    edit("workflows.toml", told, f'{told}, basis = "{basis}"{because}')
+    assert f"a fact whose basis is '{basis}' needs a sentence" in refusal(rubric).what
+
+
+def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib.Path) -> None:
     known = {workflow.id: workflow for workflow in SHIPPED.workflows}
     for workflow in known.values():
-        if workflow.recipe is not None:
-            assert workflow.declared.lines_changed.value == workflow.recipe.lines_changed
+        if workflow.integration is not None:
+            assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
     assert known["pytorch-eager"].declared.lines_changed.value == 0
     bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
-    assert all(workflow.recipe is None for workflow in bare), "without a probe there is nobody to give one"
+    assert all(workflow.integration is None for workflow in bare), "without a probe there is nobody to give one"
 
 
-def test_the_recipes_are_those_of_the_modules() -> None:
-    script = pathlib.Path(__file__).parents[1] / "stacks" / "recipes.py"
+def test_the_integrations_are_those_of_the_modules() -> None:
+    script = pathlib.Path(__file__).parents[1] / "stacks" / "integration.py"
     answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
-    assert (catalogue.rubric_directory() / "recipes.toml").read_text() == answer.stdout, "run python tests/stacks/recipes.py"
+    assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, "run python tests/stacks/integration.py"
 
 
 @pytest.mark.parametrize(
@@ -269,6 +343,6 @@ def test_what_is_said_of_an_arm_is_said_of_one_that_is_there() -> None:
 def test_an_arm_has_its_own_facts_and_otherwise_those_of_its_workflow() -> None:
     eager = next(workflow for workflow in catalogue.load().workflows if workflow.id == "pytorch-eager")
     graph = eager.as_arm("cuda-graph")
-    assert graph.declared.vendors.value == 1
+    assert graph.declared.vendors.value == 2
     assert graph.declared.export_step == eager.declared.export_step
     assert eager.as_arm("default") == eager

@@ -62,9 +62,7 @@ def answer_of(decision: pipeline.Decision) -> object:
 
 
 def encoded(decision: pipeline.Decision) -> str:
-    return document.encode(
-        document.compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
-    )
+    return document.encode(document.compose(decision))
 
 
 @settings(max_examples=40)

@@ -9,7 +9,7 @@ import pytest
 
 from advisor import applicability, footprint
 from advisor.domain.catalogue import WeightCopies
-from advisor.domain.question import Factory, Synthetic
+from advisor.domain.question import Factory, Synthetic, Transformers
 
 #: Llama-2's stack in float16: 5.4 GiB.
 STACK = Synthetic(name="synthetic/ffn-multilayer@llama2-7b", block="ffn-multilayer", hidden=4096, intermediate=11008, layers=32)
@@ -55,4 +55,14 @@ def test_a_model_of_unknown_size_is_tried() -> None:
 def test_every_block_has_a_size(block: str) -> None:
     model = Synthetic(name="s", block=block, hidden=8, intermediate=16, layers=1, heads=2)  # type: ignore[arg-type]
     known = {"matmul": 144, "matmul-relu": 144, "ffn": 280, "encoder": 280 + 288 + 32}
-    assert footprint.count_parameters(model) == known[block]
+    assert footprint.count_in_block(model) == known[block]
+
+
+def test_a_language_model_that_no_workflow_could_hold_is_not_asked_of_a_card() -> None:
+    """Llama-2-7b in float16 has 12.5 GiB: once fits into 24, twice does not."""
+    model = Transformers(name="meta-llama/Llama-2-7b-chat-hf", weights="random", parameters=6_738_415_616)
+    asked = builders.question(**{**ASKED, "model": model})
+    assert footprint.find_shortage(builders.workflow(), asked, CARD) is None
+    shortage = footprint.find_shortage(builders.workflow(weight_copies=WeightCopies(always=2.0)), asked, CARD)
+    assert shortage is not None
+    assert "12.6 GiB of weights, held 2.0 times" in shortage

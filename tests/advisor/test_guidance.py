@@ -75,7 +75,7 @@ def test_without_a_measurement_of_what_it_names_nothing_is_claimed() -> None:
         ("serving", "forward", "cuda", ["TensorRT"]),
         ("research", "forward", "cuda", ["torch.compile first"]),
         ("multi-vendor", "forward", "cpu", ["ONNX Runtime"]),
-        ("balanced", "forward", "cpu", ["OpenVINO or XLA"]),
+        ("balanced", "forward", "cpu", ["OpenVINO, XLA or Core ML"]),
     ],
 )
 def test_the_tree_leads_where_the_handbook_says(preset: str, task: str, device: str, says: list[str]) -> None:

@@ -35,6 +35,6 @@ def test_a_build_that_was_short_of_memory_is_a_reason() -> None:
     measurement = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=90, source="a test"))
     advice = advise(measurement, device_bytes=100)
     assert advice.memory[0].short
-    assert any("compiled reached 90% of the GPU's memory" in reason for reason in advice.reasons)
+    assert any("compiled reached 90% of the GPU's memory, its build included: it may serve" in reason for reason in advice.reasons)
     assert not any("memory" in reason for reason in advise(measurement, device_bytes=1000).reasons)
     assert advise(measurement).memory == ()

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import portability, score
-from advisor.domain.catalogue import Recipe, Workflow
+from advisor.domain.catalogue import Integration, Workflow
 from advisor.domain.measurement import CallDiagnosis, Efficiency, Platform, Portability
 
 EAGER = "import torch\noutput = model(*inputs)\n"
 
 
 def workflow(id_: str, application: str = "", source: str = EAGER) -> Workflow:
-    return builders.workflow(id_, application=application, recipe=Recipe(lines_changed=1, source=source))
+    return builders.workflow(id_, application=application, integration=Integration(lines_changed=1, source=source))
 
 
 WORKFLOWS = (

@@ -107,12 +107,14 @@ def test_a_condition_is_described_in_a_few_signs(condition: Condition, words: st
 @pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True), ("container", True)])
 def test_an_environment_of_its_own_is_a_fact(kind: Any, own: bool) -> None:  # noqa: FBT001 - a parameter
     workflow = builders.workflow(environment=Environment(kind=kind))
-    assert score.facts_of(builders.measurement(), workflow)["own_environment"] is own
+    assert score.facts_of(builders.measurement(), workflow, 1.0)["own_environment"] is own
 
 
 def test_facts_are_taken_from_the_measurement_and_the_declaration() -> None:
     workflow = builders.workflow(declared=builders.declared(vendors=2, export_step=True))
-    facts = score.facts_of(builders.measurement(speedup=1.5, low=1.3), workflow)
+    measured = builders.measurement(speedup=1.5, low=1.3)
+    facts = score.facts_of(measured, workflow, 3.0)
+    assert facts["fastest_over_it"] == 2.0
     assert (facts["speedup_low"], facts["cold_build_seconds"], facts["vendors"], facts["export_step"]) == (1.3, 3.0, 2, True)
 
 
@@ -135,8 +137,20 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
     assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
 
 
+@pytest.mark.parametrize(("rival", "tier"), [(3.9, 3), (9.0, 2)])
+def test_a_gain_is_not_the_top_one_where_another_arm_brings_substantially_more(rival: float, tier: int) -> None:
+    results = builders.results(
+        builders.measurement("compiled", speedup=3.3, low=3.2), builders.measurement("served", speedup=rival + 0.1, low=rival)
+    )
+    known = builders.catalogue(builders.workflow("compiled"), builders.workflow("served"))
+    arms = score.score(results, builders.question(), known)
+    ratings = {arm.arm: arm.ratings["performance"] for arm in arms}
+    assert ratings["served"].tier == 3
+    assert ratings["compiled"].tier == tier
+
+
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
-    facts = score.facts_of(builders.measurement(), builders.workflow())
+    facts = score.facts_of(builders.measurement(), builders.workflow(), 1.0)
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
 
 

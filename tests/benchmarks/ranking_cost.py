@@ -126,7 +126,7 @@ def rank_with_advisor(model: pathlib.Path, place: pathlib.Path) -> Cost:
     return Cost(wall, measuring, watch.parent_cpu_seconds, watch.tree_cpu_seconds, sorted(medians, key=medians.__getitem__), medians)
 
 
-def rank_with_optimum(python: str, model: pathlib.Path, place: pathlib.Path, warmups: int, duration: float) -> Cost:
+def rank_with_optimum(python: str, model: pathlib.Path, place: pathlib.Path, warmups: int, duration: int) -> Cost:
     """Run optimum-benchmark once an arm."""
     configuration = place / "ob"
     configuration.mkdir()
@@ -151,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--optimum-python", required=True)
     parser.add_argument("--warmups", type=int, default=10, help="optimum-benchmark's own default")
-    parser.add_argument("--duration", type=float, default=10.0, help="optimum-benchmark's own default")
+    parser.add_argument("--duration", type=int, default=10, help="optimum-benchmark's own default")
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:

@@ -66,5 +66,5 @@ def engagement(program, fed):
     return Engagement(1.0, "it is what it says", {})
 
 
-def recipe(request):
+def integration(request):
     return "pass\n"

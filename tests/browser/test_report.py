@@ -62,7 +62,6 @@ class Opened:
 
 def three_arms() -> pipeline.Decision:
     """Return a decision between arms that are good at different things, one of them barred."""
-    decided = builders.decided()
     tiers = {"fast": (3, 1, 1, 2, 2), "easy": (1, 3, 2, 3, 3), "everywhere": (2, 1, 3, 1, 2), "barred": (3, 3, 3, 3, 3)}
     measurements = [builders.measurement(arm, speedup=1 + place / 7) for place, arm in enumerate(tiers)]
     known = builders.catalogue(*(builders.workflow(arm) for arm in tiers))
@@ -74,7 +73,7 @@ def three_arms() -> pipeline.Decision:
         builders.scored_arm(arm, asked.priorities, tiers=ratings, speedup=1 + place / 7, rank=place + 1, fails=fails.get(arm, ()))
         for place, (arm, ratings) in enumerate(tiers.items())
     ]
-    return pipeline.Decision(header, decided["state"], results, tuple(arms), None, None)
+    return pipeline.Decision(header, builders.decided().state, results, tuple(arms), None, None)
 
 
 def expected(decision: pipeline.Decision, command: str) -> list[tuple[str, str]]:
@@ -96,7 +95,7 @@ def expected(decision: pipeline.Decision, command: str) -> list[tuple[str, str]]
 @pytest.fixture
 def report(tmp_path: pathlib.Path) -> pathlib.Path:
     decision = three_arms()
-    composed = document.compose(decision.header, decision.state, decision.results, decision.scored, None, None)
+    composed = document.compose(decision)
     file = tmp_path / "report.html"
     file.write_text(page.render(composed, HOSTILE), encoding="utf-8")
     return file

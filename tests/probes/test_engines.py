@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from probes.generation import Scores
 
 ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
 WORKFLOWS = catalogue.probes_directory() / "workflows"
+#: What a shell would take apart.
+MODEL = "my models/bigrams; echo $HOME"
 VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
 
 
@@ -56,7 +59,7 @@ def request_for(workflow: str, place: pathlib.Path, misdeed: str = "", architect
     return workers.make_request(
         WORKFLOWS / f"{workflow}.py",
         place / "shared",
-        subject={"kind": "transformers", "name": "bigrams", "weights": "random"},
+        subject={"kind": "transformers", "name": MODEL, "weights": "random"},
         task="generate",
         device="cuda",
         dtype="bfloat16",
@@ -94,7 +97,7 @@ def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(workflow
     script = "\n".join([*recipe["imports"], recipe["source"]])
     compile(script, "serve.py", "exec")
     assert f"import {workflow}" in script or f"from {workflow} import" in script
-    assert "bigrams" in recipe["serving_command"]
+    assert MODEL in shlex.split(recipe["serving_command"])
     (loaded,) = events(answer, "loaded")
     assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == ("tokens", NEW, 2000)
     assert len(events(answer, "visited")) == 1

@@ -280,7 +280,7 @@ def pipeline_document(run: Run) -> list[dict[str, Any]]:
     from advisor.report.document import compose, encode  # noqa: PLC0415 - only here
 
     decision = pipeline.decide(run)
-    document = compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    document = compose(decision)
     workflows: list[dict[str, Any]] = json.loads(encode(document))["workflows"]
     return workflows
 

@@ -1,4 +1,4 @@
-"""Write the table of GPU workflows in the README from the kept runs: `python tests/stacks/table.py`."""
+"""Write the tables of GPU workflows in the README from the kept runs: `python tests/stacks/table.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ EVIDENCE = pathlib.Path(__file__).parent / "evidence"
 README = pathlib.Path(__file__).parents[2] / "README.md"
 RUN = "h200-ffn-multilayer-tinyllama-bfloat16.json"
 HALF = "h200-ffn-1024x4096x4-float16.json"
-BEGIN, END = "<!-- the table of GPU workflows: python tests/stacks/table.py -->\n", "<!-- its end -->\n"
+TEXT = "h200-generate-tinyllama-bfloat16.json"
+SMALL_TEXT = "h200-generate-demo-llama.json"
+BEGIN, END = "<!-- the tables of GPU workflows: python tests/stacks/table.py -->\n", "<!-- their end -->\n"
 MEBIBYTE = 1 << 20
 
 
@@ -50,24 +52,66 @@ def row(entry: WorkflowEntry, document: RunDocument) -> str:
     return "| " + " | ".join([entry.arm, speed, *cells, f"{largest:.0f} ({share:.0%})", build, memory, f"{entry.engaged_share:.0%}"]) + " |"
 
 
-def race_table(document: RunDocument) -> list[str]:
-    """Return the table of everything that was timed, fastest first, and its head."""
+def introduction(document: RunDocument, file: str) -> str:
+    """Return what was asked, of what, with what, and how it ended."""
     assert document.race
-    assert document.recommendation
-    timed = [entry for entry in document.workflows if entry.speedup is not None]
-    timed.sort(key=lambda entry: -entry.speedup.value if entry.speedup else 0.0)
-    sizes = document.question.batch_sizes
-    head = ["arm", "speed-up (95 %)", *(f"@{size}" for size in sizes), f"TFLOPS @{sizes[-1]} (of the peak)", "build s", "MiB", "engaged"]
-    verdicts = ", ".join(f"@{race.batch_size} {race.verdict} (noise {race.noise_floor or 0:.0%})" for race in document.race.by_batch_size)
     asked = document.question
-    intro = f"""\
-One command, {len(timed)} arms: `{asked.model.name}` in {asked.dtype}, {asked.input_tokens} tokens, on an {gpu_of(document)},
-{document.created[:10]} ([the kept run](tests/stacks/evidence/{RUN})).
+    timed = sum(entry.speedup is not None for entry in document.workflows)
+    lengths = f"{asked.input_tokens} tokens" + (f" in and {asked.output_tokens} out" if asked.task == "generate" else "")
+    verdicts = ", ".join(f"@{race.batch_size} {race.verdict} (noise {race.noise_floor or 0:.0%})" for race in document.race.by_batch_size)
+    return f"""\
+One command, {timed} arms: `{asked.model.name}` in {asked.dtype}, {lengths}, on an {gpu_of(document)},
+{document.created[:10]} ([the kept run](tests/stacks/evidence/{file})).
 Versions: {versions_of(document)}.
 Verdicts: {verdicts}.
-Advice with the default priorities: {document.recommendation.arm}, trust {document.recommendation.trust}.
 """
-    return [intro, "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *(row(entry, document) for entry in timed)]
+
+
+def text_row(entry: WorkflowEntry) -> str:
+    """Return one arm's line of a run that generates: speed, tokens, latencies at the smallest batch size, bandwidth, build, memory."""
+    assert entry.speedup
+    assert entry.build_seconds
+    assert entry.memory_bytes
+    first, last = entry.cells[0].generation, entry.cells[-1].generation
+    assert first
+    assert last
+    cells = [
+        entry.arm,
+        f"{entry.speedup.value:.2f} ({entry.speedup.low:.2f} to {entry.speedup.high:.2f})",
+        *(f"{cell.throughput.value:,.0f} ({cell.speedup.value:.2f})" for cell in entry.cells),
+        *(f"{(cell.ttft_seconds or 0) * 1e3:.1f} / {(cell.itl_seconds or 0) * 1e3:.2f}" for cell in (first, last)),
+        f"{first.mbu or 0:.0%} / {last.mbu or 0:.0%}",
+        f"{entry.build_seconds.cold:.1f}",
+        f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def text_table(file: str) -> list[str]:
+    """Return the table of a run that generates, fastest first, and its head."""
+    document = read(file)
+    sizes = document.question.batch_sizes
+    ends = sizes[0], sizes[-1]
+    head = ["arm", "speed-up (95 %)", *(f"tokens/s @{size} (speed-up)" for size in sizes)]
+    head += [*(f"TTFT / ITL ms @{size}" for size in ends), f"bandwidth used @{ends[0]} / @{ends[1]}", "build s", "MiB"]
+    rows = [text_row(entry) for entry in fastest_first(document)]
+    return [introduction(document, file), "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
+
+
+def fastest_first(document: RunDocument) -> list[WorkflowEntry]:
+    timed = [entry for entry in document.workflows if entry.speedup is not None]
+    return sorted(timed, key=lambda entry: -entry.speedup.value if entry.speedup else 0.0)
+
+
+def race_table(file: str) -> list[str]:
+    """Return the table of everything that was timed, fastest first, and its head."""
+    document = read(file)
+    assert document.recommendation
+    sizes = document.question.batch_sizes
+    head = ["arm", "speed-up (95 %)", *(f"@{size}" for size in sizes), f"TFLOPS @{sizes[-1]} (of the peak)", "build s", "MiB", "engaged"]
+    advice = f"Advice with the default priorities: {document.recommendation.arm}, trust {document.recommendation.trust}.\n"
+    rows = [row(entry, document) for entry in fastest_first(document)]
+    return [introduction(document, file) + advice, "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
 
 
 def refusals(document: RunDocument) -> list[str]:
@@ -105,7 +149,7 @@ def render() -> str:
     """Return the section, from the kept runs alone."""
     half = read(HALF)
     lines = [
-        *race_table(read(RUN)),
+        *race_table(RUN),
         "",
         f"In {half.question.dtype} ([kept run](tests/stacks/evidence/{HALF}), {half.question.model.name}, {half.created[:10]}):",
         "",
@@ -114,6 +158,14 @@ def render() -> str:
         "What the measuring itself is worth there ([kept answers](tests/stacks/evidence/measuring/h200.json)):",
         "",
         *measuring(),
+        "",
+        "Text, by `--task generate`:",
+        "",
+        *text_table(TEXT),
+        "",
+        *text_table(SMALL_TEXT),
+        "",
+        *refusals(read(SMALL_TEXT)),
     ]
     return BEGIN + "\n".join(lines) + "\n" + END
 

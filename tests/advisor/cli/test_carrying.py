@@ -8,7 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import builders
+import handmade
 import pytest
+
+from advisor.store import Store
 
 Advise = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -63,6 +67,47 @@ def slowed(recorded: pathlib.Path, home: pathlib.Path, **question: object) -> st
         lines.append(json.dumps(event))
     (place / "events.jsonl").write_text("\n".join(lines) + "\n")
     return str(place)
+
+
+@pytest.fixture
+def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
+    """Where there are a run on a CPU, one of the same question on a GPU, and one of another question; and their ids."""
+    store = Store(tmp_path / "home")
+    asked = builders.question(batch_sizes=(1,), device="cuda", gpu="GPU-0000")
+    there = {**handmade.SECONDS, "compiled": 0.0078, "exported": 0.0039}
+    gpu, larger = builders.gpu_machine(), builders.question(batch_sizes=(64,))
+    runs = [
+        handmade.make_run(store, finished=True),
+        handmade.make_run(store, finished=True, seconds_of=there, machine=gpu, question=asked, run_id="20261101-000000-0000"),
+        handmade.make_run(store, finished=True, question=larger, run_id="20261102-000000-0000"),
+    ]
+    return tmp_path / "home", [run.directory.name for run in runs]
+
+
+def test_runs_on_several_devices_make_one_report_with_the_figures_that_decide(
+    advise: Advise, devices: tuple[pathlib.Path, list[str]], tmp_path: pathlib.Path
+) -> None:
+    home, (here, there, _) = devices
+    answer = advise("report", here, there, "--format", "html,csv,json", home=home)
+    assert answer.returncode == 0, answer.stderr
+    page, table, text = (pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines())
+    assert text == advise("decide", here, "--platforms", there, "--json", home=home).stdout
+    found = {entry["application"]: entry for entry in json.loads(text)["portability"]["applications"]}
+    speeds = [39 / 41, 39 / 78]
+    assert list(found["compiled"]["efficiencies"].values()) == pytest.approx(speeds, rel=0.01)
+    assert found["compiled"]["performance_portability"] == pytest.approx(2 / sum(1 / speed for speed in speeds), rel=0.01)
+    assert 'id="platforms"' in page
+    assert f"{found['compiled']['performance_portability']:.2f}" in page
+    assert {line.partition(",")[0] for line in table.splitlines()[1:]} == {here, there}
+    assert 'id="platforms"' not in pathlib.Path(tmp_path, advise("report", here, home=home).stdout.strip()).read_text()
+
+
+def test_runs_that_cannot_stand_beside_each_other_make_no_report(advise: Advise, devices: tuple[pathlib.Path, list[str]]) -> None:
+    home, (here, _, larger) = devices
+    for other, words in ((larger, "other sizes"), (here, f"run {here} is on")):
+        answer = advise("report", here, other, home=home)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert words in answer.stderr
 
 
 def test_a_regression_is_told_by_the_exit_code(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:

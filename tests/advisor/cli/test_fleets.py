@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import handmade
 import msgspec
@@ -185,7 +186,7 @@ def test_without_gpus_all_of_them_are_none(cluster: Recorded, world: World) -> N
 
 @pytest.mark.parametrize(("on", "answers", "price"), [((), {}, 3.5), (("gpu=H200,price=2",), {}, 2.0), ((), {"price_per_hour": 1.0}, 1.0)])
 def test_a_price_comes_from_the_order_the_answers_or_the_settings(
-    cluster: Recorded, world: World, tmp_path: pathlib.Path, on: tuple[str, ...], answers: dict[str, object], price: float
+    cluster: Recorded, world: World, tmp_path: pathlib.Path, on: tuple[str, ...], answers: dict[str, Any], price: float
 ) -> None:
     (tmp_path / "p3-advisor").mkdir()
     (tmp_path / "p3-advisor" / "config.toml").write_text("[prices]\nH200 = 3.5\n")

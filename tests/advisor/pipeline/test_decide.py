@@ -23,9 +23,7 @@ from advisor.store import Run
 
 run = Run(pathlib.Path(sys.argv[1]))
 decision = pipeline.decide(run)
-sys.stdout.write(document.encode(document.compose(
-    decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem
-)))
+sys.stdout.write(document.encode(document.compose(decision)))
 """
 
 
@@ -36,9 +34,7 @@ def run(tmp_path: pathlib.Path) -> Run:
 
 def decided(run: Run) -> str:
     decision = pipeline.decide(run)
-    return document.encode(
-        document.compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
-    )
+    return document.encode(document.compose(decision))
 
 
 def test_deciding_again_gives_the_same_bytes(run: Run) -> None:

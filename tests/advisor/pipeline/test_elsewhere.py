@@ -118,7 +118,7 @@ def test_a_new_run_knows_the_platforms_that_were_measured_before_it_and_keeps_th
     assert [platform.run for platform in together.results.portability.platforms] == [local.directory.name, gpu_run.directory.name]
     named = pipeline.decide(local, platforms=[gpu_run])
     assert named.results.portability == together.results.portability
-    composed = document.compose(named.header, named.state, named.results, named.scored, named.recommendation, named.problem)
+    composed = document.compose(named)
     assert "[1] Fancy CPU" in table.render(composed)
     assert "[2] NVIDIA H100" in table.render(composed)
 

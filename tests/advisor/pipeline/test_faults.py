@@ -103,6 +103,6 @@ def test_a_run_beside_a_busy_process_says_so_and_is_not_trusted(fake_world: Call
     assert visits.unfit == visits.made - visits.discarded
     assert any(f"during {visits.unfit} of {visits.made} visits that count" in reason for reason in advice.trust_reasons)
     assert any("measure again when the machine is quiet" in step for step in advice.next_steps)
-    composed = document.compose(run.header(), decision.state, decision.results, decision.scored, advice, None)
+    composed = document.compose(decision)
     assert composed.race is not None
     assert composed.race.discarded == visits.discarded

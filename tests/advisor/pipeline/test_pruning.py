@@ -10,7 +10,9 @@ from builders import BASELINE, DUPLICATE
 
 from advisor import pipeline
 from advisor.domain.outcome import Completed, Crashed, TimedOut
+from advisor.domain.state import RunState
 from advisor.pipeline import World, pruning
+from advisor.pipeline.pruning import BuildTime
 from advisor.question.answers import Answers
 
 #: Builds of 3 s a batch size, calls of 10 ms that may have been 12.5 ms.
@@ -18,27 +20,43 @@ BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4
 ASKED = builders.question(batch_sizes=(1, 4), requests=1000)
 
 
+UNLIMITED = BuildTime(minutes=None, begun=0.0)
+
+
+def seconds(state: RunState, arm: str, time: BuildTime = UNLIMITED) -> float:
+    limit = pruning.limit_build(state, arm, ASKED, time)
+    assert limit is not None
+    return limit.seconds
+
+
 def test_the_limit_is_what_an_arm_needs_for_all_requests_at_the_batch_size_where_that_is_longest() -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
-    assert pruning.limit_build(state, "compiled", ASKED) == pytest.approx(6.0 + 1000 * 0.0125)
+    assert seconds(state, "compiled") == pytest.approx(6.0 + 1000 * 0.0125)
 
 
 def test_the_best_of_the_arms_that_are_built_counts() -> None:
     crashed = builders.process(*builders.visits([0.01], 1), built={}, outcome=Crashed(phase="measure", signal=None, reason="gone"))
     cheap = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Completed())
     state = builders.run_state({BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()})
-    assert pruning.limit_build(state, "compiled", ASKED) == pytest.approx(12.5)
+    assert seconds(state, "compiled") == pytest.approx(12.5)
 
 
 @pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
 def test_what_is_needed_is_built_whatever_it_costs(arm: str) -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
-    assert pruning.limit_build(state, arm, ASKED) is None
+    assert pruning.limit_build(state, arm, ASKED, BuildTime(minutes=0.001, begun=0.0)) is None
 
 
 def test_without_a_number_of_requests_or_anything_built_there_is_no_limit() -> None:
-    assert pruning.limit_build(builders.run_state({BASELINE: BUILT, "compiled": ()}), "compiled", builders.question()) is None
-    assert pruning.limit_build(builders.run_state({BASELINE: (), "compiled": ()}), "compiled", ASKED) is None
+    assert pruning.limit_build(builders.run_state({BASELINE: BUILT, "compiled": ()}), "compiled", builders.question(), UNLIMITED) is None
+    assert pruning.limit_build(builders.run_state({BASELINE: (), "compiled": ()}), "compiled", ASKED, UNLIMITED) is None
+
+
+def test_the_time_for_all_builds_together_counts_where_it_is_tighter() -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()}, at=50.0)
+    tight, ample = BuildTime(minutes=1.0, begun=0.0), BuildTime(minutes=1.0, begun=40.0)
+    assert seconds(state, "compiled", tight) == 10.0
+    assert seconds(state, "compiled", ample) == pytest.approx(6.0 + 1000 * 0.0125)
 
 
 def test_a_build_that_cannot_pay_is_ended_and_one_that_can_is_raced(fake_world: Callable[[], World]) -> None:
@@ -51,4 +69,18 @@ def test_a_build_that_cannot_pay_is_ended_and_one_that_can_is_raced(fake_world: 
     assert isinstance(ended.outcome, TimedOut)
     assert "cannot be paid back" in ended.outcome.reason
     assert "--requests" in (ended.outcome.fix or "")
+    assert "quick" in {measurement.arm for measurement in decision.results.measurements}
+
+
+def test_what_is_not_built_in_the_time_for_all_builds_is_left_out_and_the_rest_is_raced(fake_world: Callable[[], World]) -> None:
+    answers = Answers(batch_sizes="2", budget="2", workflows="quick,misbehaving/hangs,misbehaving/wrong", build_minutes=0.1)
+    run = pipeline.prepare(answers, fake_world())
+    for _ in pipeline.execute(run, fake_world()):
+        pass
+    decision = pipeline.decide(run)
+    for arm in ("misbehaving/hangs", "misbehaving/wrong"):
+        (ended,) = decision.state.processes[arm]
+        assert isinstance(ended.outcome, TimedOut)
+        assert "0.1 minutes for all builds together" in ended.outcome.reason
+        assert "--build-minutes" in (ended.outcome.fix or "")
     assert "quick" in {measurement.arm for measurement in decision.results.measurements}

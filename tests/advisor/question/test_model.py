@@ -77,7 +77,8 @@ def test_a_synthetic_model_can_have_any_sizes(text: str, sizes: tuple[int, int, 
 @pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub"), ("/some/where", "/some/where")])
 def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: str) -> None:
     shipped = MODELS.configurations[TINY_LLAMA].config
-    assert parse(TINY_LLAMA, weights_from=weights_from, offline=True) == Transformers(name=TINY_LLAMA, weights=weights, config=shipped)
+    model = parse(TINY_LLAMA, weights_from=weights_from, offline=True)
+    assert model == Transformers(name=TINY_LLAMA, weights=weights, config=shipped, parameters=1_099_956_224)
 
 
 def test_another_name_is_one_of_the_hub() -> None:

@@ -1,10 +1,9 @@
-"""Markdown, CSV, comparisons, verifications and platforms: what stands in them is what was measured, and text stays text."""
+"""Markdown, CSV, comparisons and verifications: what stands in them is what was measured, and text stays text."""
 
 from __future__ import annotations
 
 import csv
 import io
-import itertools
 import re
 from typing import Any
 
@@ -12,11 +11,9 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.measurement import BuildSeconds, Cell, Interval, MemoryBytes, Seconds, Throughput
-from advisor.domain.outcome import Recipe
-from advisor.errors import NotComparableError
-from advisor.report import comparison, markdown, platforms, tidy, verification
-from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.domain.measurement import Cell, Interval, Seconds, Throughput
+from advisor.report import comparison, markdown, tidy, verification
+from advisor.report.document import RunDocument
 
 HOSTILE = "|</td>`=cmd()\n# x"
 
@@ -152,43 +149,3 @@ def test_a_throughput_holds_within_its_interval_and_the_tolerance(
     assert verification.WORDS[result] in text
     assert "torch is now 2.14.0" in text
     assert msgspec.json.decode(verification.encode(found), type=verification.Verification) == found
-
-
-def entry(workflow: str, seconds: float) -> WorkflowEntry:
-    return WorkflowEntry(
-        id=workflow,
-        options="default",
-        arm=workflow,
-        status="completed",
-        cells=(cell(seconds),),
-        build_seconds=BuildSeconds(cold=1, warm=None),
-        memory_bytes=MemoryBytes(peak=None, source="nobody"),
-        rank=1,
-    )
-
-
-def platform(name: str, *lines: str, **seconds: float) -> platforms.Platform:
-    machine = builders.document().machine
-    here = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model=name))
-    document = builders.document(machine=here, workflows=tuple(entry(workflow, each) for workflow, each in seconds.items()))
-    made = Recipe(imports=(), source="\n".join(lines), requirements=(), python="", interpreter="", serving_command=None)
-    return platforms.Platform(document=document, recipes=dict.fromkeys(seconds, made) if lines else {})
-
-
-def test_performance_portability_is_the_harmonic_mean_of_the_efficiencies() -> None:
-    standings = platforms.compare([platform("A", "x", "y", fast=1.0, slow=2.0, here=1.0), platform("B", "x", "z", fast=3.0, slow=1.0)])
-    found = {standing.workflow: standing for standing in standings}
-    assert found["fast"].efficiencies == {"A": 1.0, "B": pytest.approx(1 / 3)}
-    assert found["fast"].portability == pytest.approx(2 / (1 + 3))
-    assert found["slow"].portability == pytest.approx(2 / (2 + 1))
-    assert (found["here"].portability, found["here"].convergence) == (0.0, None)
-    assert found["fast"].convergence == pytest.approx(1 / 3)
-    assert [standing.workflow for standing in standings][-1] == "here"
-
-
-def test_platforms_have_the_same_question_and_different_names() -> None:
-    one = platform("A", fast=1.0)
-    other = msgspec.structs.replace(one, document=msgspec.structs.replace(one.document, question=builders.question(dtype="float16")))
-    for pair in itertools.product([one], [one, other]):
-        with pytest.raises(NotComparableError):
-            platforms.compare(pair)

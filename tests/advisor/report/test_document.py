@@ -49,7 +49,7 @@ def entry_of(composed: RunDocument, arm: str) -> WorkflowEntry:
 
 
 def compose(**changes: Any) -> RunDocument:
-    return document.compose(**builders.decided(**changes))
+    return document.compose(builders.decided(**changes))
 
 
 def test_arms_come_by_rank_and_then_those_that_have_none() -> None:
@@ -99,15 +99,15 @@ def test_a_workflow_that_was_left_out_has_its_reason_and_fix() -> None:
 def test_the_last_failure_of_an_arm_is_told() -> None:
     decided = builders.decided()
     failed = [builders.process(ready=False, outcome=failure) for failure in (FAILURES["crashed"], FAILURES["timed-out"])]
-    state = msgspec.structs.replace(decided["state"], processes={**decided["state"].processes, "broken": tuple(failed)})
+    state = msgspec.structs.replace(decided.state, processes={**decided.state.processes, "broken": tuple(failed)})
     assert entry_of(compose(state=state), "broken").status == "timed-out"
 
 
 @pytest.mark.parametrize("ends", [(), (None,), (Completed(),)])
 def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(ends: tuple[Completed | None, ...]) -> None:
     decided = builders.decided()
-    processes = {**decided["state"].processes, "broken": tuple(builders.process(ready=False, outcome=end) for end in ends)}
-    entry = entry_of(compose(state=msgspec.structs.replace(decided["state"], processes=processes)), "broken")
+    processes = {**decided.state.processes, "broken": tuple(builders.process(ready=False, outcome=end) for end in ends)}
+    entry = entry_of(compose(state=msgspec.structs.replace(decided.state, processes=processes)), "broken")
     assert (entry.status, entry.fix) == ("excluded", "p3-advisor resume")
     assert entry.reason
 
@@ -130,15 +130,16 @@ def test_where_a_workflow_was_verified_is_said_of_each_arm() -> None:
 def test_the_race_is_summarised_over_the_batch_sizes() -> None:
     decided = builders.decided()
     races = (builders.race_result(1, rounds=4), builders.race_result(4, rounds=9))
-    composed = compose(results=msgspec.structs.replace(decided["results"], races=races, noise_floor=0.02))
+    composed = compose(results=msgspec.structs.replace(decided.results, races=races, noise_floor=0.02))
     assert composed.race is not None
     assert (composed.race.rounds, composed.race.noise_floor, composed.race.by_batch_size) == (9, 0.02, races)
-    assert composed.race.verdict == decided["recommendation"].verdict
+    assert decided.recommendation is not None
+    assert composed.race.verdict == decided.recommendation.verdict
 
 
 def test_without_a_race_there_is_no_race() -> None:
     decided = builders.decided()
-    assert compose(results=msgspec.structs.replace(decided["results"], races=())).race is None
+    assert compose(results=msgspec.structs.replace(decided.results, races=())).race is None
 
 
 def test_without_a_recommendation_the_document_says_why() -> None:
@@ -163,8 +164,8 @@ def test_a_run_that_has_not_been_planned_has_a_document() -> None:
 
 def test_an_arm_that_fails_a_constraint_says_so() -> None:
     decided = builders.decided()
-    barred = score.rank([msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ()) for arm in decided["scored"]])
-    advice = recommend.recommend(decided["results"], barred, decided["header"].question, [])
+    barred = score.rank([msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ()) for arm in decided.scored])
+    advice = recommend.recommend(decided.results, barred, decided.header.question, [])
     composed = compose(scored=barred, recommendation=advice)
     assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [(BASELINE, ()), ("compiled", ("too slow",))]
 

@@ -21,7 +21,7 @@ ORDER = Order(fleet_id="f", created="2026-11-21T12:00:00+00:00", models=("demo",
 @pytest.fixture
 def composed(home: pathlib.Path) -> RunDocument:
     decision = pipeline.decide(handmade.make_run(Store(home), finished=True))
-    return document.compose(decision.header, decision.state, decision.results, decision.scored, decision.recommendation, decision.problem)
+    return document.compose(decision)
 
 
 def priced(composed: RunDocument, value: float) -> RunDocument:

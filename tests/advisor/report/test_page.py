@@ -11,6 +11,9 @@ import html5lib
 import msgspec
 import pytest
 
+from advisor import portability
+from advisor.domain.catalogue import Integration
+from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
 from advisor.report import document, page
@@ -46,9 +49,25 @@ KEPT = {"schema", "kind", "status", "evidence", "verdict", "trust", "basis", "bo
 KEPT |= {"criterion", "outcome"}
 
 
+def carried() -> RunDocument:
+    """Return a document with evidence from a second platform, on which `broken` cannot run and the baseline was not tried."""
+
+    def platform(name: str, refused: tuple[str, ...] = (), **shares: float) -> Platform:
+        efficiencies = {
+            workflow.replace("_", "-"): Efficiency(workflow=workflow.replace("_", "-"), application=share, architectural=share / 2)
+            for workflow, share in shares.items()
+        }
+        return Platform(name=name, run=f"run-{name}", created="2026-11-21T12:00:00+00:00", efficiencies=efficiencies, refused=refused)
+
+    platforms = [platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25), platform("GPU", ("broken",), compiled=0.25)]
+    same = Integration(lines_changed=1, source="import torch\n")
+    workflows = [builders.workflow(name, integration=same) for name in ("compiled", builders.BASELINE, "broken")]
+    return builders.document(portability=portability.compare(platforms, workflows))
+
+
 def poisoned() -> RunDocument:
     """Return a document in which every free text is hostile."""
-    told = msgspec.to_builtins(builders.document())
+    told = msgspec.to_builtins(carried())
     made: RunDocument = msgspec.convert(poison(told), RunDocument)
     return made
 
@@ -122,9 +141,8 @@ def test_every_text_colour_has_contrast(scheme: str) -> None:
 
 
 def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
-    decided = builders.decided(recommendation=None)
     state = builders.run_state({"broken": builders.process(ready=False, outcome=Crashed(phase="build", signal=None, reason="it crashed"))})
-    composed = document.compose(**{**decided, "state": state, "results": builders.results(races=()), "scored": ()})
+    composed = document.compose(builders.decided(state=state, results=builders.results(races=()), scored=(), recommendation=None))
     tree = parse(page.render(composed))
     assert [section.get("id") for section in elements(tree, "section")] == ["left-out", "method"]
     assert elements(tree, "script") == []
@@ -136,3 +154,19 @@ def test_what_the_script_ranks_is_what_the_document_says() -> None:
     assert [arm["arm"] for arm in told["arms"]] == ["compiled", builders.BASELINE]
     assert [len(arm["tiers"]) for arm in told["arms"]] == [len(CRITERIA)] * 2
     assert told["weights"]["performance"] == composed.question.priorities.performance
+
+
+def test_several_platforms_are_shown_as_the_document_has_them() -> None:
+    tree = parse(page.render(carried()))
+    (section,) = [section for section in elements(tree, "section") if section.get("id") == "platforms"]
+    head, *rows = [["".join(cell.itertext()) for cell in row] for row in elements(section, "tr")]
+    assert head == ["application", "CPU", "GPU", "performance portability", "of peak", "code convergence"]
+    # Means that are harmonic: 2 / (1 / 1 + 1 / 0.25), where the arithmetic one would be 0.62, and half of it.
+    assert rows[0] == ["compiled", "100%", "25%", "0.40", "0.20", "1.00"]
+    nothing = "\N{EN DASH}"
+    assert ["broken", "25%", "cannot run", "0.00", "0.00", nothing] in rows
+    assert [builders.BASELINE, "50%", "not tried", nothing, nothing, nothing] in rows
+    assert "CPU, run run-CPU of 2026-11-21; GPU, run run-GPU of 2026-11-21" in "".join(section.itertext())
+    spoken = ["".join(title.itertext()) for title in elements(elements(section, "svg", SVG)[0], "title", SVG)]
+    assert [each for each in spoken if "compiled" in each] == ["compiled: 100%", "compiled: 25%"]
+    assert [each for each in spoken if builders.BASELINE in each] == [f"{builders.BASELINE}: 50%"]

@@ -40,7 +40,7 @@ def test_no_recommendation_says_why_and_what_next() -> None:
 def test_the_device_is_the_gpu_that_was_measured() -> None:
     two = (builders.gpu(uuid="GPU-a", name="NVIDIA A100"), builders.gpu(uuid="GPU-b", name="NVIDIA H200"))
     header = builders.header(question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two))
-    assert table.device_name(document.compose(**builders.decided(header=header))) == "NVIDIA H200"
+    assert table.device_name(document.compose(builders.decided(header=header))) == "NVIDIA H200"
 
 
 def test_how_sure_the_advice_is_comes_second() -> None:

@@ -1,6 +1,6 @@
-"""Write `rubric/recipes.toml` from what the workflows' modules give the user: `python tests/stacks/recipes.py`.
+"""Write `rubric/integration.toml` from what the workflows' modules say that a user writes: `python tests/stacks/integration.py`.
 
-Recipes are text, so no stack is needed: whatever a module imports is pretended. That is why this runs in a process of its own.
+These lines are text, so no stack is needed: whatever a module imports is pretended. That is why this runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing_extensions import Self
 ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
 HEADER = """\
-# The lines that each workflow's module gives the user, for its first set of options, and how many of them the user has to add or change
-# against eager PyTorch: written by tests/stacks/recipes.py, never by hand.
+# The lines that a user writes for each workflow, with its first set of options, and how many of them eager PyTorch does not have. They are
+# counted; the script that `p3-advisor recipe` hands out is another thing. Written by tests/stacks/integration.py, never by hand.
 """
 
 
@@ -82,19 +82,19 @@ class Pretending(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing: a pretended module is there already."""
 
 
-def significant_lines(recipe: str) -> list[str]:
+def significant_lines(text: str) -> list[str]:
     """Return the lines that are neither empty nor a comment."""
-    lines = (line.strip() for line in recipe.splitlines())
+    lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def changed_lines(recipe: str, baseline: str) -> int:
-    """Return how many lines of the recipe the baseline's does not have."""
-    return sum((collections.Counter(significant_lines(recipe)) - collections.Counter(significant_lines(baseline))).values())
+def changed_lines(text: str, baseline: str) -> int:
+    """Return how many lines of the text the baseline's does not have."""
+    return sum((collections.Counter(significant_lines(text)) - collections.Counter(significant_lines(baseline))).values())
 
 
-def recipe_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
-    """Return what the module in `file` gives the user."""
+def integration_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
+    """Return the lines that the module in `file` says a user writes."""
     spec = importlib.util.spec_from_file_location(f"probes.workflows.{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
@@ -102,7 +102,7 @@ def recipe_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
     sys.modules[spec.name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
     request = mock.MagicMock(options=options, device="cuda", dtype="float32", task=task, batch_sizes=[1], input_tokens=32, output_tokens=32)
-    return str(module.recipe(request))
+    return str(module.integration(request))
 
 
 def render() -> str:
@@ -113,17 +113,17 @@ def render() -> str:
     known = [workflow for workflow in catalogue.load().workflows if workflow.has_probe]
     sys.meta_path.insert(0, Pretending())
     directory = catalogue.probes_directory() / "workflows"
-    recipes = {
-        workflow.id: recipe_of(directory / catalogue.probe_file(workflow.id), next(iter(workflow.arms.values())), workflow.tasks[0])
+    texts = {
+        workflow.id: integration_of(directory / catalogue.probe_file(workflow.id), next(iter(workflow.arms.values())), workflow.tasks[0])
         for workflow in known
     }
     eager = directory / catalogue.probe_file(BASELINE)
-    baselines = {task: recipe_of(eager, {}, task) for task in ("forward", "generate")}
+    baselines = {task: integration_of(eager, {}, task) for task in ("forward", "generate")}
     tasks = {workflow.id: workflow.tasks[0] for workflow in known}
     blocks = [HEADER]
-    for workflow, recipe in sorted(recipes.items()):
-        assert "'''" not in recipe, workflow
-        blocks.append(f"[{workflow}]\nlines_changed = {changed_lines(recipe, baselines[tasks[workflow]])}\nsource = '''\n{recipe}'''\n")
+    for workflow, text in sorted(texts.items()):
+        assert "'''" not in text, workflow
+        blocks.append(f"[{workflow}]\nlines_changed = {changed_lines(text, baselines[tasks[workflow]])}\nsource = '''\n{text}'''\n")
     return "\n".join(blocks)
 
 
@@ -132,4 +132,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--print"]:
         sys.stdout.write(text)
     else:
-        (ROOT / "rubric" / "recipes.toml").write_text(text, encoding="utf-8")
+        (ROOT / "rubric" / "integration.toml").write_text(text, encoding="utf-8")

@@ -1,0 +1,56 @@
+"""Weights are counted before a model is opened: from the headers of its files, or from a decoder's configuration."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from advisor import catalogue
+from advisor.question import sizes
+
+MODELS = catalogue.load().models
+
+
+def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
+    tensors = {name: {"dtype": "F16", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
+    header = json.dumps({"__metadata__": {"format": "pt"}, **tensors}).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+@pytest.mark.parametrize(
+    ("model", "billions"),
+    [
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", 1.100048384),
+        ("meta-llama/Llama-2-7b-chat-hf", 6.738415616),
+        ("meta-llama/Llama-3.1-8B-Instruct", 8.030261248),
+    ],
+)
+def test_a_decoder_s_configuration_tells_its_size_but_for_norms(model: str, billions: float) -> None:
+    """The sizes are those of the published weights."""
+    counted = sizes.count_in_config(MODELS.configurations[model].config)
+    assert counted is not None
+    assert 0.999 * billions * 1e9 < counted <= billions * 1e9
+
+
+@pytest.mark.parametrize("config", [{}, {"model_type": "gpt2", "n_embd": 8}, {"model_type": "llama", "hidden_size": "8"}])
+def test_other_configurations_tell_nothing(config: dict[str, Any]) -> None:
+    assert sizes.count_in_config(config) is None
+
+
+def test_files_are_counted_together_without_reading_their_weights(tmp_path: pathlib.Path) -> None:
+    write_tensors(tmp_path / "model-00001-of-00002.safetensors", one=[3, 5], two=[7])
+    write_tensors(tmp_path / "model-00002-of-00002.safetensors", three=[2, 2, 2], scalar=[])
+    assert sizes.count_in_files(tmp_path) == 15 + 7 + 8 + 1
+
+
+@pytest.mark.parametrize("content", [b"", b"weights", b"\xff" * 8 + b"{}", b"\x02" + b"\0" * 7 + b"[]"])
+def test_a_broken_file_tells_nothing(content: bytes, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(content)
+    assert sizes.count_in_files(tmp_path) is None
+
+
+def test_a_directory_without_such_files_tells_nothing(tmp_path: pathlib.Path) -> None:
+    assert sizes.count_in_files(tmp_path) is None
