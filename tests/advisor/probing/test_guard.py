@@ -172,6 +172,11 @@ def test_what_this_gpu_does_not_say_is_not_known_and_no_fault(kernel: Kernel, ab
     assert [name for name, value in known.items() if value is None] == [name for name in known if name == absent]
 
 
+def test_traffic_on_the_bus_is_that_of_both_directions() -> None:
+    assert GpuWatch(UUID, Nvml(nvmlDeviceGetPcieThroughput=1500)).pcie_bytes_per_second() == pytest.approx(3e6)
+    assert GpuWatch(UUID, Nvml(absent=["nvmlDeviceGetPcieThroughput"])).pcie_bytes_per_second() is None
+
+
 def test_energy_is_told_in_joules(kernel: Kernel) -> None:
     assert watching(kernel, GpuWatch(UUID, Nvml())).energy_joules() == pytest.approx(5000.0)
     assert watching(kernel).energy_joules() is None
