@@ -103,7 +103,7 @@ def test_the_order_of_the_arms_does_not_matter(
 
 @settings(max_examples=40)
 @given(speeds, strays, weights, st.sampled_from(ARMS), st.floats(0.2, 1.0))
-def test_a_faster_arm_never_scores_lower_and_never_loses_the_lead(
+def test_a_faster_arm_never_scores_lower_never_loses_the_lead_and_lifts_nobody_else(
     drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int], arm: str, gain: float
 ) -> None:
     seconds = seconds_of(drawn, straying)
@@ -112,7 +112,7 @@ def test_a_faster_arm_never_scores_lower_and_never_loses_the_lead(
     scores_before, scores_after = ({each.arm: each for each in decision.scored} for decision in (before, after))
     assert scores_after[arm].score >= scores_before[arm].score
     assert scores_after[arm].rank <= scores_before[arm].rank
-    assert all(scores_after[other].score == scores_before[other].score for other in scores_before if other != arm)
+    assert all(scores_after[other].score <= scores_before[other].score for other in scores_before if other != arm)
 
 
 @settings(max_examples=40)

@@ -17,7 +17,7 @@ from advisor.domain.events import Event, Heard, Planned, Spawned
 from advisor.domain.outcome import Recipe, Visited
 from advisor.domain.run import Header
 from advisor.errors import ExportFileError, RunIsImportedError
-from advisor.pipeline import World
+from advisor.pipeline import World, deciding
 from advisor.store import Run, Store, exchange
 
 RECIPE = Recipe(imports=("import json",), source="", requirements=(), python="==3.11.*", interpreter=sys.executable, serving_command=None)
@@ -142,7 +142,7 @@ def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.Mon
         raise OverflowError("math range error")
 
     assert pipeline.examine(HEADER, EVENTS, "a file").recommendation is None
-    monkeypatch.setattr(pipeline, "judge", judge)
+    monkeypatch.setattr(deciding, "judge", judge)
     with pytest.raises(ExportFileError, match="none that a run can have"):
         pipeline.examine(HEADER, EVENTS, "a file")
 
