@@ -7,10 +7,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from advisor import footprint
-from advisor.domain.catalogue import Catalogue, Workflow
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm, Excluded, ExclusionStatus, Plan
 from advisor.domain.question import OnnxFile, Question
+from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
 BASELINE = "pytorch-eager"

@@ -10,22 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from advisor.domain.catalogue import (
-    Catalogue,
-    Condition,
-    Criterion,
-    Declared,
-    Integration,
-    KnownGpu,
-    Models,
-    Panel,
-    Presets,
-    Rubric,
-    Sourced,
-    Workflow,
-)
+from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
 from advisor.domain.published import Guideline, Published, Tree
 from advisor.domain.question import CRITERIA
+from advisor.domain.rubric import Condition, Criterion, Rubric
+from advisor.domain.workflow import Declared, Integration, Sourced, Workflow
 from advisor.errors import CatalogueError
 
 Content = TypeVar("Content")

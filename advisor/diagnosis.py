@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from advisor.domain.measurement import Bound, CallDiagnosis
-from advisor.domain.outcome import Diagnosed, Peaks
+from advisor.domain.said import Diagnosed, Peaks
 
 #: TensorRT's criterion for being held back by launches is that enqueuing takes as long as computing; a little less is as telling.
 LAUNCH_BOUND_ENQUEUE_SHARE, LAUNCH_BOUND_BUSY_SHARE = 0.9, 0.7

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from advisor.domain.catalogue import Workflow
 from advisor.domain.machine import Gpu
 from advisor.domain.question import Model, Question, Synthetic, Transformers
+from advisor.domain.workflow import Workflow
 
 GIBIBYTE = 1 << 30
 BYTES_OF = {"float32": 4, "float16": 2, "bfloat16": 2}

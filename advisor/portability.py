@@ -12,8 +12,8 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.domain.catalogue import Workflow
 from advisor.domain.measurement import ApplicationPortability, Efficiency, Measurement, Platform, Portability, Results
+from advisor.domain.workflow import Workflow
 
 #: Platforms without which nothing is said: one has nothing to be carried to.
 FEWEST_PLATFORMS = 2

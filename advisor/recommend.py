@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 
 from advisor import economics, guidance, sensitivity
-from advisor.domain.catalogue import Workflow
 from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, MemoryFit, Recommendation, ScoredArm, Trust
 from advisor.domain.measurement import Measurement, Results, VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.published import Guideline, Tree
 from advisor.domain.question import PILLARS, Constraint, Priorities, Question
+from advisor.domain.workflow import Workflow
 from advisor.errors import NothingViableError
 from advisor.intervals import geometric_mean_interval
 from advisor.trust import grade

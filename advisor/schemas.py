@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
-from advisor.domain.catalogue import Models, Panel, Presets, Rubric, Workflow
+from advisor.domain.catalogue import Models, Panel, Presets
 from advisor.domain.events import Event
 from advisor.domain.published import Published, Tree
+from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
+from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
 from advisor.report.document import RunDocument
 

@@ -7,10 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from advisor import portability, survey
-from advisor.domain.catalogue import Catalogue, Condition, Criterion, Rubric, TierRule, Workflow
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Distance, Rating, ScoredArm
 from advisor.domain.measurement import Measurement, Results, Survey
 from advisor.domain.question import Constraint, Question
+from advisor.domain.rubric import Condition, Criterion, Rubric, TierRule
+from advisor.domain.workflow import Workflow
 
 FactValue = float | str | bool | int | None
 

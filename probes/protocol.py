@@ -16,6 +16,8 @@ Standard input is the lifeline and carries one-line tokens:
 After each but `visit` and `stop` the worker says `ready` again.
 End of file on it means that the advisor is gone: the worker's whole process group is killed.
 Standard output is the doorbell: one byte after each event, so that the advisor sleeps until there is news.
+
+All of it stands in one file, however long: it is the contract between two interpreters that may share nothing else, and has one version.
 """
 
 from __future__ import annotations

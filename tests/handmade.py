@@ -9,9 +9,10 @@ import builders
 import msgspec
 
 from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Spawned
-from advisor.domain.outcome import Completed, Crashed, Entered, Latency, Loaded, Ready, Workload
+from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Transformers
+from advisor.domain.said import Entered, Latency, Loaded, Ready, Workload
 from advisor.domain.state import ProcessState
 from advisor.store import Run, Store
 

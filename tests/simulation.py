@@ -16,8 +16,9 @@ from typing import Any
 import builders
 
 from advisor.domain.events import Conditions, Ended, Event, Happening, Heard, Planned, Spawned
-from advisor.domain.outcome import Completed, Ready, Visited
+from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
+from advisor.domain.said import Ready, Visited
 from advisor.domain.state import RunState, fold
 
 QUIET_MACHINE = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)

@@ -20,7 +20,7 @@ import workers
 from packaging.requirements import Requirement
 
 from advisor import applicability, catalogue, errors, pipeline
-from advisor.domain.catalogue import Workflow
+from advisor.domain.workflow import Workflow
 from advisor.pipeline import World
 from advisor.probing.environments import places
 from advisor.question.answers import Answers

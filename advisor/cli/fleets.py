@@ -16,7 +16,7 @@ from advisor.errors import FleetOrderError, NoFleetError, RunFileError, UnknownR
 
 if TYPE_CHECKING:
     from advisor.domain.fleet import FleetRecord, Order
-    from advisor.fleet import Said
+    from advisor.fleet import News
     from advisor.question.answers import Answers
     from advisor.report.document import RunDocument
     from advisor.world import World
@@ -74,7 +74,7 @@ def recommend(answers: Answers, models: str, on: Sequence[str], address: str, wo
     return _present(kept, world, as_json=as_json, as_line=as_events, keeps_table=True)
 
 
-def _follow(order: Order, said: Iterator[Said], world: World, *, as_events: bool) -> FleetRecord:
+def _follow(order: Order, said: Iterator[News], world: World, *, as_events: bool) -> FleetRecord:
     """Narrate what a fleet says, and keep at every answer what is known by then."""
     from advisor.domain.fleet import Answered, Contention
     from advisor.fleet import assign, record
@@ -97,7 +97,7 @@ def _follow(order: Order, said: Iterator[Said], world: World, *, as_events: bool
     return kept
 
 
-def _print_event(notice: Said) -> None:
+def _print_event(notice: News) -> None:
     """Print one line of JSON; what is stored anyway, a whole run or its header, is left out."""
     from advisor.fleet import Begun, Delivered
 
@@ -109,7 +109,7 @@ def _print_event(notice: Said) -> None:
         sys.stdout.flush()
 
 
-def _tell(notice: Said, names: dict[int, str]) -> str | None:
+def _tell(notice: News, names: dict[int, str]) -> str | None:
     from advisor.domain.fleet import Answered, Contention
     from advisor.fleet import Begun, Told
     from advisor.report import matrix, narration

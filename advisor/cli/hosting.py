@@ -16,8 +16,8 @@ from typing import TextIO
 
 from advisor import pipeline
 from advisor.domain.events import Ended, Heard, Spawned
-from advisor.domain.outcome import Ready, Visited
 from advisor.domain.plan import folder_of
+from advisor.domain.said import Ready, Visited
 from advisor.probing.ending import skip
 from advisor.store import Run
 

@@ -7,11 +7,12 @@ from typing import Literal
 
 import msgspec
 
-from advisor.domain.catalogue import Basis, Catalogue
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.domain.measurement import VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question
+from advisor.domain.rubric import Basis
 
 Evidence = Literal["measured", "imported", "published", "declared"]
 Trust = Literal["A", "B", "C", "D"]

@@ -7,8 +7,9 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.measurement import Platform
-from advisor.domain.outcome import Outcome, Said
+from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
+from advisor.domain.said import Said
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):

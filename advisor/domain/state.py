@@ -26,7 +26,9 @@ from advisor.domain.events import (
     Watched,
 )
 from advisor.domain.measurement import Platform
-from advisor.domain.outcome import (
+from advisor.domain.outcome import Outcome
+from advisor.domain.plan import Plan
+from advisor.domain.said import (
     Built,
     Caches,
     Checked,
@@ -38,7 +40,6 @@ from advisor.domain.outcome import (
     Latency,
     Loaded,
     MemoryRead,
-    Outcome,
     Peaks,
     Phase,
     Ready,
@@ -49,7 +50,6 @@ from advisor.domain.outcome import (
     Warm,
     Workload,
 )
-from advisor.domain.plan import Plan
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):

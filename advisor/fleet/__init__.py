@@ -57,7 +57,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, tag="undone"):
 
 
 Notice = Begun | Told | Delivered | Undone
-Said = Notice | Contention | Answered
+News = Notice | Contention | Answered
 
 
 class Cluster(Protocol):
@@ -96,7 +96,7 @@ def task_of(assignment: Assignment, order: Order, answers: Answers) -> Task:
     return Task(number=assignment.number, kind=assignment.kind, answers=own)
 
 
-def ask(order: Order, answers: Answers, cluster: Cluster, store: Store) -> Iterator[Said]:
+def ask(order: Order, answers: Answers, cluster: Cluster, store: Store) -> Iterator[News]:
     """Have every race of the order made, store the runs as they come, and tell how each assignment ended; what comes later is dropped."""
     entries = {assignment.number: _Entry(assignment) for assignment in assign(order)}
     tasks = {number: task_of(entry.assignment, order, answers) for number, entry in entries.items()}

@@ -23,8 +23,9 @@ from advisor import pipeline
 from advisor.domain.events import Conditions, Happening
 from advisor.domain.fleet import Contention, Load
 from advisor.domain.measurement import Interval
-from advisor.domain.outcome import Failure, Visited
+from advisor.domain.outcome import Failure
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.said import Visited
 from advisor.domain.state import fold
 from advisor.errors import NothingViableError, UserError
 from advisor.fleet.node import Task, hold_host, world_at

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.measurement import RaceResult, Results, SustainedCheck
-from advisor.domain.outcome import Peaks
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Dtype
+from advisor.domain.said import Peaks
 from advisor.domain.state import RunState
 from advisor.intervals import paired_interval
 from advisor.measure.arms import CONFIDENCE, Series, count_visits, interval_of, summarise_arm

@@ -20,8 +20,8 @@ from advisor.domain.measurement import (
     Throughput,
     Visits,
 )
-from advisor.domain.outcome import Flexed, Latency, Loaded, Peaks, Workload
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.said import Flexed, Latency, Loaded, Peaks, Workload
 from advisor.domain.state import ProcessState, RunState
 from advisor.intervals import geometric_mean_interval, median_interval, paired_interval
 from advisor.measure.memory import summarise_memory

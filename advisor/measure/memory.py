@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.domain.events import DeviceMemory, MemoryChecked
 from advisor.domain.measurement import MemoryBytes
-from advisor.domain.outcome import MemoryRead
+from advisor.domain.said import MemoryRead
 from advisor.domain.state import ProcessState
 
 MEBIBYTE = 1 << 20

@@ -6,7 +6,8 @@ import math
 import statistics
 from collections.abc import Mapping
 
-from advisor.domain.outcome import Completed, Incorrect, NotEngaged, Visited
+from advisor.domain.outcome import Completed, Incorrect, NotEngaged
+from advisor.domain.said import Visited
 from advisor.domain.state import ProcessState, RunState
 
 

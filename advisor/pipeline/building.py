@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import msgspec
 
 from advisor import applicability
-from advisor.domain.catalogue import Workflow
 from advisor.domain.events import Ended, Happening
 from advisor.domain.machine import Machine
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import ELSEWHERE, Arm
 from advisor.domain.run import Header
+from advisor.domain.workflow import Workflow
 from advisor.errors import EnvironmentNotMadeError, NothingViableError, UnknownGpuError
 from advisor.pipeline import look, site_of
 from advisor.probing.guard import Guard

@@ -8,10 +8,11 @@ import msgspec
 
 from advisor import catalogue, evidence, guidance, machine, question, recommend, score, sensitivity
 from advisor.applicability import required_packages
-from advisor.domain.catalogue import Catalogue, Criterion
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question, Transformers
+from advisor.domain.rubric import Criterion
 from advisor.errors import NothingViableError, UserError
 from advisor.pipeline import World
 from advisor.question.answers import Answers

@@ -17,7 +17,8 @@ import msgspec
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Built, Crashed, Entered, Imported, Outcome, Phase, Ready, Said, Skipped, TimedOut, Visited
+from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
+from advisor.domain.said import Built, Entered, Imported, Phase, Ready, Said, Visited
 from advisor.probing.ending import LONGEST_REASON, SKIPPED, kill_all, last_words
 from probes import protocol
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psutil
 
 from advisor.domain.events import DeviceMemory, Happening, Heard
-from advisor.domain.outcome import MemoryRead
+from advisor.domain.said import MemoryRead
 from advisor.probing.device import MemoryWatch
 
 #: The next worker may take a little more than the largest so far.

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import msgspec
 
 from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
-from advisor.domain.outcome import Engaged, Failure, Imported, Outcome, Ready, Visited
+from advisor.domain.outcome import Failure, Outcome
 from advisor.domain.plan import REFERENCE, Arm, folder_of
+from advisor.domain.said import Engaged, Imported, Ready, Visited
 from advisor.probing.device import MemoryWatch, above
 from advisor.probing.environments import worker_environment
 from advisor.probing.guard import Guard

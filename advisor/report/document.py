@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from advisor.domain.catalogue import Basis
 from advisor.domain.decision import (
     Distance,
     Evidence,
@@ -31,9 +30,11 @@ from advisor.domain.measurement import (
     VerdictKind,
     Visits,
 )
-from advisor.domain.outcome import Checked, Completed, Failure, Flexed, Peaks
+from advisor.domain.outcome import Completed, Failure
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.question import Question
+from advisor.domain.rubric import Basis
+from advisor.domain.said import Checked, Flexed, Peaks
 from advisor.domain.state import RunState
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Resumed, Surveyed
-from advisor.domain.outcome import Completed, Entered
+from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Entered
 
 #: Phases a user waits for; the others pass too quickly to be told.
 TOLD_PHASES = {"import", "build"}

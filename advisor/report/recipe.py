@@ -9,8 +9,8 @@ import pprint
 import re
 
 from advisor.domain.measurement import Cell
-from advisor.domain.outcome import Recipe
 from advisor.domain.question import Factory
+from advisor.domain.said import Recipe
 from advisor.domain.state import RunState
 from advisor.errors import NoRecipeError
 from advisor.report.document import RunDocument, WorkflowEntry

@@ -19,9 +19,9 @@ from typing import Final
 import msgspec
 
 from advisor.domain.events import Event, Heard, Planned
-from advisor.domain.outcome import Recipe
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
 from advisor.domain.run import Header
+from advisor.domain.said import Recipe
 from advisor.domain.state import fold
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import HOME_VARIABLE, Run, Store

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from advisor.domain.events import Event, Heard
-from advisor.domain.outcome import Entered
 from advisor.domain.run import Header
+from advisor.domain.said import Entered
 from advisor.domain.state import RunState, fold
 from advisor.store import Run
 

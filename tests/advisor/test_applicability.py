@@ -10,10 +10,10 @@ import pytest
 from builders import BASELINE
 
 from advisor import applicability
-from advisor.domain.catalogue import Environment, Sourced, Workflow
 from advisor.domain.machine import Machine, MadeEnvironment
 from advisor.domain.plan import Excluded, Plan
 from advisor.domain.question import Exported, Factory, OnnxFile
+from advisor.domain.workflow import Environment, Sourced, Workflow
 from advisor.errors import NoStackError
 
 SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from advisor import applicability, catalogue
-from advisor.domain.catalogue import Sourced, Workflow
 from advisor.domain.question import CRITERIA, PILLARS
+from advisor.domain.workflow import Sourced, Workflow
 from advisor.errors import CatalogueError
 
 SHIPPED = catalogue.load()

@@ -8,7 +8,7 @@ import pytest
 
 from advisor import diagnosis
 from advisor.domain.measurement import CallDiagnosis
-from advisor.domain.outcome import Diagnosed, Peaks
+from advisor.domain.said import Diagnosed, Peaks
 
 PEAKS = Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13})
 ON_GPU = Diagnosed(

@@ -8,8 +8,8 @@ import builders
 import pytest
 
 from advisor import applicability, footprint
-from advisor.domain.catalogue import WeightCopies
 from advisor.domain.question import Factory, Synthetic, Transformers
+from advisor.domain.workflow import WeightCopies
 
 #: Llama-2's stack in float16: 5.4 GiB.
 STACK = Synthetic(name="synthetic/ffn-multilayer@llama2-7b", block="ffn-multilayer", hidden=4096, intermediate=11008, layers=32)

@@ -8,8 +8,8 @@ from builders import BASELINE
 
 from advisor import measure
 from advisor.domain.measurement import Generation
-from advisor.domain.outcome import Latency, Loaded, Peaks, Workload
 from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Latency, Loaded, Peaks, Workload
 from advisor.domain.state import ProcessState
 
 LOADED = Loaded(seconds=1.0, parameters=500, parameter_bytes=1000, weights="seeded random", unit="tokens", units_per_sample=32)

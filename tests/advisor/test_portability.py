@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import portability, score
-from advisor.domain.catalogue import Integration, Workflow
 from advisor.domain.measurement import CallDiagnosis, Efficiency, Platform, Portability
+from advisor.domain.workflow import Integration, Workflow
 
 EAGER = "import torch\noutput = model(*inputs)\n"
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import score
-from advisor.domain.catalogue import Condition, Criterion, Environment, Fact, Rubric, TierRule, Workflow
 from advisor.domain.decision import Distance
 from advisor.domain.measurement import BuildSeconds, Measurement
 from advisor.domain.question import CRITERIA, Constraint
+from advisor.domain.rubric import Condition, Criterion, Fact, Rubric, TierRule
+from advisor.domain.workflow import Environment, Workflow
 from advisor.score import FactValue
 
 RUBRIC = Rubric(

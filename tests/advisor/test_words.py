@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from advisor import applicability, recommend, score
-from advisor.domain.catalogue import Environment, Sourced
 from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, Seconds, SustainedCheck, Throughput
 from advisor.domain.question import Constraint, OnnxFile
+from advisor.domain.workflow import Environment, Sourced
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 SHIPPED = builders.shipped_catalogue()

@@ -7,8 +7,8 @@ import signal
 import sys
 
 from advisor.cli import InterruptedRunError
-from advisor.domain.catalogue import Environment
 from advisor.domain.machine import Interpreter
+from advisor.domain.workflow import Environment
 from advisor.errors import UserError
 from advisor.probing.environments import creation
 

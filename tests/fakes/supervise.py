@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Imported, Ready
+from advisor.domain.said import Imported, Ready
 from advisor.probing.launch import Supervisor
 from probes import protocol
 

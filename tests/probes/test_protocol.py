@@ -16,7 +16,7 @@ import workers
 from msgspec import inspect
 
 from advisor import catalogue
-from advisor.domain import outcome
+from advisor.domain import outcome, said
 from probes import protocol
 from probes.channel import Channel
 
@@ -37,7 +37,7 @@ def tag_of(kind: Any) -> str:
     return str(kind.__struct_config__.tag)
 
 
-READ_EVENTS = {tag_of(kind): kind for kind in get_args(outcome.Said)}
+READ_EVENTS = {tag_of(kind): kind for kind in get_args(said.Said)}
 READ_OUTCOMES = {tag_of(kind): kind for kind in get_args(outcome.Outcome)}
 
 
@@ -95,7 +95,7 @@ def assert_nothing_is_lost(written: Any, read: Any) -> None:
 def test_an_event_is_read_as_it_was_written(kind: Any, channel: Channel, tmp_path: pathlib.Path, *, bare: bool) -> None:
     event = kind(**example(inspect.type_info(READ_EVENTS[kind.event]), bare=bare))
     channel.tell(event)
-    assert_nothing_is_lost(event, msgspec.json.decode((tmp_path / protocol.EVENTS).read_bytes(), type=outcome.Said))
+    assert_nothing_is_lost(event, msgspec.json.decode((tmp_path / protocol.EVENTS).read_bytes(), type=said.Said))
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
@@ -117,7 +117,7 @@ def test_any_text_that_a_stack_comes_up_with_can_be_read(text: str, channel: Cha
     channel.respond(protocol.Failed("build-failed", "build", text))
     (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
     expected = text.replace("\udcff", "?")
-    assert msgspec.json.decode(line, type=outcome.Engaged).proof == expected
+    assert msgspec.json.decode(line, type=said.Engaged).proof == expected
     assert msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.BuildFailed).reason == expected
 
 
@@ -134,7 +134,7 @@ def test_each_end_has_its_counterpart_with_the_same_fields() -> None:
 
 
 def test_both_sides_know_the_same_phases() -> None:
-    assert get_args(outcome.Phase) == ("queued", *protocol.PHASES)
+    assert get_args(said.Phase) == ("queued", *protocol.PHASES)
 
 
 def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> None:

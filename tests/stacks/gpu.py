@@ -27,7 +27,7 @@ import psutil  # noqa: E402 - as above
 
 from advisor import gpus, machine, measure, pipeline  # noqa: E402 - as above
 from advisor.domain.events import Ended, Heard, RaceOpened  # noqa: E402 - as above
-from advisor.domain.outcome import Entered, Visited  # noqa: E402 - as above
+from advisor.domain.said import Entered, Visited  # noqa: E402 - as above
 from advisor.domain.state import fold  # noqa: E402 - as above
 from advisor.pipeline import World, racing  # noqa: E402 - as above
 from advisor.probing.device import MemoryWatch  # noqa: E402 - as above

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 import uv
 
 from advisor import catalogue
-from advisor.domain.catalogue import Environment
+from advisor.domain.workflow import Environment
 from advisor.probing.environments import places, sources
 
 #: Oldest Python that a lock is resolved for, where the environment takes it.

@@ -23,8 +23,8 @@ import psutil
 import uv
 from packaging.specifiers import SpecifierSet
 
-from advisor.domain.catalogue import Environment
 from advisor.domain.machine import Interpreter
+from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotMadeError
 from advisor.probing.environments import health, places, sources
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from advisor.domain.catalogue import Environment
+from advisor.domain.workflow import Environment
 from advisor.probing.environments import NO_TELEMETRY, without_foreign
 from advisor.probing.environments.places import python_in, read_record
 

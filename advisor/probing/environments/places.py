@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import platformdirs
 
-from advisor.domain.catalogue import Environment, Workflow
 from advisor.domain.machine import MadeEnvironment
+from advisor.domain.workflow import Environment, Workflow
 from advisor.errors import UnknownEnvironmentError
 
 HOME_VARIABLE = "P3_ADVISOR_HOME"

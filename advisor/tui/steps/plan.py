@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.domain.catalogue import Environment
 from advisor.domain.question import Question
+from advisor.domain.workflow import Environment
 from advisor.pipeline import Proposal
 from advisor.report.document import RunDocument
 from advisor.tui import text

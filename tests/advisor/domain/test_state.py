@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.events import DeviceMemory, Ended, Event, Finished, Happening, Heard, Planned, RaceClosed, RaceOpened, Resumed, Spawned
-from advisor.domain.outcome import Built, Completed, Engaged, Entered, Imported, Loaded, MemoryRead, Ready, Said, TimedOut, Warm, Workload
+from advisor.domain.outcome import Completed, TimedOut
+from advisor.domain.said import Built, Engaged, Entered, Imported, Loaded, MemoryRead, Ready, Said, Warm, Workload
 from advisor.domain.state import ProcessState, RunState, fold
 
 IMPORTED = Imported(versions={"torch": "2.12.0"}, settings={}, seconds=2.0)

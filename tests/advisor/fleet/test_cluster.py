@@ -18,7 +18,7 @@ from advisor.domain.events import Event
 from advisor.domain.fleet import Answered, Contention, Order, Pool
 from advisor.domain.run import Header
 from advisor.errors import FleetUnreachableError
-from advisor.fleet import Said, ask, node
+from advisor.fleet import News, ask, node
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -103,7 +103,7 @@ def order(*models: str, kind: str = "cpu") -> Order:
     return Order(fleet_id="20261121-120000-f1ee", created="2026", models=models, pools=(Pool(kind=kind, count=2),))
 
 
-def all_said(cluster: Any, asked: Order, store: Store, *own: Callable[..., Any]) -> list[Said]:
+def all_said(cluster: Any, asked: Order, store: Store, *own: Callable[..., Any]) -> list[News]:
     joined = RayCluster(cluster.address, *own)
     try:
         return list(ask(asked, ANSWERS, joined, store))
@@ -111,7 +111,7 @@ def all_said(cluster: Any, asked: Order, store: Store, *own: Callable[..., Any])
         joined.close()
 
 
-def answers_among(said: list[Said]) -> dict[str, Answered]:
+def answers_among(said: list[News]) -> dict[str, Answered]:
     return {notice.assignment.model: notice for notice in said if isinstance(notice, Answered)}
 
 

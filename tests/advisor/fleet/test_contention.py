@@ -14,7 +14,7 @@ import pytest
 
 from advisor.domain.events import Conditions, Happening
 from advisor.domain.fleet import Contention
-from advisor.domain.outcome import Visited
+from advisor.domain.said import Visited
 from advisor.errors import NothingViableError
 from advisor.fleet import contention
 from advisor.fleet.contention import compare, judge

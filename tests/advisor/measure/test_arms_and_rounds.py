@@ -13,17 +13,9 @@ from summarised import RACES, WRONG, only_measurement, raced, summarise
 
 from advisor import measure
 from advisor.domain.events import DeviceMemory
-from advisor.domain.outcome import (
-    Built,
-    Completed,
-    Crashed,
-    Loaded,
-    MemoryRead,
-    Outcome,
-    TimedOut,
-    Visited,
-)
+from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
 from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Built, Loaded, MemoryRead, Visited
 from advisor.domain.state import ProcessState, RunState
 
 

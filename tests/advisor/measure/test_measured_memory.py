@@ -11,7 +11,7 @@ import nvml
 import pytest
 
 from advisor.domain.events import DeviceMemory, MemoryChecked
-from advisor.domain.outcome import MemoryRead
+from advisor.domain.said import MemoryRead
 from advisor.measure import memory
 from advisor.probing.device import MemoryWatch, above
 

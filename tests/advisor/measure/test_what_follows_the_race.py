@@ -11,12 +11,8 @@ from builders import BASELINE
 from summarised import RACES, WRONG, only_measurement, raced, summarise
 
 from advisor.domain.events import Energy
-from advisor.domain.outcome import (
-    Caches,
-    Crashed,
-    Flexed,
-    Sustained,
-)
+from advisor.domain.outcome import Crashed
+from advisor.domain.said import Caches, Flexed, Sustained
 from advisor.domain.state import ProcessState, RunState
 
 

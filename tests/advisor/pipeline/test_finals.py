@@ -11,7 +11,8 @@ from builders import BASELINE, DUPLICATE
 from advisor import pipeline
 from advisor.domain.decision import Recommendation
 from advisor.domain.events import Ended, Event, Heard, Repeated, Spawned
-from advisor.domain.outcome import Completed, Crashed, Sustained, Visited
+from advisor.domain.outcome import Completed, Crashed
+from advisor.domain.said import Sustained, Visited
 from advisor.pipeline import Decision, World, finals
 from advisor.question.answers import Answers
 from advisor.store import Store

@@ -10,8 +10,8 @@ from builders import BASELINE, DUPLICATE
 
 from advisor import pipeline
 from advisor.domain.events import Ended, Happening, Heard, RaceOpened
-from advisor.domain.outcome import Ready, Visited
 from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Ready, Visited
 from advisor.pipeline import World, racing
 from advisor.probing import visits
 from advisor.question.answers import Answers

@@ -15,8 +15,9 @@ import pytest
 
 from advisor import pipeline
 from advisor.domain.events import Ended, Event, Heard, RaceClosed, Spawned
-from advisor.domain.outcome import Entered, TimedOut, Visited
+from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Entered, Visited
 from advisor.pipeline import World
 from advisor.store import Run, Store
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from scripted import DEADLINES, SECONDS, WAIT, Clock, hear, hear_end, start
 
-from advisor.domain.outcome import Completed, Crashed, Engaged, Entered, Ready, Said, TimedOut, Unsupported
+from advisor.domain.outcome import Completed, Crashed, TimedOut, Unsupported
+from advisor.domain.said import Engaged, Entered, Ready, Said
 from advisor.probing import ending, launch
 from advisor.probing.launch import Supervisor, Worker
 

@@ -16,7 +16,8 @@ import pytest
 import workers
 from scripted import DEADLINES, WAIT, Clock, hear, hear_end, start
 
-from advisor.domain.outcome import Crashed, Entered, Ready
+from advisor.domain.outcome import Crashed
+from advisor.domain.said import Entered, Ready
 from advisor.probing.launch import Supervisor
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"

@@ -6,7 +6,7 @@ import nvml
 import pytest
 
 from advisor.domain.events import DeviceMemory, Heard
-from advisor.domain.outcome import MemoryRead
+from advisor.domain.said import MemoryRead
 from advisor.probing.device import MemoryWatch
 from advisor.probing.room import Room, available_bytes
 

@@ -19,8 +19,9 @@ import pytest
 from advisor import catalogue
 from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, MemoryChecked, Spawned
 from advisor.domain.machine import Cpu
-from advisor.domain.outcome import Completed, Crashed, Entered, Imported, Loaded, ModelRefused, Ready, Visited, Warm, Workload
+from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.said import Entered, Imported, Loaded, Ready, Visited, Warm, Workload
 from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
 from advisor.probing.guard import Guard

@@ -6,8 +6,9 @@ import builders
 import pytest
 
 from advisor.domain.events import DeviceMemory, Ended, Finished, Happening, Heard, Planned, RaceClosed, RaceOpened, Resumed, Spawned
-from advisor.domain.outcome import Completed, Crashed, Entered, Phase, Ready
+from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Entered, Phase, Ready
 from advisor.report import narration
 
 

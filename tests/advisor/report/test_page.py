@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from advisor import portability
-from advisor.domain.catalogue import Integration
 from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
+from advisor.domain.workflow import Integration
 from advisor.report import document, page
 from advisor.report.document import RunDocument
 

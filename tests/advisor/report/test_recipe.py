@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from advisor.domain.measurement import Seconds
-from advisor.domain.outcome import Recipe
+from advisor.domain.said import Recipe
 from advisor.domain.state import RunState
 from advisor.errors import NoRecipeError
 from advisor.report import recipe

@@ -14,8 +14,8 @@ import pytest
 
 from advisor import pipeline
 from advisor.domain.events import Event, Heard, Planned, Spawned
-from advisor.domain.outcome import Recipe, Visited
 from advisor.domain.run import Header
+from advisor.domain.said import Recipe, Visited
 from advisor.errors import ExportFileError, RunIsImportedError
 from advisor.pipeline import World, deciding
 from advisor.store import Run, Store, exchange

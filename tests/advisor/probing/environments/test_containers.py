@@ -12,7 +12,7 @@ import builders
 import pytest
 
 from advisor import applicability, pipeline
-from advisor.domain.catalogue import Environment
+from advisor.domain.workflow import Environment
 from advisor.pipeline import World
 from advisor.probing.environments import containers
 from advisor.question.answers import Answers

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import wheels
 
-from advisor.domain.catalogue import Environment
 from advisor.domain.machine import Interpreter
+from advisor.domain.workflow import Environment
 from advisor.errors import EnvironmentInUseError, EnvironmentNotMadeError
 from advisor.probing.environments import creation, health, places
 

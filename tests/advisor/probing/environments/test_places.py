@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from advisor import catalogue
-from advisor.domain.catalogue import Environment
+from advisor.domain.workflow import Environment
 from advisor.errors import UnknownEnvironmentError
 from advisor.probing.environments import places
 
