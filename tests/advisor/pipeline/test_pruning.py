@@ -9,7 +9,9 @@ import pytest
 from builders import BASELINE, DUPLICATE
 
 from advisor import pipeline
+from advisor.domain.events import Heard
 from advisor.domain.outcome import Completed, Crashed, TimedOut
+from advisor.domain.said import Entered
 from advisor.domain.state import RunState
 from advisor.pipeline import World, pruning
 from advisor.pipeline.pruning import BuildTime
@@ -84,3 +86,7 @@ def test_what_is_not_built_in_the_time_for_all_builds_is_left_out_and_the_rest_i
         assert "0.1 minutes for all builds together" in ended.outcome.reason
         assert "--build-minutes" in (ended.outcome.fix or "")
     assert "quick" in {measurement.arm for measurement in decision.results.measurements}
+    said = [event.happening for event in run.events() if isinstance(event.happening, Heard)]
+    began = {heard.arm for heard in said if isinstance(heard.said, Entered) and heard.said.phase == "load"}
+    assert "misbehaving/hangs" in began
+    assert "misbehaving/wrong" not in began, "its turn came when nothing was left"

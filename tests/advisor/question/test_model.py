@@ -81,6 +81,19 @@ def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: st
     assert model == Transformers(name=TINY_LLAMA, weights=weights, config=shipped, parameters=1_099_956_224)
 
 
+def test_a_directory_s_weights_are_counted_in_its_files_before_its_configuration(here: pathlib.Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "vocab_size": 10, "num_attention_heads": 2, "intermediate_size": 16}
+    directory = make_model(here / "model", config={"model_type": "llama", **sizes})
+    model = parse("model")
+    assert isinstance(model, Transformers)
+    assert model.parameters == 2 * 10 * 8 + 4 * 8 * 8 + 3 * 8 * 16
+    header = json.dumps({"a": {"dtype": "F16", "shape": [3, 5], "data_offsets": [0, 30]}}).encode()
+    (directory / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(30))
+    model = parse("model")
+    assert isinstance(model, Transformers)
+    assert model.parameters == 15
+
+
 def test_another_name_is_one_of_the_hub() -> None:
     assert parse("someone/some-model") == Transformers(name="someone/some-model", weights="random")
     assert parse("someone/some-model", weights_from="hub") == Transformers(name="someone/some-model", weights="hub")
