@@ -7,6 +7,7 @@ user writes to take it up, which are counted.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import pprint
 import sys
@@ -76,11 +77,17 @@ def pin(imports: list[str], versions: dict[str, str]) -> list[str]:
 
     What follows a plus sign names a build, such as `+cpu`, which the index that most people use does not have.
     """
-    providers = metadata.packages_distributions()
+    providers = find_providers()
     imported = {line.split()[1].partition(".")[0] for line in imports}
     needed = {min(providers[name]) for name in imported if name in providers}
     needed |= {name for name in versions if _is_installed(name)}
     return sorted(f"{name}=={metadata.version(name).partition('+')[0]}" for name in needed)
+
+
+@functools.cache
+def find_providers() -> dict[str, list[str]]:
+    """Return the distributions that bring each package; finding out reads the list of files of everything that is installed."""
+    return {package: list(distributions) for package, distributions in metadata.packages_distributions().items()}
 
 
 def _is_installed(name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import functools
 import pathlib
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -51,8 +52,9 @@ class Module:
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno or 0, node.end_col_offset or 0)
 
 
+@functools.cache
 def read_module(name: str, file: pathlib.Path) -> Module:
-    """Parse `file` as the module `name`."""
+    """Parse `file` as the module `name`; once in a process, for a source does not change while it runs."""
     text = file.read_bytes()
     lines = [0]
     for line in text.splitlines(keepends=True):

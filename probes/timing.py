@@ -26,6 +26,8 @@ SHORT_CALL_SECONDS = 0.001
 MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
 #: Times the typical call for which a call counts at most while warming up.
 MOST_OF_A_CALL = 5.0
+#: A long call that returns only after this share of its time leaves the host nothing to do ahead: the rate is one over its time.
+WAITED_SHARE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +87,7 @@ def time_block(
     """Call `block.lead_calls + block.calls` times with inputs in rotation and return the times.
 
     Where the device `streams`, the block is run once more without waiting between the calls: what it takes then decides the throughput,
-    for the host need not wait when only the rate matters.
+    for the host need not wait when only the rate matters. Long calls that wait by themselves, such as those that generate text, are not.
     """
     inputs = itertools.islice(itertools.cycle(fed), offset % len(fed), None)
     clock = time.perf_counter_ns
@@ -112,7 +114,7 @@ def time_block(
             nanoseconds.append(clock() - start)
             enqueued.append(returned - start)
         cpu_seconds = time.process_time() - cpu_start
-        if streams:
+        if streams and not _waits_itself(nanoseconds, enqueued):
             start = clock()
             for _ in range(block.calls):
                 call(next(inputs))
@@ -128,6 +130,11 @@ def time_block(
         lead_seconds=[count * NANOSECONDS for count in leading],
         streamed_seconds=streamed,
     )
+
+
+def _waits_itself(nanoseconds: Sequence[int], enqueued: Sequence[int]) -> bool:
+    whole = statistics.median(nanoseconds)
+    return whole * NANOSECONDS > LONG_CALL_SECONDS and statistics.median(enqueued) > WAITED_SHARE * whole
 
 
 def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:
@@ -161,7 +168,8 @@ def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Call
 def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], device_synchronise: Callable[[], None]) -> float:
     """Return the share of a call's time that the device works on after the workflow has said that it is done.
 
-    What a wait for an idle device costs is taken off; the least of a few tries counts, since noise only adds.
+    What a wait for an idle device costs is taken off; the least of a few tries counts, since noise only adds: little to a very long call,
+    which is tried once.
     """
     shares = []
     for _ in range(FEWEST_CALLS):
@@ -176,6 +184,8 @@ def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[]
         device_synchronise()
         end = time.perf_counter()
         shares.append(max(end - said - (start - idle), 0.0) / (end - start))
+        if end - start > VERY_LONG_CALL_SECONDS:
+            break
     return min(shares)
 
 

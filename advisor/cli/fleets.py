@@ -12,13 +12,12 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson
-from advisor.errors import FleetOrderError, NoFleetError, RunFileError, UnknownRunError
+from advisor.errors import FleetOrderError, NoFleetError
 
 if TYPE_CHECKING:
     from advisor.domain.fleet import FleetRecord, Order
     from advisor.fleet import News
     from advisor.question.answers import Answers
-    from advisor.report.document import RunDocument
     from advisor.world import World
 
 app = typer.Typer(rich_markup_mode=None)
@@ -128,27 +127,12 @@ def _tell(notice: News, names: dict[int, str]) -> str | None:
             return None
 
 
-def _documents(kept: FleetRecord, world: World) -> dict[str, RunDocument]:
-    """Decide the run of every answer from what is stored; those that are gone are left out."""
-    from advisor import pipeline
-    from advisor.report import document
-
-    documents = {}
-    for answered in kept.answered:
-        for attempt in answered.attempts[-1:]:
-            try:
-                decision = pipeline.decide(world.store.find(attempt.run_id))
-            except (UnknownRunError, RunFileError):
-                continue
-            documents[attempt.run_id] = document.compose(decision)
-    return documents
-
-
 def _present(kept: FleetRecord, world: World, *, as_json: bool, as_line: bool = False, keeps_table: bool = False) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
     from advisor.report import matrix
+    from advisor.tui.fleets import documents_of
 
-    documents = _documents(kept, world)
+    documents = documents_of(kept, world.store)
     if keeps_table:
         from advisor.report import columns
 

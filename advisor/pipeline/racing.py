@@ -17,13 +17,15 @@ from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.state import RaceGroup, RunState
 from advisor.probing.visits import Session
-from advisor.race import Kind, Race, Verdict
+from advisor.race import LOOKS, Kind, Race, Verdict
 
 #: Rounds without which a batch size says nothing: one round shows no spread.
 FEWEST_ROUNDS = 2
 LAST_ROUND = sys.maxsize
 OUT_OF_TIME = "the measuring time is spent"
-#: How many times the measuring time a run may take on top of it to get every race its fewest rounds: an answer in doubt beats none.
+#: Rounds after which a race can decide anything: the interval of fewer differences is so wide that the time spent on them is lost.
+DECIDING_ROUNDS = LOOKS[0]
+#: How many times the measuring time a run may take on top of it to get every race as far: an answer in doubt beats none.
 OVERTIME = 5.0
 
 
@@ -199,7 +201,7 @@ def make_visit(session: Session, arm: str, batch_size: int, number: int, discard
 
 @dataclasses.dataclass(frozen=True)
 class Patience:
-    """How long a race may go on, on `clock`: to its deadline, and while it has too few rounds to say anything, to the last one."""
+    """How long a race may go on, on `clock`: to its deadline, and while it has too few rounds to decide anything, to the last one."""
 
     clock: Callable[[], float]
     deadline: float
@@ -207,7 +209,7 @@ class Patience:
 
     def is_over(self, rounds: int) -> bool:
         """Say whether a race that has come so far ends now."""
-        return self.clock() >= (self.deadline if rounds >= FEWEST_ROUNDS else self.last)
+        return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
 
 
 def drive(

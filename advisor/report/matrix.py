@@ -84,7 +84,7 @@ def encode(document: FleetDocument) -> str:
 def render(document: FleetDocument) -> str:
     """Return the matrix for a terminal."""
     rows = [["model", "device", "strategy", "speed-up", "throughput", "cost", "verdict", "trust", "run"]]
-    rows += [_row(cell) for cell in document.cells]
+    rows += [[cell.model, cell.kind, *tell_cell(cell).values(), cell.run_id or NOTHING] for cell in document.cells]
     blocks = [align(rows, left=3)]
     blocks.append([f"Cheapest for {model}: {kind}" for model, kind in document.cheapest.items()])
     blocks.append(
@@ -101,22 +101,16 @@ def tell_contention(contention: Contention) -> str:
     return f"{contention.model} on {contention.kind}, node {contention.node}: {contention.words}"
 
 
-def _row(cell: MatrixCell) -> list[str]:
-    speedup = f"{cell.speedup.value:.2f}x" if cell.speedup else NOTHING
-    throughput = f"{cell.throughput.value:,.0f} {cell.throughput.unit}" if cell.throughput else NOTHING
-    cost = f"{cell.cost.value:.4g} per {cell.cost.unit}" if cell.cost else NOTHING
-    strategy = cell.arm or "no answer"
-    return [
-        cell.model,
-        cell.kind,
-        strategy,
-        speedup,
-        throughput,
-        cost,
-        cell.verdict or NOTHING,
-        cell.trust or NOTHING,
-        cell.run_id or NOTHING,
-    ]
+def tell_cell(cell: MatrixCell) -> dict[str, str]:
+    """Return the words for the answer in a cell, in the order of the matrix's columns."""
+    return {
+        "strategy": cell.arm or "no answer",
+        "speedup": f"{cell.speedup.value:.2f}x" if cell.speedup else NOTHING,
+        "throughput": f"{cell.throughput.value:,.0f} {cell.throughput.unit}" if cell.throughput else NOTHING,
+        "cost": f"{cell.cost.value:.4g} per {cell.cost.unit}" if cell.cost else NOTHING,
+        "verdict": cell.verdict or NOTHING,
+        "trust": cell.trust or NOTHING,
+    }
 
 
 def _cell(answered: Answered, documents: Mapping[str, RunDocument]) -> MatrixCell:

@@ -26,6 +26,10 @@ class Fleets:
         """Keep the figures of a fleet's runs as a Parquet file and return where it is."""
         return self._write(self._directory / f"{fleet_id}.parquet", content)
 
+    def names(self) -> list[str]:
+        """Return the ids of all fleets, oldest first."""
+        return sorted(file.stem for file in self._directory.glob("*.json"))
+
     def find(self, name: str) -> FleetRecord:
         """Return what the fleet with this id, or `latest`, has answered; raise `UnknownRunError` or `RunFileError`."""
         files = sorted(self._directory.glob("*.json"))

@@ -11,6 +11,7 @@ from advisor.question.answers import Answers
 from advisor.tui.background import Background
 
 if TYPE_CHECKING:
+    from advisor.domain.state import RunState
     from advisor.pipeline import Decision
     from advisor.report.document import RunDocument
     from advisor.tui.host import Host
@@ -42,8 +43,8 @@ class Running(Protocol):
     def compare(self, first: str, second: str) -> None:
         """Show two stored runs side by side."""
 
-    def export(self, decision: Decision, *, explored: bool) -> None:
-        """Write a decision's document where the user says."""
+    def export(self, document: RunDocument, state: RunState | None = None, *, explored: bool = False) -> None:
+        """Write a document where the user says; `state` is that of its run."""
 
     def toggle_pause(self) -> None:
         """Pause after the current section, or go on."""
@@ -85,6 +86,9 @@ class Advisor(Protocol):
 
     def action_history(self) -> None:
         """Show the stored runs."""
+
+    def action_fleet(self) -> None:
+        """Show what the newest fleet has answered."""
 
     def action_doctor(self) -> None:
         """Show what is wrong with this machine."""

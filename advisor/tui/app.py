@@ -207,6 +207,13 @@ class AdvisorApp(App[int]):
 
         self.push_screen(History())
 
+    def action_fleet(self) -> None:
+        """Show what the newest fleet has answered."""
+        from advisor.tui import fleets  # noqa: PLC0415 - only when needed
+        from advisor.tui.screens.fleet import Fleet  # noqa: PLC0415 - as above
+
+        self.background.do("fleet", lambda: fleets.read_answer("latest", self.world.store), lambda found: self.push_screen(Fleet(found)))
+
     def action_doctor(self) -> None:
         """Show what is wrong with this machine."""
         from advisor.tui.screens.doctor import Doctor  # noqa: PLC0415 - only when needed

@@ -33,6 +33,11 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison
     rows: tuple[Row, ...]
 
+    @property
+    def generates(self) -> bool:
+        """Whether both runs generated text, of which the rate is looked at rather than the time of a call."""
+        return all(cell.generation is not None for row in self.rows for cell in (row.first, row.second) if cell is not None)
+
 
 def lay_side_by_side(first: RunDocument, second: RunDocument) -> Sides:
     """Compare two runs, and give every arm of either its rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
+from advisor.domain.state import RunState
 from advisor.errors import NotWritableError
 from advisor.pipeline import Decision
 from advisor.report.document import RunDocument, compose, encode
@@ -15,9 +16,9 @@ def document_of(decision: Decision) -> RunDocument:
     return compose(decision)
 
 
-def write(decision: Decision, file: pathlib.Path) -> None:
-    """Write the file beside its place and put it there; raise `NotWritableError`."""
-    text = MAKERS[file.suffix.lower()](decision, document_of(decision))
+def write(document: RunDocument, file: pathlib.Path, state: RunState | None = None) -> None:
+    """Write the file beside its place and put it there, with the recipe where there is a `state`; raise `NotWritableError`."""
+    text = MAKERS[file.suffix.lower()](document, state)
     beside = file.with_name(f".{file.name}.part")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -26,28 +27,28 @@ def write(decision: Decision, file: pathlib.Path) -> None:
         raise NotWritableError(f"{file} cannot be written: {problem.strerror}", "name another file") from problem
 
 
-def _page(decision: Decision, document: RunDocument) -> str:
+def _page(document: RunDocument, state: RunState | None) -> str:
     from advisor.report import page, recipe  # noqa: PLC0415 - templates are slow to import, and most sessions export nothing
 
-    return page.render(document, recipe.recommended(document, decision.state))
+    return page.render(document, recipe.recommended(document, state) if state is not None else None)
 
 
-def _markdown(_: Decision, document: RunDocument) -> str:
+def _markdown(document: RunDocument, _: RunState | None) -> str:
     from advisor.report import markdown  # noqa: PLC0415 - as above
 
     return markdown.render(document)
 
 
-def _table(_: Decision, document: RunDocument) -> str:
+def _table(document: RunDocument, _: RunState | None) -> str:
     from advisor.report import tidy  # noqa: PLC0415 - as above
 
     return tidy.render([document])
 
 
 #: By the ending of a file's name.
-MAKERS: dict[str, Callable[[Decision, RunDocument], str]] = {
+MAKERS: dict[str, Callable[[RunDocument, RunState | None], str]] = {
     ".html": _page,
     ".md": _markdown,
     ".csv": _table,
-    ".json": lambda _, document: encode(document),
+    ".json": lambda document, _: encode(document),
 }

@@ -10,6 +10,7 @@ from typing import cast
 from textual.app import App
 
 from advisor import pipeline
+from advisor.domain.state import RunState
 from advisor.errors import UserError
 from advisor.pipeline import Decision, Proposal
 from advisor.report.document import RunDocument
@@ -178,20 +179,20 @@ class Runs:
 
         self._advisor.background.do("compare", judge, lambda sides: self._app.push_screen(Compare(sides)))
 
-    def export(self, decision: Decision, *, explored: bool) -> None:
-        """Write a decision's document where the user says."""
+    def export(self, document: RunDocument, state: RunState | None = None, *, explored: bool = False) -> None:
+        """Write a document where the user says; `state` is that of its run."""
 
         def write(file: pathlib.Path | None) -> None:
             if file is None:
                 return
             try:
-                documents.write(decision, file)
+                documents.write(document, file, state)
             except UserError as problem:
                 self._advisor.tell_problem(problem)
             else:
                 self._app.notify(f"written: {file.absolute()}", markup=False)
 
-        name = f"p3-advisor-{decision.header.run_id}{'-explored' if explored else ''}.html"
+        name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
         self._app.push_screen(Export(pathlib.Path.cwd() / name, list(documents.MAKERS)), write)
 
     def toggle_pause(self) -> None:

@@ -33,6 +33,7 @@ ACTIONS = {
     "excluded",
     "export",
     "filter",
+    "fleet",
     "follow",
     "go-on",
     "help",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from advisor.gpus import detect_gpus
 from advisor.machine import cpu_model
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -24,6 +25,7 @@ def describe_machine() -> dict[str, Any]:
         "date": dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="minutes"),
         "cpu": cpu_model(),
         "processors": len(os.sched_getaffinity(0)),
+        "gpus": [gpu.name for gpu in detect_gpus()[0]],
         "kernel": platform.release(),
         "python": platform.python_version(),
         "load": os.getloadavg()[0],

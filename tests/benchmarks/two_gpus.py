@@ -84,18 +84,23 @@ def main() -> None:
     options = parser.parse_args()
     models, gpus = options.models.split(","), options.gpus.split(",")
     answers = Answers(workflows=options.workflows, batch_sizes=options.batch_sizes, budget=options.budget)
-    checks = [
-        contention.check(Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)), HOST, gpus[:2])
-        for model in models
-    ]
-    found = {
-        "in turn": race_all(models, gpus, answers, at_once=False),
-        "side by side": race_all(models, gpus, answers, at_once=True),
-    }
+    checks = []
+    for model in models:
+        checks.append(contention.check(Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)), HOST, gpus[:2]))
+        narrate(f"{model}: {checks[-1].words}")
+    found = {}
+    for name, at_once in (("in turn", False), ("side by side", True)):
+        found[name] = race_all(models, gpus, answers, at_once=at_once)
+        narrate(f"{name}: {found[name]['seconds']:.0f} s")
     rows = [[name, f"{one['seconds']:.0f}", *(_text(one["answers"][model]) for model in models)] for name, one in found.items()]
     rows += [["check", "", *(check.words for check in checks)]]
     data = {"checks": msgspec.to_builtins(checks), **found}
     figures.publish("two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, options.out)
+
+
+def narrate(words: str) -> None:
+    """Say what is done so far: the whole takes many minutes."""
+    print(f"{time.strftime('%X')} {words}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _text(answer: Mapping[str, Any]) -> str:

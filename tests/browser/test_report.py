@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import builders
+import msgspec
 import pytest
 
 from advisor import pipeline, score
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium h
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
 #: How a script moves a slider the way a hand does.
 MOVE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
+EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
 
 
@@ -129,6 +131,23 @@ def test_moving_a_slider_ranks_as_the_program_does(browser: Browser, report: pat
     opened.page.locator("#reset").click()
     assert opened.weights() == {name: getattr(decision.header.question.priorities, name) for name in PILLARS}
     assert opened.complaints == []
+    opened.context.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "scheme"), [("cpu-demo.json", "light"), ("cpu-demo.json", "dark"), ("h200-generate-demo-llama.json", "light")]
+)
+def test_an_audit_finds_nothing_that_keeps_anybody_out(browser: Browser, kept: str, scheme: str, tmp_path: pathlib.Path) -> None:
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - it wants the browser's library, which may not be there
+
+    file = tmp_path / "report.html"
+    file.write_text(page.render(msgspec.json.decode((EVIDENCE / kept).read_bytes(), type=document.RunDocument), "print('served')"))
+    opened = Opened(browser, file, color_scheme=scheme)
+    for details in opened.page.locator("details").all():
+        details.evaluate("each => { each.open = true; }")
+    found = Axe().run(opened.page).response
+    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
+    assert {"color-contrast", "heading-order", "svg-img-alt", "th-has-data-cells"} <= {each["id"] for each in found["passes"]}
     opened.context.close()
 
 

@@ -121,6 +121,21 @@ def test_where_the_device_streams_the_block_is_run_again_without_waiting_in_betw
     assert timed.streamed_seconds == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("working", "waiting", "streams"), [(0.5, 0.001, False), (0.05, 0.001, True), (0.5, 0.1, True)])
+def test_a_long_call_that_has_waited_itself_is_not_run_again_to_stream(
+    clock: Clock, working: float, waiting: float, *, streams: bool
+) -> None:
+    calls: list[float] = []
+
+    def call(_: object) -> None:
+        calls.append(working)
+        clock.pass_by(working)
+
+    timed = timing.time_block(call, ["input"], lambda: clock.pass_by(waiting), Block(calls=2, lead_calls=1), streams=True)
+    assert (timed.streamed_seconds is not None) is streams
+    assert len(calls) == (5 if streams else 3)
+
+
 def test_every_call_is_waited_for_before_the_next() -> None:
     happened: list[str] = []
     timing.time_block(happened.append, ["call"], lambda: happened.append("wait"), Block(calls=2, lead_calls=1))
@@ -214,6 +229,18 @@ def test_work_that_goes_on_after_the_workflow_says_it_is_done_is_seen(clock: Clo
 
     assert timing.late_share(start, "input", no_wait, wait_for_device) == pytest.approx(0.5)
     assert timing.late_share(start, "input", wait_for_device, wait_for_device) == 0.0
+
+
+@pytest.mark.parametrize(("seconds", "tries"), [(0.6, 1), (0.4, 5)])
+def test_late_work_of_a_very_long_call_is_looked_for_once(clock: Clock, seconds: float, tries: int) -> None:
+    called: list[str] = []
+
+    def call(fed: str) -> None:
+        called.append(fed)
+        clock.pass_by(seconds)
+
+    assert timing.late_share(call, "input", no_wait, no_wait) == 0.0
+    assert len(called) == tries
 
 
 def test_sustained_calls_fill_their_time_and_are_counted(clock: Clock) -> None:

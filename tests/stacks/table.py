@@ -13,6 +13,7 @@ from advisor.report.document import RunDocument, WorkflowEntry
 EVIDENCE = pathlib.Path(__file__).parent / "evidence"
 README = pathlib.Path(__file__).parents[2] / "README.md"
 RUN = "h200-ffn-multilayer-tinyllama-bfloat16.json"
+LARGE = "h200-ffn-multilayer-llama2-7b-float16.json"
 HALF = "h200-ffn-1024x4096x4-float16.json"
 TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
@@ -116,7 +117,7 @@ def race_table(file: str) -> list[str]:
 
 def refusals(document: RunDocument) -> list[str]:
     """Return a line for each arm that ran and did not end with a time."""
-    failed = [entry for entry in document.workflows if entry.status in {"incorrect", "not-engaged", "build-failed", "crashed"}]
+    failed = [entry for entry in document.workflows if entry.status in {"incorrect", "not-engaged", "build-failed", "crashed", "timed-out"}]
     reasons: dict[str, list[str]] = {}
     for entry in failed:
         reasons.setdefault(f"{entry.status}: {entry.reason}", []).append(f"`{entry.arm}`")
@@ -150,6 +151,12 @@ def render() -> str:
     half = read(HALF)
     lines = [
         *race_table(RUN),
+        "",
+        "The larger of the paper's sizes, while three other runs kept the host's other GPUs busy, which a fleet would not have allowed:",
+        "",
+        *race_table(LARGE),
+        "",
+        *refusals(read(LARGE)),
         "",
         f"In {half.question.dtype} ([kept run](tests/stacks/evidence/{HALF}), {half.question.model.name}, {half.created[:10]}):",
         "",

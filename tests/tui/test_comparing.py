@@ -12,13 +12,14 @@ from handmade import make_run
 from onscreen import asynchronous, lines_of, settle, shown, wait_for_screen
 
 from advisor import pipeline
-from advisor.domain.measurement import Seconds
+from advisor.domain.measurement import Generation, Seconds, Throughput
 from advisor.report.document import RunDocument
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.comparing import lay_side_by_side
 from advisor.tui.documents import document_of
 from advisor.tui.screens.compare import Compare
+from advisor.tui.text import figure
 from advisor.tui.wishes import Wishes
 from advisor.world import World
 
@@ -38,6 +39,21 @@ def slowed(document: RunDocument, factor: float) -> RunDocument:
             seconds = Seconds(median=median, low=median * 0.99, high=median * 1.01, samples=cell.seconds.samples)
             cells.append(msgspec.structs.replace(cell, seconds=seconds))
         entries.append(msgspec.structs.replace(entry, cells=tuple(cells)))
+    return msgspec.structs.replace(document, workflows=tuple(entries))
+
+
+def generating(document: RunDocument) -> RunDocument:
+    """Return the document as if its calls had generated text, at the rate that their time gives."""
+    unknown: dict[str, Any] = dict.fromkeys(Generation.__struct_fields__)
+    entries = []
+    for entry in document.workflows:
+        cells = tuple(
+            msgspec.structs.replace(
+                cell, generation=Generation(**unknown), throughput=Throughput(value=32 / cell.seconds.median, unit="tokens/s")
+            )
+            for cell in entry.cells
+        )
+        entries.append(msgspec.structs.replace(entry, cells=cells))
     return msgspec.structs.replace(document, workflows=tuple(entries))
 
 
@@ -63,6 +79,22 @@ def test_an_arm_of_one_run_is_in_that_run_only(document: RunDocument) -> None:
     without = msgspec.structs.replace(document, workflows=tuple(entry for entry in document.workflows if entry.arm != "exported"))
     assert {row.verdict for row in lay_side_by_side(document, without).rows if row.arm == "exported"} == {"only in A"}
     assert {row.verdict for row in lay_side_by_side(without, document).rows if row.arm == "exported"} == {"only in B"}
+
+
+@asynchronous
+async def test_generated_text_is_compared_by_its_rate(document: RunDocument, tui_world: World) -> None:
+    texts = [generating(each) for each in (document, slowed(document, 2.0))]
+    cell = texts[0].workflows[0].cells[0]
+    rate = cell.throughput.value
+    async with shown(AdvisorApp(Wishes(), tui_world), (140, 30)) as pilot:
+        await pilot.app.push_screen(Compare(lay_side_by_side(*texts)))
+        await wait_for_screen(pilot, "Compare")
+        assert "A tok/s" in lines_of(pilot)
+        assert f"{figure(rate)} [{figure(rate / 1.01)}, {figure(rate / 0.99)}]" in lines_of(pilot)
+        await pilot.app.pop_screen()
+        await pilot.app.push_screen(Compare(lay_side_by_side(texts[0], document)))
+        await settle(pilot)
+        assert "A ms" in lines_of(pilot)
 
 
 @asynchronous

@@ -9,6 +9,7 @@ import builders
 import pytest
 from handmade import make_run
 from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from textual.widgets import Input
 
 from advisor.question.answers import Answers
 from advisor.store import Store
@@ -53,6 +54,14 @@ async def test_published_figures_answer_where_no_run_does(tmp_path: pathlib.Path
         await wait_for_screen(pilot, "Elsewhere")
         assert "from published figures" in lines_of(pilot)
         assert "r Open the run" not in lines_of(pilot)
+        await pilot.press("e")
+        await wait_for_screen(pilot, "Export")
+        file = tmp_path / "published.html"
+        pilot.app.screen.query_one(Input).value = str(file)
+        await pilot.press("enter")
+        await wait_for(pilot, file.exists)
+        assert "published for the RTX 4090" in file.read_text()
+        await wait_for_screen(pilot, "Elsewhere")
         await pilot.press("escape")
         await wait_for_screen(pilot, "Setup")
 

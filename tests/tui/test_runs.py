@@ -139,7 +139,8 @@ def test_what_failed_on_a_gpu_that_is_gone_is_not_asked_again(tmp_path: pathlib.
 )
 def test_a_run_is_exported_as_its_file_name_says(ending: str, words: str, tmp_path: pathlib.Path) -> None:
     file = tmp_path / f"out{ending}"
-    documents.write(pipeline.decide(make_run(Store(tmp_path), finished=True)), file)
+    decision = pipeline.decide(make_run(Store(tmp_path), finished=True))
+    documents.write(documents.document_of(decision), file, decision.state)
     assert words in file.read_text().lower()
     assert set(documents.MAKERS) == {".html", ".md", ".csv", ".json"}
     assert not list(tmp_path.glob(".*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -78,15 +79,15 @@ within 5 %. It is the comparison of p3-advisor compare."""
 
     def _draw(self) -> None:
         width = self.size.width
-        figures = 22 if width >= WIDE else 6
+        figures, unit = (22 if width >= WIDE else 6), ("tok/s" if self._sides.generates else "ms")
         name = max(min(width - (3 if width >= WIDE else 2) * figures - 38, 44), 10)
         table = self.query_one(Table)
         table.lay_out(
             [
                 Column("arm", "Workflow", name),
                 Column("size", "@", 4, figures=True),
-                Column("first", "A ms", figures, figures=True),
-                Column("second", "B ms", figures, figures=True),
+                Column("first", f"A {unit}", figures, figures=True),
+                Column("second", f"B {unit}", figures, figures=True),
                 Column("speed", "B speed", 22 if width >= WIDE else 7, figures=True),
                 Column("verdict", "", 14),
             ]
@@ -98,11 +99,21 @@ within 5 %. It is the comparison of p3-advisor compare."""
         return {
             "arm": text.squeeze(text.plain(row.arm), name),
             "size": str(row.batch_size),
-            "first": _milliseconds(row.first, width),
-            "second": _milliseconds(row.second, width),
+            "first": self._call(row.first, width),
+            "second": self._call(row.second, width),
             "speed": _speed(row.speed, width),
             "verdict": MARKS.get(row.verdict, row.verdict),
         }
+
+    def _call(self, cell: Cell | None, width: int) -> str:
+        if cell is None:
+            return text.DASH
+        seconds = cell.seconds
+        if self._sides.generates:
+            tokens = cell.throughput.value * seconds.median
+            rates = [each and tokens / each for each in (seconds.median, seconds.high, seconds.low)]
+            return _with_interval(rates, text.figure, width)
+        return _with_interval([seconds.median, seconds.low, seconds.high], text.milliseconds, width)
 
     def action_differences(self) -> None:
         """Hide what is within the noise, or show it."""
@@ -110,16 +121,11 @@ within 5 %. It is the comparison of p3-advisor compare."""
         self._draw()
 
 
-def _milliseconds(cell: Cell | None, width: int) -> str:
-    if cell is None:
-        return text.DASH
-    seconds = cell.seconds
-    interval = f" [{text.milliseconds(seconds.low)}, {text.milliseconds(seconds.high)}]" if width >= WIDE else ""
-    return f"{text.milliseconds(seconds.median)}{interval}"
-
-
 def _speed(speed: Interval | None, width: int) -> str:
-    if speed is None:
-        return text.DASH
-    interval = f" [{text.times(speed.low)}, {text.times(speed.high)}]" if width >= WIDE else ""
-    return f"{text.times(speed.value)}{interval}"
+    return text.DASH if speed is None else _with_interval([speed.value, speed.low, speed.high], text.times, width)
+
+
+def _with_interval(figures: Sequence[float | None], tell: Callable[[float | None], str], width: int) -> str:
+    """Return a value, and its lower and upper bound where there is room for them."""
+    value, low, high = map(tell, figures)
+    return f"{value} [{low}, {high}]" if width >= WIDE else value

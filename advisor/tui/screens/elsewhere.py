@@ -22,9 +22,11 @@ class Elsewhere(Frame):
 
     HELP_TEXT = """\
 Nothing was measured on this machine. The first lines say from which run, of which day and which
-machine the figures are, or that they are the paper's. r opens the stored run, where the weights can be moved."""
+machine the figures are, or that they are the paper's. r opens the stored run, where the weights can be moved; e writes
+the answer as HTML, Markdown, CSV or JSON, as the ending of the file's name says."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "open", "Open the run", id="open", tooltip="the stored run that this answer rests on"),
+        Binding("e", "export", "Export", id="export"),
         Binding("n", "app.ask_anew", "New", id="new"),
         Binding("escape", "app.ask_anew", "Back", id="back", show=False),
         Binding("q", "app.leave", "Quit", id="quit"),
@@ -58,3 +60,7 @@ machine the figures are, or that they are the paper's. r opens the stored run, w
         """Open the stored run."""
         if self._document.provenance is not None:
             self.advisor.runs.open(self._document.provenance.run)
+
+    def action_export(self) -> None:
+        """Write the answer where the user says."""
+        self.advisor.runs.export(self._document)

@@ -30,7 +30,8 @@ class History(Frame):
     HELP_TEXT = """\
 Enter opens a run: its results, or its probes if it still goes on. r resumes one that stopped.
 Space marks a run; with two marked, c compares them: what differs between them comes first.
-t writes a line about a run, d removes one for good; the same as p3-advisor note and delete."""
+t writes a line about a run, d removes one for good; the same as p3-advisor note and delete.
+f shows what the newest fleet has answered, for each model and kind of device."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "resume", "Resume", id="resume"),
         Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, to compare two"),
@@ -39,6 +40,7 @@ t writes a line about a run, d removes one for good; the same as p3-advisor note
         Binding("d", "delete", "Delete", id="delete", tooltip="remove the run under the cursor for good, after asking"),
         Binding("slash", "filter", "Filter", key_display="/", id="filter"),
         Binding("n", "app.ask_anew", "New", id="new"),
+        Binding("f", "app.fleet", "Fleet", id="fleet", tooltip="what the newest fleet has answered"),
         Binding("escape", "back", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]

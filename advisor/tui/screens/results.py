@@ -266,7 +266,7 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
 
     def action_export(self) -> None:
         """Write the document."""
-        self.advisor.runs.export(self.decision, explored=self.is_explored)
+        self.advisor.runs.export(document_of(self.decision), self.decision.state, explored=self.is_explored)
 
 
 def _call(cell: Cell) -> str:

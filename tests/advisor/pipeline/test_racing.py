@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.pipeline.racing import FEWEST_ROUNDS, Patience
+from advisor.pipeline.racing import DECIDING_ROUNDS, Patience
 
 
 @pytest.mark.parametrize(
     ("now", "rounds", "over"),
     [
         (9.0, 0, False),
-        (9.0, FEWEST_ROUNDS + 5, False),
-        (10.0, FEWEST_ROUNDS, True),
-        (10.0, FEWEST_ROUNDS - 1, False),
+        (9.0, DECIDING_ROUNDS + 5, False),
+        (10.0, DECIDING_ROUNDS, True),
+        (10.0, DECIDING_ROUNDS - 1, False),
         (59.0, 0, False),
         (60.0, 0, True),
     ],
