@@ -84,18 +84,31 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
     if workflow.environment.kind != "shared" and not is_served(workflow, machine) and not image_of(workflow, machine):
         made = machine.environments.get(environment_name(workflow))
         if made is None or made.fault:
-            return _explain_lack(workflow, made.fault if made else None)
+            return _explain_lack(workflow, machine, made.fault if made else None)
     return None
 
 
-def _explain_lack(workflow: Workflow, fault: str | None) -> Excluded:
+def _explain_lack(workflow: Workflow, machine: Machine, fault: str | None) -> Excluded:
     """Say what is wrong with the workflow's environment, or that there is none, and how to get it."""
     images = [container.image for container in workflow.containers]
     if workflow.environment.kind == "container":
         return _exclude(workflow, "not-installed", "it runs in a container, and its image is not here", workflow.how_to_get)
-    reason = f"its environment cannot be used: {fault}" if fault else "its environment has not been made"
+    reason = (
+        f"its environment cannot be used: {fault}" if fault else "its environment has not been made" + _other_versions(workflow, machine)
+    )
     instead = f", or docker pull {images[0]}" if images else ""
     return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {workflow.id}{instead}")
+
+
+def _other_versions(workflow: Workflow, machine: Machine) -> str:
+    """Say which versions keep the interpreter from serving the workflow, where nothing else does."""
+    packages = machine.software.packages
+    missing = missing_packages(workflow.environment.requirements, machine)
+    names = [Requirement(text).name for text in missing]
+    if not missing or not all(name in packages for name in names):
+        return ""
+    there = ", ".join(f"{name} {packages[name]}" for name in names)
+    return f", and {machine.software.executable} has {there} where it asks for {', '.join(missing)}"
 
 
 def image_of(workflow: Workflow, machine: Machine) -> str:

@@ -115,6 +115,20 @@ def test_an_interpreter_that_has_all_by_hand_serves_the_workflow() -> None:
         assert [arm.python for arm in made.arms] == ["", "", ""]
 
 
+@pytest.mark.parametrize(
+    ("packages", "words"),
+    [
+        ({"rare-stack": "2.2"}, ", and /opt/python has rare-stack 2.2 where it asks for rare-stack==2.1"),
+        ({}, ""),
+    ],
+)
+def test_an_interpreter_that_lacks_only_the_right_version_is_told_of(packages: dict[str, str], words: str) -> None:
+    machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
+    found = obstacle(machine, environment=OWN)
+    assert found is not None
+    assert found.reason == "its environment has not been made" + words
+
+
 def test_a_workflow_of_a_container_says_how_to_get_it() -> None:
     found = obstacle(environment=Environment(kind="container"))
     assert found is not None
