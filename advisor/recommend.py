@@ -147,9 +147,11 @@ def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Fli
     Along each path the scores are straight lines, so the lead can change only where two of them cross.
     """
     flips: list[Flip] = []
+    # Arms of the same tiers score the same whatever the weights: of these only the first in the ranking can ever lead.
+    leading = list(reversed({tuple(_tiers(arm).values()): arm for arm in reversed(viable)}.values()))
     for pillar in PILLARS:
         now = getattr(priorities, pillar)
-        found = [flip for direction in (-1, 1) for flip in _walk(viable, priorities, pillar, direction)]
+        found = [flip for direction in (-1, 1) for flip in _walk(leading, priorities, pillar, direction)]
         flips += sorted(found, key=lambda flip: abs(flip.weight - now))
     return tuple(flips)
 
@@ -157,7 +159,8 @@ def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Fli
 def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, direction: int) -> list[Flip]:
     """Follow the lead from the present weight down to 0 or up to 100."""
     now, end = getattr(priorities, pillar), 100.0 if direction > 0 else 0.0
-    at_start, at_end = ({arm.arm: priorities.with_weight(pillar, weight).weigh(_tiers(arm)) for arm in viable} for weight in (now, end))
+    moved = [priorities.with_weight(pillar, weight) for weight in (now, end)]
+    at_start, at_end = ({arm.arm: each.weigh(_tiers(arm)) for arm in viable} for each in moved)
     crossings = {1.0}
     for one, two in itertools.combinations(viable, 2):
         before = at_start[one.arm] - at_start[two.arm]
