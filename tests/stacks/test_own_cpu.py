@@ -64,7 +64,6 @@ def assert_right(entry: dict[str, Any], batch_sizes: list[int]) -> None:
     assert entry["build_seconds"]["cold"] > 0
 
 
-@pytest.mark.long
 def test_an_environment_is_made_and_its_workflows_are_probed_in_it(advise: Advise) -> None:
     python = make(advise, "openvino")
     before = snapshot(python)
