@@ -1,6 +1,6 @@
 """Does a recipe reach, in an environment made from its own header, what was measured? Pairs of a run and the recipes that came of it.
 
-    python tests/benchmarks/recipes.py          # five pairs, five arms: about 15 minutes
+    python tests/benchmarks/recipes.py          # five pairs, five arms: about 25 minutes
 
 Needs uv, which makes the environments. Target: in the median of five pairs each recipe's throughput is within 5 % of the measured one. The
 same ratio of the speed-ups over eager PyTorch stands beside it: both sides of a speed-up are timed by turns, so it forgives a machine that
@@ -53,7 +53,7 @@ def serve(arm: str, home: pathlib.Path, environment: dict[str, str]) -> dict[int
 
 
 def publish(pairs: list[dict[str, Any]], asked: argparse.Namespace) -> None:
-    """Print for each arm and batch size what came of the pairs, and keep all of them."""
+    """Print for each arm and batch size what came of the pairs so far, and keep all of them."""
     ratios: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for pair in pairs:
         for arm, sizes in pair["reached"].items():
@@ -87,7 +87,7 @@ def main() -> None:
         for _ in range(asked.pairs):
             measured = measure(asked, environment)
             pairs.append({"measured": measured, "reached": {arm: serve(arm, home, environment) for arm in measured}})
-    publish(pairs, asked)
+            publish(pairs, asked)
 
 
 if __name__ == "__main__":
