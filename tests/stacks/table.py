@@ -1,4 +1,4 @@
-"""Write the tables of GPU workflows in the README from the kept runs: `python tests/stacks/table.py`."""
+"""Write the tables of what was run where in the README from the kept runs: `python tests/stacks/table.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ LARGE = "h200-ffn-multilayer-llama2-7b-float16.json"
 HALF = "h200-ffn-1024x4096x4-float16.json"
 TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
-BEGIN, END = "<!-- the tables of GPU workflows: python tests/stacks/table.py -->\n", "<!-- their end -->\n"
+CPU, CPU_TEXTS = "cpu-demo.json", ("cpu-generate-demo-llama.json",)
+END = "<!-- their end -->\n"
 MEBIBYTE = 1 << 20
 
 
@@ -25,8 +26,11 @@ def read(name: str) -> RunDocument:
     return msgspec.json.decode((EVIDENCE / name).read_bytes(), type=RunDocument)
 
 
-def gpu_of(document: RunDocument) -> str:
-    return next(gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu)
+def device_of(document: RunDocument) -> str:
+    """Return the name of the GPU that was measured on, else the processors."""
+    cpu = document.machine.cpu
+    name = next((gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
+    return name or f"{cpu.model} of which {cpu.usable_processors} processors can be used"
 
 
 def versions_of(document: RunDocument) -> str:
@@ -50,7 +54,7 @@ def row(entry: WorkflowEntry, document: RunDocument) -> str:
     share = largest * 1e12 / document.race.peaks.operations_per_second[document.question.dtype]
     memory = f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}"
     build = f"{entry.build_seconds.cold:.1f}"
-    return "| " + " | ".join([entry.arm, speed, *cells, f"{largest:.0f} ({share:.0%})", build, memory, f"{entry.engaged_share:.0%}"]) + " |"
+    return "| " + " | ".join([entry.arm, speed, *cells, f"{largest:.3g} ({share:.0%})", build, memory, f"{entry.engaged_share:.0%}"]) + " |"
 
 
 def introduction(document: RunDocument, file: str) -> str:
@@ -61,7 +65,7 @@ def introduction(document: RunDocument, file: str) -> str:
     lengths = f"{asked.input_tokens} tokens" + (f" in and {asked.output_tokens} out" if asked.task == "generate" else "")
     verdicts = ", ".join(f"@{race.batch_size} {race.verdict} (noise {race.noise_floor or 0:.0%})" for race in document.race.by_batch_size)
     return f"""\
-One command, {timed} arms: `{asked.model.name}` in {asked.dtype}, {lengths}, on an {gpu_of(document)},
+One command, {timed} arms: `{asked.model.name}` in {asked.dtype}, {lengths}, on an {device_of(document)},
 {document.created[:10]} ([the kept run](tests/stacks/evidence/{file})).
 Versions: {versions_of(document)}.
 Verdicts: {verdicts}.
@@ -81,7 +85,7 @@ def text_row(entry: WorkflowEntry) -> str:
         f"{entry.speedup.value:.2f} ({entry.speedup.low:.2f} to {entry.speedup.high:.2f})",
         *(f"{cell.throughput.value:,.0f} ({cell.speedup.value:.2f})" for cell in entry.cells),
         *(f"{(cell.ttft_seconds or 0) * 1e3:.1f} / {(cell.itl_seconds or 0) * 1e3:.2f}" for cell in (first, last)),
-        f"{first.mbu or 0:.0%} / {last.mbu or 0:.0%}",
+        " / ".join("caches" if (each.mbu or 0) > 1 else f"{each.mbu or 0:.0%}" for each in (first, last)),
         f"{entry.build_seconds.cold:.1f}",
         f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}",
     ]
@@ -146,10 +150,10 @@ def measuring() -> list[str]:
 - Engines saved in one process and loaded in another differ by {difference:g}.""".splitlines()
 
 
-def render() -> str:
-    """Return the section, from the kept runs alone."""
+def gpu_section() -> list[str]:
+    """Return what was run on GPUs, from the kept runs alone."""
     half = read(HALF)
-    lines = [
+    return [
         *race_table(RUN),
         "",
         "The larger of the paper's sizes, while three other runs kept the host's other GPUs busy, which a fleet would not have allowed:",
@@ -174,13 +178,30 @@ def render() -> str:
         "",
         *refusals(read(SMALL_TEXT)),
     ]
-    return BEGIN + "\n".join(lines) + "\n" + END
+
+
+def cpu_section() -> list[str]:
+    """Return what was run on a CPU, several workflows in environments of their own, from the kept runs alone."""
+    texts = [line for file in CPU_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]]
+    return [*race_table(CPU), "", *texts[:-1]]
+
+
+#: By the line that it follows in the README.
+SECTIONS = {
+    "<!-- the tables of GPU workflows: python tests/stacks/table.py -->\n": gpu_section,
+    "<!-- the tables of CPU workflows: python tests/stacks/table.py -->\n": cpu_section,
+}
 
 
 def insert(text: str) -> str:
-    """Return the README's text with the section as it is now."""
-    before, _, rest = text.partition(BEGIN)
-    return before + render() + rest.partition(END)[2]
+    """Return the README's text with the sections as they are now; raise `ValueError` where one has no place."""
+    for begin, section in SECTIONS.items():
+        before, found, rest = text.partition(begin)
+        if not found:
+            message = f"the README lacks {begin!r}"
+            raise ValueError(message)
+        text = before + begin + "\n".join(section()) + "\n" + END + rest.partition(END)[2]
+    return text
 
 
 if __name__ == "__main__":

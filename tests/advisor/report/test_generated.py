@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import builders
+import msgspec
 from handmade import make_run
 
 from advisor import pipeline
@@ -28,4 +29,5 @@ def test_what_could_not_be_had_is_left_out_and_another_task_has_none_of_it() -> 
         ttft_seconds=None, itl_seconds=None, tokens_per_second_per_user=None, cache_bytes=None, mbu=0.5, mfu=None, method=""
     )
     assert words_of_generation(nothing) == "50% of the memory bandwidth"
+    assert words_of_generation(msgspec.structs.replace(nothing, mbu=1.6)) == "more than the memory bandwidth, out of caches"
     assert generated(builders.document()) == []
