@@ -17,7 +17,7 @@ LARGE = "h200-ffn-multilayer-llama2-7b-float16.json"
 HALF = "h200-ffn-1024x4096x4-float16.json"
 TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
-CPU, CPU_TEXTS = "cpu-demo.json", ("cpu-generate-demo-llama.json",)
+CPU, CPU_TEXTS = "cpu-demo.json", tuple(f"cpu-generate-demo-{model}.json" for model in ("llama", "qwen2", "gpt2"))
 END = "<!-- their end -->\n"
 MEBIBYTE = 1 << 20
 
