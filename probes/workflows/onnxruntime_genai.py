@@ -68,7 +68,7 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
     if ended.returncode:
         reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "it said nothing")
         if reason.startswith(REFUSAL):
-            raise UnsupportedError(reason.partition(":")[2].strip())
+            raise UnsupportedError(reason.partition(":")[2].strip().replace(str(subject.folder), str(request.subject["name"])))
         message = f"the model builder failed: {reason}"
         raise RuntimeError(message)
     end_nowhere(folder / "genai_config.json", request)
