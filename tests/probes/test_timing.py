@@ -243,6 +243,12 @@ def test_late_work_of_a_very_long_call_is_looked_for_once(clock: Clock, seconds:
     assert len(called) == tries
 
 
+def test_a_machine_that_stalls_once_makes_no_very_long_call_late(clock: Clock) -> None:
+    waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
+    late = timing.late_share(lambda _: clock.pass_by(0.6), "input", no_wait, lambda: clock.pass_by(next(waits)))
+    assert late == 0.0
+
+
 def test_sustained_calls_fill_their_time_and_are_counted(clock: Clock) -> None:
     calls, seconds = timing.sustain(do_nothing, "ab", lambda: clock.pass_by(0.3), 1.0)
     assert calls == 4
