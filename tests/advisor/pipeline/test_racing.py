@@ -5,6 +5,16 @@ from __future__ import annotations
 import pytest
 
 from advisor.pipeline.racing import DECIDING_ROUNDS, Patience
+from advisor.race import Race
+
+
+def test_a_race_is_given_the_rounds_after_which_it_can_first_decide() -> None:
+    contest = Race(["fast", "slow"], "slow")
+    for number in range(1, DECIDING_ROUNDS + 1):
+        assert not contest.finished, number
+        for arm in contest.next_round():
+            contest.record(arm, (arm == "slow") + number / 1e3)
+    assert contest.finished
 
 
 @pytest.mark.parametrize(
