@@ -8,11 +8,12 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, Static
 
 from advisor.report.matrix import FleetDocument, MatrixCell, tell_cell, tell_contention
 from advisor.tui import fleets, text
-from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.screens.filtered import Filtered
+from advisor.tui.screens.frame import TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, OpeningTable, Table
 
@@ -27,7 +28,7 @@ FIGURES = (
 DEVICE = 12
 
 
-class Fleet(Frame):
+class Fleet(Filtered):
     """The matrix of one fleet's answer."""
 
     HELP_TEXT = """\
@@ -35,7 +36,7 @@ Each row is one model on one kind of device: what to use there, how much faster 
 far that can be trusted. Enter opens the run behind a row. / shows the rows that fit some words only. [ and ] go to
 the fleet before and after. The same as p3-advisor fleet."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/", id="filter"),
+        Filtered.FILTER,
         Binding("left_square_bracket,left", "step(-1)", "Older", key_display="[", id="previous"),
         Binding("right_square_bracket,right", "step(1)", "Newer", key_display="]", id="next-arm"),
         Binding("escape", "back", "Back", id="back"),
@@ -45,12 +46,11 @@ the fleet before and after. The same as p3-advisor fleet."""
     def __init__(self, document: FleetDocument) -> None:
         super().__init__()
         self._document = document
-        self._wanted = ""
 
     def compose(self) -> ComposeResult:
         """Make the table."""
         yield TopLine()
-        yield Input(placeholder="filter", id="filter", compact=True)
+        yield self.compose_filter()
         yield OpeningTable(id="matrix")
         yield Static("", id="note", markup=False)
         yield self.compose_too_small()
@@ -58,21 +58,21 @@ the fleet before and after. The same as p3-advisor fleet."""
 
     def on_mount(self) -> None:
         """Show the matrix."""
-        self.query_one("#filter").display = False
         self.query_one(Table).focus()
         self._show(self._document)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
         super().on_resize(event)
-        self.call_after_refresh(self._list)
+        self.call_after_refresh(self.list_rows)
 
     def _show(self, document: FleetDocument) -> None:
         self._document = document
         self.query_one(TopLine).tell(Text(f"Fleet {document.fleet_id}"), f"{text.plain(document.created[:10])} ")
-        self._list()
+        self.list_rows()
 
-    def _list(self) -> None:
+    def list_rows(self) -> None:
+        """Fill the table with what the filter leaves."""
         width = self.size.width
         figures = [column for least, column in FIGURES if width >= least]
         room = width - DEVICE - sum(column.width + 2 for column in figures) - 7
@@ -81,8 +81,7 @@ the fleet before and after. The same as p3-advisor fleet."""
         table.lay_out(
             [Column("model", "Model", model), Column("device", "Device", DEVICE), Column("strategy", "Strategy", strategy), *figures]
         )
-        wanted = self._wanted.lower()
-        shown = {key: cell for key, cell in self._cells().items() if wanted in f"{cell.model} {cell.kind} {cell.arm}".lower()}
+        shown = {key: cell for key, cell in self._cells().items() if self.wants(cell.model, cell.kind, cell.arm)}
         table.fill({key: self._row(cell, model, strategy) for key, cell in shown.items()})
         self._tell()
 
@@ -130,27 +129,3 @@ the fleet before and after. The same as p3-advisor fleet."""
         place = names.index(self._document.fleet_id) + by if self._document.fleet_id in names else -1
         if 0 <= place < len(names):
             self.advisor.background.do("fleet", lambda: fleets.read_answer(names[place], self.advisor.world.store), self._show)
-
-    def action_filter(self) -> None:
-        """Show the line for the filter."""
-        line = self.query_one("#filter", Input)
-        line.display = True
-        line.focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter."""
-        self._wanted = event.value.strip()
-        self._list()
-
-    def on_input_submitted(self) -> None:
-        """Back to the table."""
-        self.query_one(Table).focus()
-
-    def action_back(self) -> None:
-        """Leave the filter, or the fleet."""
-        line = self.query_one("#filter", Input)
-        if line.display:
-            line.value, line.display = "", False
-            self.query_one(Table).focus()
-        else:
-            self.app.pop_screen()

@@ -9,13 +9,14 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, Static
 
 from advisor.errors import UserError
 from advisor.store import Entry
 from advisor.tui import text
 from advisor.tui.screens.dialogs import Deleting, Noting
-from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.screens.filtered import Filtered
+from advisor.tui.screens.frame import TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, OpeningTable, Table
 
@@ -24,7 +25,7 @@ NARROW = 72
 EMPTY = "No runs yet.  Press n for the questions, or run  p3-advisor --json"
 
 
-class History(Frame):
+class History(Filtered):
     """The stored runs."""
 
     HELP_TEXT = """\
@@ -38,7 +39,7 @@ f shows what the newest fleet has answered, for each model and kind of device.""
         Binding("c", "compare", "Compare", id="compare", tooltip="compare the two marked runs"),
         Binding("t", "note", "Note", id="note", tooltip="write a line about the run under the cursor"),
         Binding("d", "delete", "Delete", id="delete", tooltip="remove the run under the cursor for good, after asking"),
-        Binding("slash", "filter", "Filter", key_display="/", id="filter"),
+        Filtered.FILTER,
         Binding("n", "app.ask_anew", "New", id="new"),
         Binding("f", "app.fleet", "Fleet", id="fleet", tooltip="what the newest fleet has answered"),
         Binding("escape", "back", "Back", id="back"),
@@ -48,12 +49,11 @@ f shows what the newest fleet has answered, for each model and kind of device.""
     def __init__(self, marked: str | None = None) -> None:
         super().__init__()
         self._marked = [marked] if marked else []
-        self._wanted = ""
 
     def compose(self) -> ComposeResult:
         """Make the table."""
         yield TopLine()
-        yield Input(placeholder="filter", id="filter", compact=True)
+        yield self.compose_filter()
         yield Static("", id="empty", markup=False)
         yield OpeningTable(id="runs")
         yield Static("", id="note", markup=False)
@@ -63,7 +63,6 @@ f shows what the newest fleet has answered, for each model and kind of device.""
     def on_mount(self) -> None:
         """List the runs."""
         self.query_one(TopLine).tell(Text("History"), self.advisor.run_words())
-        self.query_one("#filter").display = False
         self._entries: list[Entry] | None = None
         self.query_one(Table).focus()
         self._read()
@@ -73,14 +72,15 @@ f shows what the newest fleet has answered, for each model and kind of device.""
 
     def _take(self, entries: list[Entry]) -> None:
         self._entries = entries
-        self._list()
+        self.list_rows()
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""
         super().on_resize(event)
-        self.call_after_refresh(self._list)
+        self.call_after_refresh(self.list_rows)
 
-    def _list(self) -> None:
+    def list_rows(self) -> None:
+        """Fill the table with what the filter leaves."""
         if self._entries is None or not self.is_attached:
             return
         table = self.query_one(Table)
@@ -89,8 +89,7 @@ f shows what the newest fleet has answered, for each model and kind of device.""
         name = max(self.size.width - 49 - device - (note + 2 if note else 0), 8)
         columns = [Column("mark", "", 1), Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", device)]
         table.lay_out([*columns, Column("state", "State", 8), *([Column("note", "Note", note)] if note else [])])
-        wanted = self._wanted.lower()
-        shown = [entry for entry in self._entries if wanted in f"{entry.run_id} {entry.model} {entry.device} {entry.note}".lower()]
+        shown = [entry for entry in self._entries if self.wants(entry.run_id, entry.model, entry.device, entry.note)]
         table.fill({entry.run_id: self._row(entry, name, device) for entry in shown[:500]})
         self.query_one("#empty", Static).update("" if shown else EMPTY if not self._entries else "nothing fits the filter")
         self._tell_note()
@@ -121,30 +120,6 @@ f shows what the newest fleet has answered, for each model and kind of device.""
             "note": text.plain(entry.note, 200),
         }
 
-    def action_filter(self) -> None:
-        """Show the line for the filter."""
-        line = self.query_one("#filter", Input)
-        line.display = True
-        line.focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter."""
-        self._wanted = event.value.strip()
-        self._list()
-
-    def on_input_submitted(self) -> None:
-        """Back to the table."""
-        self.query_one(Table).focus()
-
-    def action_back(self) -> None:
-        """Leave the filter, or the history."""
-        line = self.query_one("#filter", Input)
-        if line.display:
-            line.value, line.display = "", False
-            self.query_one(Table).focus()
-        else:
-            self.app.pop_screen()
-
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the run."""
         event.stop()
@@ -157,7 +132,7 @@ f shows what the newest fleet has answered, for each model and kind of device.""
             self._marked.remove(key)
         elif key is not None:
             self._marked = [*self._marked, key][-2:]
-        self._list()
+        self.list_rows()
 
     def action_compare(self) -> None:
         """Compare the marked run with the other marked one, or with the one under the cursor."""
