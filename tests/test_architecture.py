@@ -31,7 +31,7 @@ PROBES = catalogue.probes_directory()
 OURS = ("advisor", "probes", "rubric")
 MOST_LINES = 400
 #: What must not be loaded: by no command at all, and by those that have nothing to reckon.
-NEVER, SELDOM = {"torch", "transformers", "textual", "onnx", "onnxruntime"}, {"numpy", "scipy"}
+NEVER, SELDOM = {"torch", "transformers", "textual", "onnx", "onnxruntime", "pydantic"}, {"numpy", "scipy"}
 #: Packages whose name on the index says nothing of what is imported.
 IMPORTED_AS = {"apache-tvm": "tvm", "iree-base-compiler": "iree"}
 #: Runs the command line and then writes down which modules that took.
