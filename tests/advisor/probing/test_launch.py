@@ -18,6 +18,8 @@ from advisor.probing.launch import Supervisor, Worker
 
 #: Most processor seconds that somebody who only waits for a second may use.
 IDLE_CPU_SECONDS = 0.05
+#: Who waits by asking again and again does so in every second; what this process still finishes after a start, in one.
+IDLE_WINDOWS = 3
 
 
 @pytest.fixture
@@ -270,7 +272,10 @@ def test_one_worker_that_is_late_ends_alone(supervisor: Supervisor, clock: Clock
 def test_waiting_takes_no_processor_time(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     worker = start(supervisor, tmp_path, f"tell('ready')\n{WAIT}")
     hear(supervisor, Ready)
-    before = time.process_time()
-    assert list(supervisor.listen(timeout=1.0)) == []
-    assert time.process_time() - before < IDLE_CPU_SECONDS
+    windows = []
+    for _ in range(IDLE_WINDOWS):
+        before = time.process_time()
+        assert list(supervisor.listen(timeout=1.0)) == []
+        windows.append(time.process_time() - before)
+    assert min(windows) < IDLE_CPU_SECONDS, windows
     assert worker.popen.poll() is None

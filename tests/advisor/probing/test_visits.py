@@ -34,6 +34,8 @@ ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
 BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
 #: Most processor seconds that somebody who only waits for a second may use.
 IDLE_CPU_SECONDS = 0.05
+#: Who waits by asking again and again does so in every second; what a process still finishes after it said that it is ready, in one.
+IDLE_WINDOWS = 3
 
 
 class Watch(MemoryWatch):
@@ -266,7 +268,9 @@ def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Ses
             list(session.build(arm.id))
     processes = [process for arm in (QUICK, ALIKE) for process in worker_processes(session, arm.id)]
     assert len(processes) == 4, "two workers and their guards"
-    theirs, ours = cpu_seconds(processes), time.process_time()
-    assert list(supervisor.listen(timeout=1.0)) == []
-    assert cpu_seconds(processes) - theirs < IDLE_CPU_SECONDS
-    assert time.process_time() - ours < IDLE_CPU_SECONDS
+    windows = []
+    for _ in range(IDLE_WINDOWS):
+        theirs, ours = cpu_seconds(processes), time.process_time()
+        assert list(supervisor.listen(timeout=1.0)) == []
+        windows.append(cpu_seconds(processes) - theirs + time.process_time() - ours)
+    assert min(windows) < IDLE_CPU_SECONDS, windows
