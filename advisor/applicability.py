@@ -30,12 +30,13 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
             continue
         places = arms_of(workflow, python_of(workflow, machine), image_of(workflow, machine))
         asked = [arm for arm in places if is_chosen(arm, question.workflows)]
-        chosen = [arm for arm in asked if question.device in workflow.arm_devices.get(arm.option, workflow.devices)]
+        chosen = [arm for arm in asked if purpose_missed(workflow, arm, question) is None]
         arms += chosen
         if not asked:
             excluded.append(_exclude(workflow, "excluded", "left out by --workflows", None))
         elif not chosen:
-            excluded.append(_exclude(workflow, "unsupported", f"{asked[0].id} is not for {question.device}", None))
+            missed = purpose_missed(workflow, asked[0], question)
+            excluded.append(_exclude(workflow, "unsupported", f"{asked[0].id} is not for {missed}", None))
     baseline = _find_baseline(question, arms, excluded)
     duplicate = Arm(
         id=baseline.id + DUPLICATE_SUFFIX,
@@ -62,6 +63,13 @@ def arms_of(workflow: Workflow, python: str = "", image: str = "") -> list[Arm]:
         )
         for option, options in workflow.arms.items()
     ]
+
+
+def purpose_missed(workflow: Workflow, arm: Arm, question: Question) -> str | None:
+    """Return the question's device or task where the arm is not for it."""
+    if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
+        return question.device
+    return None if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks) else question.task
 
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
@@ -97,7 +105,7 @@ def _explain_lack(workflow: Workflow, machine: Machine, fault: str | None) -> Ex
         f"its environment cannot be used: {fault}" if fault else "its environment has not been made" + _other_versions(workflow, machine)
     )
     instead = f", or docker pull {images[0]}" if images else ""
-    return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {workflow.id}{instead}")
+    return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {environment_name(workflow)}{instead}")
 
 
 def _other_versions(workflow: Workflow, machine: Machine) -> str:
@@ -140,6 +148,8 @@ def python_of(workflow: Workflow, machine: Machine) -> str:
 
 def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str | None:
     """Return why the workflow cannot do what is asked on this device, whatever is installed."""
+    if question.task in workflow.refused:
+        return str(workflow.refused[question.task].value)
     if question.task not in workflow.tasks:
         return f"it does not do {question.task}, only {' and '.join(workflow.tasks)}"
     if isinstance(question.model, OnnxFile) and "onnx" not in workflow.takes:
@@ -172,7 +182,7 @@ def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[st
 
 def required_packages(catalogue: Catalogue) -> list[str]:
     """Return the distributions that any workflow asks for or accepts: what to look for in an interpreter."""
-    asked = [workflow.environment.requirements for workflow in catalogue.workflows]
+    asked = [each.requirements for workflow in catalogue.workflows for each in workflow.environments]
     accepted = [requirements for workflow in catalogue.workflows for requirements in workflow.accepts]
     return sorted({Requirement(text).name for requirements in [*asked, *accepted] for text in requirements})
 

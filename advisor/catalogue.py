@@ -99,6 +99,9 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
             "environment": find_environment(file, id_, entry.get("environment"), content.environment),
+            "environment_on": {
+                device: find_environment(file, id_, name, content.environment) for device, name in entry.get("environment_on", {}).items()
+            },
             "containers": [find_environment(file, id_, name, content.environment) for name in entry.get("containers", [])],
         }
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,3 +76,25 @@ class TextGeneration:
         config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
         tokens: torch.Tensor = self.model.generate(fed, generation_config=config, attention_mask=torch.ones_like(fed), **further)
         return tokens
+
+
+def share_weights(model: Any) -> Any:
+    """Return a copy of the model that has the same tensors."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def with_fixed_cache(model: Any, request: Request, compile_config: transformers.CompileConfig, *, is_kept: bool = False) -> TextGeneration:
+    """Generate with a cache of fixed size, whose decode step transformers compiles; one that is kept is emptied for each call, not made."""
+    compile_config._compile_all_devices = True  # noqa: SLF001 - the library's own switch for processors
+    length = request.input_tokens + request.output_tokens
+    if not is_kept:
+        return TextGeneration(model, request, {"cache_implementation": "static", "max_cache_len": length, "compile_config": compile_config})
+    caches: dict[int, Any] = {}
+
+    def empty_cache(fed: torch.Tensor) -> Any:
+        cache = caches.setdefault(len(fed), transformers.StaticCache(config=model.config, max_cache_len=length))
+        cache.reset()
+        return cache
+
+    return TextGeneration(model, request, {"compile_config": compile_config}, empty_cache)

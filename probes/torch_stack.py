@@ -12,6 +12,9 @@ import torch
 from probes.protocol import Request
 from probes.subjects.opening import TorchSubject, collect
 
+#: The name that Dynamo gives to the profiler for a call into compiled code.
+COMPILED_REGION = "Torch-Compiled Region"
+
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of torch and of `packages`, as their distributions name them."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pathlib
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch_tensorrt
 
@@ -13,6 +14,9 @@ from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
 from probes.subjects.opening import TorchSubject
 from probes.torch_stack import TorchProgram
+
+if TYPE_CHECKING:
+    from probes.subjects.causal_lm import CausalLm
 
 #: Names under which the profiler sees an engine run: the C++ runtime's operator, or the Python runtime's region.
 ENGINE_REGIONS = ("tensorrt::execute_engine", "PythonTorchTensorRTModule", "TorchTensorRTModule")
@@ -35,7 +39,7 @@ def settings(request: Request) -> dict[str, str]:
     return {**torch_stack.apply_settings(request), "accumulation": accumulation, "min_block_size": "1"}
 
 
-def compile_options(subject: TorchSubject, request: Request) -> dict[str, Any]:
+def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[str, Any]:
     """Return what both ways are told: engines for blocks of any size, the tensors' own types, caches with the arm.
 
     Precisions are not named: on the RTX build that makes the compiler give up, and `torch.compile` then runs eager code.
@@ -63,6 +67,22 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
     share = max(1 - outside / operators, 0.0) if operators else 1.0
     proof = f"{engines} TensorRT engines a call; {outside} operators ran in PyTorch, {operators} do without engines"
     return Engagement(share, proof, found)
+
+
+def engagement_of_text(call: Callable[[], object], eager: Callable[[], object], passes: int) -> Engagement:
+    """Count the passes that ran compiled, and of their operators those that ran in PyTorch instead of in engines.
+
+    What runs between the passes, and in those that are not compiled, runs in PyTorch either way.
+    """
+    between, compiled = torch_stack.operators_outside(call, (torch_stack.COMPILED_REGION,))
+    outside, engines = torch_stack.operators_outside(call, ENGINE_REGIONS)
+    operators, _ = torch_stack.operators_outside(eager, ("no engine",))
+    left, replaceable = outside - between, max(operators - between, 1)
+    found = {"engines": engines, "compiled_passes": compiled, "operators_left": left, "operators_replaceable": replaceable}
+    if not engines:
+        return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", found)
+    proof = f"{compiled} of {passes} passes ran compiled, with {engines} engines; {left} of their {replaceable} operators ran in PyTorch"
+    return Engagement(compiled / passes * max(1 - left / replaceable, 0.0), proof, found)
 
 
 def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:

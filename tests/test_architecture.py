@@ -177,6 +177,14 @@ def test_each_probe_has_its_entry_and_each_entry_that_claims_one_has_it() -> Non
     assert set(workflow_files()) == claimed
 
 
+@pytest.mark.parametrize("workflow", [each for each in catalogue.load().workflows if each.has_probe], ids=lambda workflow: workflow.id)
+def test_a_probe_does_the_tasks_that_its_entry_names(workflow: Workflow) -> None:
+    tree = ast.parse((PROBES / "workflows" / catalogue.probe_file(workflow.id)).read_text())
+    named = [each.value for each in tree.body if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "TASKS"]
+    tasks = [ast.unparse(each).removeprefix("protocol.").lower() for value in named for each in value.elts]  # type: ignore[attr-defined]
+    assert {*workflow.tasks} == {*(tasks or ["forward"])}
+
+
 def imported_packages(file: pathlib.Path, seen: set[pathlib.Path]) -> set[str]:
     """Return what a module of `probes` and the modules of `probes` that it imports import from elsewhere."""
     seen.add(file)

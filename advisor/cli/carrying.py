@@ -14,7 +14,7 @@ import typer
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, write
-from advisor.errors import FormatError, NoRecipeError, NotComparableError, RunIsImportedError, SizeError
+from advisor.errors import FormatError, NoRecipeError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
 
 if TYPE_CHECKING:
     from advisor import pipeline
@@ -64,10 +64,13 @@ def recipe(
     from advisor.report import recipe as recipes
 
     decision, composed = _decide(surroundings.store().find(run))
-    script = recipes.render(composed, *recipes.choose(composed, decision.state, workflow))
+    entry, found = recipes.choose(composed, decision.state, workflow)
+    name = pathlib.Path(output).name
+    if recipes.is_in_the_way(name, found):
+        raise OutputFileError(f"Python would import {name} in place of the module of that name", "name it otherwise, such as serve.py")
     if composed.imported:
         surroundings.say("the run was made on another machine: read the script before you run it")
-    write(output, script)
+    write(output, recipes.render(composed, entry, found))
 
 
 @app.command()

@@ -173,7 +173,7 @@ def _describe(name: str, known: Catalogue, root: pathlib.Path) -> Row:
     seen = environment.seen
     return Row(
         name=name,
-        workflows=tuple(each.id for each in known.workflows if each.environment.kind == "own" and each.environment.name == name),
+        workflows=tuple(each.id for each in known.workflows if name in {own.name for own in each.environments if own.kind == "own"}),
         state="not made" if made is None else made.fault or "made",
         disk_mib=record.disk_bytes // MEBIBYTE if record else seen.disk_mib if seen else None,
         python=made.python if made else None,

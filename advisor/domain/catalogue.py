@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -143,3 +143,7 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     published: Published = Published()
     panel: Panel = Panel()
     tree: Tree = Tree()
+
+    def on(self, device: Literal["cpu", "cuda"]) -> Catalogue:
+        """Return the catalogue with the environments that the workflows have on this device."""
+        return msgspec.structs.replace(self, workflows=tuple(workflow.on(device) for workflow in self.workflows))

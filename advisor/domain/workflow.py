@@ -117,12 +117,16 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dtypes: tuple[Dtype, ...]
     takes: tuple[Literal["torch", "onnx"], ...]
     environment: Environment
+    #: Environments that stand in for it on devices for which the stack is a distribution of its own.
+    environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
     #: Sets of requirements: where the interpreter of `--python` meets one, the user has the stack already and no environment need be made.
     accepts: tuple[tuple[str, ...], ...] = ()
     #: Options by arm; the arm `default` goes by the workflow's id alone.
     arms: dict[str, dict[str, Any]]
     #: Devices that an arm is for, where they are not all of the workflow's.
     arm_devices: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
+    #: Tasks that an arm is for, where they are not all of the workflow's.
+    arm_tasks: dict[str, tuple[Task, ...]] = {}
     #: Place in the order of builds: cheap ones first.
     build_order: int
     declared: Declared
@@ -142,7 +146,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_compute_capability: str | None = None
     #: Version specifiers of compute capabilities of which one must hold, for stacks that run on some generations only.
     compute_capabilities: tuple[str, ...] = ()
-    #: Why it is known not to work here, by device; each with a source.
+    #: Why it is known not to work, by device or task; each with a source.
     refused: dict[str, Sourced] = {}
     weight_copies: WeightCopies = WeightCopies()
     #: Where an arm differs from what is declared for the workflow.
@@ -151,6 +155,15 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     builds_for: tuple[str, ...] = ()
     #: Containers that hold it too, in the order in which they are tried.
     containers: tuple[Environment, ...] = ()
+
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """Every environment that it has on some device."""
+        return (self.environment, *self.environment_on.values())
+
+    def on(self, device: Literal["cpu", "cuda"]) -> Workflow:
+        """Return the workflow with the environment that it has on this device."""
+        return msgspec.structs.replace(self, environment=self.environment_on.get(device, self.environment))
 
     def as_arm(self, option: str) -> Workflow:
         """Return the workflow with what is declared for this one of its arms."""

@@ -60,6 +60,7 @@ def propose(answers: Answers, world: World, here: Machine | None = None) -> Prop
     known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
     here = look(question.interpreter_of(answers), known, world, here)
     asked = question.resolve(answers, here, known)
+    known = known.on(asked.device)
     return Proposal(known, here, asked, applicability.plan(asked, here, known))
 
 

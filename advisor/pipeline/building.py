@@ -66,8 +66,9 @@ def choose(header: Header, target: str) -> Workflow:
 
 def find_python(workflow: Workflow, here: Machine) -> str:
     """Return the interpreter that has the workflow; empty for that of the question."""
-    made = here.environments.get(applicability.environment_name(workflow))
+    name = applicability.environment_name(workflow)
+    made = here.environments.get(name)
     own = workflow.environment.kind == "own" and not applicability.is_served(workflow, here)
     if own and (made is None or made.fault):
-        raise EnvironmentNotMadeError(f"the environment of {workflow.id} has not been made", f"p3-advisor env create {workflow.id}")
+        raise EnvironmentNotMadeError(f"the environment of {workflow.id} has not been made", f"p3-advisor env create {name}")
     return applicability.python_of(workflow, here)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pprint
 import re
+import sys
 
 from advisor.domain.measurement import Cell
 from advisor.domain.question import Factory
@@ -45,6 +46,13 @@ def choose(document: RunDocument, state: RunState, name: str) -> tuple[WorkflowE
 def stored(state: RunState, arm: str) -> Recipe | None:
     """Return the recipe that the arm's last process left."""
     return next((process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe), None)
+
+
+def is_in_the_way(name: str, recipe: Recipe) -> bool:
+    """Say whether a script `name` would be imported in place of a module that it needs: Python looks beside the script first."""
+    imported = {line.split()[1].partition(".")[0] for line in recipe.imports}
+    brought = {requirement.partition("==")[0].replace("-", "_") for requirement in recipe.requirements}
+    return name.removesuffix(".py") in imported | brought | sys.stdlib_module_names
 
 
 def recommended(document: RunDocument, state: RunState) -> str | None:

@@ -13,7 +13,8 @@ from advisor.store import Run
 
 #: Runs our command line without the current directory on the path, where a file of the user's could have the name of one of ours.
 PROGRAM = "import sys; sys.path = [sys.argv.pop(1), *filter(None, sys.path)]; from advisor.cli import main; main()"
-COMMAND = (sys.executable, "-c", PROGRAM, str(pathlib.Path(__file__).parents[2]), "host")
+OURSELVES = (sys.executable, "-c", PROGRAM, str(pathlib.Path(__file__).parents[2]))
+COMMAND = (*OURSELVES, "host")
 LOG = "host.log"
 GRACE_SECONDS = 3.0
 

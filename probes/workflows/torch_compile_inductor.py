@@ -20,8 +20,8 @@ settings = torch_stack.apply_settings
 open_subject = open_by_task
 synchronise = torch_stack.synchronise
 
-#: Names that Dynamo gives to the profiler for a call into compiled code.
-COMPILED_REGIONS = ("Torch-Compiled Region", "## Call CompiledFxGraph")
+#: Names that Dynamo and Inductor give to the profiler for a call into compiled code.
+COMPILED_REGIONS = (torch_stack.COMPILED_REGION, "## Call CompiledFxGraph")
 #: Modes that capture what they compile as CUDA graphs, and say so nowhere when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 import transformers
 from torch._dynamo.utils import counters
 
-from probes import decode_step, protocol, torch_stack
+from probes import decode_step, generate_stack, protocol, torch_stack
 from probes.adapter import UnsupportedError
 from probes.generate_stack import TextGeneration
 from probes.protocol import Engagement, Request
@@ -21,9 +20,6 @@ settings = torch_stack.apply_settings
 open_subject = open_causal_lm
 synchronise = torch_stack.synchronise
 
-#: The name that Dynamo gives to the profiler for a call into compiled code.
-COMPILED_REGION = "Torch-Compiled Region"
-
 
 def versions() -> dict[str, str]:
     """Return the versions of torch, of transformers and, on a GPU, of the compiler beneath."""
@@ -34,7 +30,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGenerat
     """Compile the decode step for these shapes: by transformers, or in a loop of our own as the option `loop` says."""
     # A model of its own for each batch size, with the same weights: transformers keeps one compiled call a model, and a second batch
     # size would make its shapes dynamic.
-    model = share_weights(subject.model)
+    model = generate_stack.share_weights(subject.model)
     loop = request.options.get("loop")
     if loop == "cuda-graph" and request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
@@ -44,27 +40,10 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGenerat
     return program
 
 
-def share_weights(model: Any) -> Any:
-    """Return a copy of the model that has the same tensors."""
-    tensors = [*model.parameters(), *model.buffers()]
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
-
-
 def build_generate(model: Any, request: Request) -> TextGeneration:
-    """Let transformers compile: on devices that it would not, too."""
+    """Let transformers compile."""
     compile_config = transformers.CompileConfig(dynamic=False)
-    compile_config._compile_all_devices = True  # noqa: SLF001 - the library's own switch for processors
-    length = request.input_tokens + request.output_tokens
-    if request.options.get("cache") != "kept":
-        return TextGeneration(model, request, {"cache_implementation": "static", "max_cache_len": length, "compile_config": compile_config})
-    caches: dict[int, Any] = {}
-
-    def empty_cache(fed: torch.Tensor) -> Any:
-        cache = caches.setdefault(len(fed), transformers.StaticCache(config=model.config, max_cache_len=length))
-        cache.reset()
-        return cache
-
-    return TextGeneration(model, request, {"compile_config": compile_config}, empty_cache)
+    return generate_stack.with_fixed_cache(model, request, compile_config, is_kept=request.options.get("cache") == "kept")
 
 
 def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -> Engagement:
@@ -75,7 +54,7 @@ def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -
         program(fed)
         steps, how = program.replays - before, "replayed a captured CUDA graph"
     else:
-        _, steps = torch_stack.operators_outside(lambda: program(fed), (COMPILED_REGION,))
+        _, steps = torch_stack.operators_outside(lambda: program(fed), (torch_stack.COMPILED_REGION,))
         how = "ran compiled"
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"

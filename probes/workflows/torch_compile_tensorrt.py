@@ -6,28 +6,55 @@ from typing import Any
 
 import torch
 
-from probes import torch_stack, torch_tensorrt_stack
+from probes import protocol, torch_stack, torch_tensorrt_stack
+from probes.adapter import Program
 from probes.protocol import Engagement, Request
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.by_task import open_by_task
 from probes.torch_stack import TorchProgram
+
+TASKS = (protocol.FORWARD, protocol.GENERATE)
 
 versions = torch_tensorrt_stack.versions
 settings = torch_tensorrt_stack.settings
-open_subject = open_torch_subject
+open_subject = open_by_task
 synchronise = torch_stack.synchronise
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
+def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Compile for these shapes; a failure is to be seen, where the backend by itself would run eager code with a line in its log."""
     options = {**torch_tensorrt_stack.compile_options(subject, request), "pass_through_build_failures": True}
+    if request.task == protocol.GENERATE:
+        return build_generate(subject, inputs, request, options)
     program = TorchProgram(subject, torch.compile(subject.module, backend="tensorrt", dynamic=False, options=options))
     program(program.feed(inputs))
     return program
 
 
-def engagement(program: TorchProgram, fed: Any) -> Engagement:
+def build_generate(subject: Any, inputs: list[Any], request: Request, options: dict[str, Any]) -> Program:
+    """Compile the module and then generate with it, as the paper did, or the decode step over a cache of fixed size."""
+    import transformers  # noqa: PLC0415 - takes seconds to import
+
+    from probes import generate_stack  # noqa: PLC0415 - as above
+
+    if request.options.get("cache") != "static":
+        return generate_stack.TextGeneration(torch.compile(subject.model, backend="tensorrt", options=options), request)
+    # Of its fields transformers hands on all, and PyTorch takes a mode or options, not both.
+    compile_config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options=options)
+    # A model of its own for each batch size, with the same weights: a second one would make the shapes of the first dynamic.
+    program = generate_stack.with_fixed_cache(generate_stack.share_weights(subject.model), request, compile_config)
+    program(program.feed(inputs))
+    return program
+
+
+def engagement(program: Any, fed: Any) -> Engagement:
     """Count engines and the operators that ran outside them."""
-    return torch_tensorrt_stack.engagement(program, fed)
+    if isinstance(program, TorchProgram):
+        return torch_tensorrt_stack.engagement(program, fed)
+    from probes import generate_stack  # noqa: PLC0415 - takes seconds to import
+
+    model = getattr(program.model, "_orig_mod", program.model)
+    eager = generate_stack.TextGeneration(generate_stack.share_weights(model), program.request)
+    return torch_tensorrt_stack.engagement_of_text(lambda: program(fed), lambda: eager(fed), program.request.output_tokens)
 
 
 def integration(request: Request) -> str:
@@ -35,6 +62,8 @@ def integration(request: Request) -> str:
     options: dict[str, Any] = {"min_block_size": 1, "pass_through_build_failures": True}
     if request.options.get("fp32_accumulation"):
         options["use_fp32_acc"] = True
+    if request.task == protocol.GENERATE:
+        return integration_of_text(request, options)
     return f"""\
 import torch
 import torch_tensorrt
@@ -42,4 +71,27 @@ import torch_tensorrt
 compiled = torch.compile(model, backend="tensorrt", dynamic=False, options={options})
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call builds the engines
+"""
+
+
+def integration_of_text(request: Request, options: dict[str, Any]) -> str:
+    """Return the lines that compile and generate."""
+    fixed = f"attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens}"
+    if request.options.get("cache") != "static":
+        return f"""\
+import torch
+import torch_tensorrt
+
+compiled = torch.compile(model, backend="tensorrt", options={options})
+with torch.inference_mode():
+    tokens = compiled.generate(prompts, {fixed})
+"""
+    return f"""\
+import torch
+import torch_tensorrt
+import transformers
+
+how = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options})
+with torch.inference_mode():
+    tokens = model.generate(prompts, {fixed}, cache_implementation="static", compile_config=how)
 """

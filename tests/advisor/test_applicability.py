@@ -90,7 +90,18 @@ def with_environment(**changes: Any) -> Machine:
 def test_a_workflow_whose_environment_was_not_made_can_have_it_made() -> None:
     found = obstacle(environment=OWN)
     assert found is not None
-    assert (found.status, found.fix) == ("not-installed", "p3-advisor env create compiled")
+    assert (found.status, found.fix) == ("not-installed", "p3-advisor env create apart")
+
+
+def test_a_stack_with_another_distribution_for_the_device_is_had_from_there() -> None:
+    elsewhere = Environment(kind="own", name="elsewhere", requirements=("rare-stack-cuda==2.1",))
+    known = builders.catalogue(builders.workflow(environment=elsewhere, environment_on={"cpu": OWN}))
+    fixes = {
+        device: [each.fix for each in applicability.plan(builders.question(), builders.machine(), known.on(device)).excluded]
+        for device in ("cpu", "cuda")
+    }
+    assert fixes == {"cpu": ["p3-advisor env create apart"], "cuda": ["p3-advisor env create elsewhere"]}
+    assert {"rare-stack", "rare-stack-cuda"} <= {*applicability.required_packages(known)}
 
 
 def test_a_workflow_runs_in_the_environment_that_was_made_for_it() -> None:
@@ -104,7 +115,7 @@ def test_an_environment_that_cannot_be_used_is_an_obstacle_with_its_reason() -> 
     found = obstacle(with_environment(fault="its interpreter is gone"), environment=OWN)
     assert found is not None
     assert found.reason == "its environment cannot be used: its interpreter is gone"
-    assert found.fix == "p3-advisor env create compiled"
+    assert found.fix == "p3-advisor env create apart"
 
 
 def test_an_interpreter_that_has_all_by_hand_serves_the_workflow() -> None:
@@ -250,6 +261,20 @@ def test_an_arm_for_another_device_that_is_asked_for_is_told() -> None:
     graphs = builders.workflow("graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)})
     (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
     assert (excluded.status, excluded.reason) == ("unsupported", "graphs/cuda-graph is not for cpu")
+
+
+def test_an_arm_for_another_task_that_is_asked_for_is_told() -> None:
+    cached = builders.workflow("cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)})
+    assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
+    (excluded,) = plan(cached, workflows=("cached/cache",)).excluded
+    assert excluded.reason == "cached/cache is not for forward"
+
+
+def test_a_task_that_a_workflow_is_known_not_to_do_is_refused_with_the_reason() -> None:
+    refused = {"generate": Sourced(value="its cache is not part of the package", source="its documentation")}
+    found = obstacle(asked={"task": "generate"}, refused=refused)
+    assert found is not None
+    assert (found.status, found.reason) == ("unsupported", "its cache is not part of the package")
 
 
 def test_another_arm_of_the_baseline_s_workflow_is_measured_only_when_asked_for() -> None:

@@ -337,7 +337,7 @@ def test_a_tree_that_leads_nowhere_or_back_is_refused(old: str, new: str, rubric
 
 def test_what_is_said_of_an_arm_is_said_of_one_that_is_there() -> None:
     for workflow in catalogue.load().workflows:
-        assert {*workflow.arm_devices, *workflow.arm_declared} <= {*workflow.arms}, workflow.id
+        assert {*workflow.arm_devices, *workflow.arm_tasks, *workflow.arm_declared} <= {*workflow.arms}, workflow.id
 
 
 def test_an_arm_has_its_own_facts_and_otherwise_those_of_its_workflow() -> None:

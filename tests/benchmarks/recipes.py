@@ -1,6 +1,7 @@
 """Does a recipe reach, in an environment made from its own header, what was measured? Pairs of a run and the recipes that came of it.
 
     python tests/benchmarks/recipes.py          # five pairs, five arms: about 25 minutes
+    python tests/benchmarks/recipes.py --make openvino,iree --workflows pytorch-eager,openvino,iree --name recipes-own
 
 Needs uv, which makes the environments. Target: in the median of five pairs each recipe's throughput is within 5 % of the measured one. The
 same ratio of the speed-ups over eager PyTorch stands beside it: both sides of a speed-up are timed by turns, so it forgives a machine that
@@ -45,7 +46,7 @@ def measure(asked: argparse.Namespace, environment: dict[str, str]) -> dict[str,
 
 def serve(arm: str, home: pathlib.Path, environment: dict[str, str]) -> dict[int, dict[str, float]]:
     """Run the recipe of an arm of the newest run in an environment made from its header."""
-    script = home / f"{arm.replace('/', '-')}.py"
+    script = home / f"serve-{arm.replace('/', '-')}.py"
     subprocess.run([COMMAND, "recipe", "latest", "--workflow", arm, "-o", script], env=environment, check=True)
     uv = shutil.which("uv") or str(pathlib.Path(sys.executable).with_name("uv"))
     answer = subprocess.run([uv, "run", "--no-project", script, "--json"], env=environment, stdout=subprocess.PIPE, check=True, text=True)
@@ -67,7 +68,7 @@ def publish(pairs: list[dict[str, Any]], asked: argparse.Namespace) -> None:
         spread = f"{min(throughputs):.3f} to {max(throughputs):.3f}"
         rows.append([arm, str(size), f"{statistics.median(throughputs):.3f}", spread, f"{statistics.median(speedups):.3f}"])
     head = ["arm", "batch", "recipe's throughput over the measured one, median", "all pairs", "the same of the speed-ups"]
-    figures.publish("recipes", f"Recipes against what was measured: {asked.model}", head, rows, {"pairs": pairs}, asked.out)
+    figures.publish(asked.name, f"Recipes against what was measured: {asked.model}", head, rows, {"pairs": pairs}, asked.out)
 
 
 def main() -> None:
@@ -77,12 +78,16 @@ def main() -> None:
     parser.add_argument("--batch-sizes", default="4")
     parser.add_argument("--workflows", default=WORKFLOWS)
     parser.add_argument("--budget", default="10")
+    parser.add_argument("--make", default="", help="environments of their own that the workflows need")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--name", default="recipes", help="what the file with the results is called")
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         home = pathlib.Path(place)
         environment = {**os.environ, "P3_ADVISOR_HOME": place}
+        for name in filter(None, asked.make.split(",")):
+            subprocess.run([COMMAND, "env", "create", name], env=environment, stdout=subprocess.DEVNULL, check=True)
         pairs = []
         for _ in range(asked.pairs):
             measured = measure(asked, environment)

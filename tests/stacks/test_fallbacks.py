@@ -50,6 +50,33 @@ for day in ("engine", "fails", "lies"):
     torch._dynamo.reset()
     tell(day, lambda: engage(workflow, [2]))
 """
+TEXT = """
+import dataclasses
+from probes import protocol
+from probes.workflows import torch_compile_tensorrt as workflow
+config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 100, "max_position_embeddings": 64}
+written = place / "model"
+written.mkdir()
+(written / "config.json").write_text(json.dumps(config))
+subject = {"kind": "transformers", "name": str(written), "weights": "random"}
+request = dataclasses.replace(request, subject=subject, dtype="float32", task=protocol.GENERATE, input_tokens=4, output_tokens=6)
+os.environ["P3_FAKE"] = "engine"
+def generate(options):
+    global request
+    torch._dynamo.reset()
+    request = dataclasses.replace(request, options=options)
+    opened = workflow.open_subject(request)
+    inputs = opened.inputs(2, 0)
+    program = workflow.build(opened, inputs, request)
+    fed = program.feed(inputs)
+    found = workflow.engagement(program, fed)
+    return {"share": found.share, "proof": found.proof, "text": program.collect(program(fed))[0].tolist()}
+
+workflow.settings(request)
+tell("as the paper did", lambda: generate({}))
+tell("fixed cache", lambda: generate({"cache": "static"}))
+"""
 #: PyTorch's own limit is 8: one is as good, and quicker.
 RECOMPILES = """
 import functools
@@ -156,6 +183,15 @@ def test_a_build_that_fails_fails_and_does_not_run_eager_code(jit: dict[str, Any
 def test_eager_code_in_place_of_engines_is_not_engaged(jit: dict[str, Any]) -> None:
     assert jit["lies"]["share"] == 0.0
     assert "no TensorRT engine ran" in jit["lies"]["proof"]
+
+
+def test_text_is_generated_with_engines_over_a_fixed_cache_and_without_any_as_the_paper_did() -> None:
+    told = run(TEXT, "torch_tensorrt_rtx")
+    paper, cached = told["as the paper did"], told["fixed cache"]
+    assert (paper["share"], paper["proof"][:24]) == (0.0, "no TensorRT engine ran: ")
+    assert cached["share"] == pytest.approx(5 / 6), "the prompt's pass stays eager"
+    assert cached["text"] == paper["text"]
+    assert len(cached["text"][0]) == 6
 
 
 def test_a_session_without_the_provider_it_was_opened_for_is_refused_with_the_loader_s_reason(sessions: dict[str, Any]) -> None:

@@ -180,8 +180,8 @@ def _uv(arguments: list[str], name: str, environment: Environment, variables: Ma
     ) as process:
         try:
             for line in process.stderr or ():
-                said.append(line.rstrip())
                 if line.strip() and not line.startswith(LISTING):
+                    said.append(line.rstrip())
                     shop.say(f"{name}: {line.strip()}")
             status = process.wait()
         finally:

@@ -49,7 +49,12 @@ def default_root(environment: Mapping[str, str]) -> pathlib.Path:
 
 def own_environments(workflows: Iterable[Workflow]) -> dict[str, Environment]:
     """Return the environments that are made for workflows, by name."""
-    return {each.environment.name or each.id: each.environment for each in workflows if each.environment.kind == "own"}
+    return {
+        environment.name or workflow.id: environment
+        for workflow in workflows
+        for environment in workflow.environments
+        if environment.kind == "own"
+    }
 
 
 def choose(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, Environment]:

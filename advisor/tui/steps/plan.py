@@ -9,11 +9,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
+from advisor.applicability import environment_name
 from advisor.domain.question import Question
-from advisor.domain.workflow import Environment
+from advisor.domain.workflow import Environment, Workflow
 from advisor.pipeline import Proposal
 from advisor.report.document import RunDocument
 from advisor.tui import text
+from advisor.tui.host import OURSELVES
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.table import Column, Table
 
@@ -26,7 +28,8 @@ class PlanTable(Table):
     """The plan; enter starts it."""
 
     HELP = """\
-[x] is measured; space leaves it out. + could be measured here if it were installed: y copies the command.
+[x] is measured; space leaves it out. + could be measured here if it were installed: y copies the command,
+m makes an environment for it.
 - cannot be measured here; the lines below the table say why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Start")]
@@ -37,6 +40,7 @@ class PlanStep(Step):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "leave_out", "Leave out", id="leave-out"),
+        Binding("m", "make", "Make environment", id="make", tooltip="make the environment of the workflow under the cursor"),
         Binding("y", "copy", "Copy command", id="copy", tooltip="copy the command that adds the workflow under the cursor"),
     ]
 
@@ -114,6 +118,7 @@ class PlanStep(Step):
         event.stop()
         if self._proposal is None or event.row_key.value is None:
             return
+        self.refresh_bindings()
         key = event.row_key.value
         excluded = next((entry for entry in self._proposal.plan.excluded if entry.workflow == key), None)
         workflow = next((entry for entry in self._proposal.catalogue.workflows if entry.id == key.partition("/")[0]), None)
@@ -149,6 +154,37 @@ class PlanStep(Step):
         if fix:
             self.app.copy_to_clipboard(fix)
             self.notify(f"copied: {fix}", markup=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Offer to make an environment where there is none for the workflow under the cursor."""
+        return action != "make" or self._addable() is not None
+
+    def _addable(self) -> Workflow | None:
+        """Return the workflow under the cursor if an environment of its own is all that it lacks."""
+        if self._proposal is None:
+            return None
+        key = self.query_one(Table).key_at_cursor()
+        lacking = {entry.workflow for entry in self._proposal.plan.excluded if entry.status == ADDABLE}
+        own = (entry for entry in self._proposal.catalogue.workflows if entry.id in lacking and entry.environment.kind == "own")
+        return next((entry for entry in own if entry.id == key), None)
+
+    def action_make(self) -> None:
+        """Make the environment, then the plan anew."""
+        workflow = self._addable()
+        if workflow is None:
+            return
+        if self.advisor.runs.owned is not None:
+            self.notify("a run goes on; making an environment would disturb it", severity="warning", markup=False)
+            return
+        from advisor.tui.making import Making  # noqa: PLC0415 - only when asked for
+
+        def made(there: bool | None) -> None:  # noqa: FBT001 - the value of a screen
+            if there:
+                self.advisor.propose()
+
+        command = (*OURSELVES, "env", "create", environment_name(workflow))
+        words = text.plain(describe_environment(workflow.environment), 400)
+        self.app.push_screen(Making(workflow.title, words, command, self.advisor.world.environment), made)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Start."""

@@ -38,6 +38,8 @@ def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(advise: Advis
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert [check["batch_size"] for check in json.loads(verified.stdout)["checks"]] == [1]
     assert advise("recipe", recorded.name, "--workflow", "absent").returncode == 2
+    in_the_way = advise("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
+    assert (in_the_way.returncode, (tmp_path / "json.py").exists()) == (2, False), in_the_way.stderr
 
 
 def test_a_run_compared_with_itself_has_not_changed(advise: Advise, recorded: pathlib.Path) -> None:

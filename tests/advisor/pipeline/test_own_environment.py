@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 import msgspec
+import pytest
 
 from advisor import catalogue, pipeline
 from advisor.domain.catalogue import Catalogue
@@ -35,8 +36,9 @@ def put_environment(root: pathlib.Path, known: Catalogue, rubric: pathlib.Path, 
     return python
 
 
+@pytest.mark.parametrize("asked", ['environment = "apart"', 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'])
 def test_it_runs_in_its_own_interpreter_and_sees_no_packages_from_elsewhere(
-    fake_world: Callable[[], World], home: pathlib.Path, tmp_path: pathlib.Path
+    asked: str, fake_world: Callable[[], World], home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     shared = fake_world()
     rubric = tmp_path / "rubric"
@@ -44,9 +46,9 @@ def test_it_runs_in_its_own_interpreter_and_sees_no_packages_from_elsewhere(
     for file in shared.rubric.glob("*.toml"):
         (rubric / file.name).write_bytes(file.read_bytes())
     before, quick = (rubric / "workflows.toml").read_text().split("[workflow.quick]\n")
-    quick = quick.replace('environment = { kind = "shared", requirements = [] }', 'environment = "apart"', 1)
-    apart = '[environment.apart]\nkind = "own"\nrequirements = ["rare-stack==2.1"]\n'
-    (rubric / "workflows.toml").write_text(f"{before}[workflow.quick]\n{quick}\n{apart}")
+    quick = quick.replace('environment = { kind = "shared", requirements = [] }', asked, 1)
+    tables = [f'[environment.{name}]\nkind = "own"\nrequirements = ["{name}-stack==2.1"]\n' for name in ("apart", "elsewhere")]
+    (rubric / "workflows.toml").write_text("\n".join([f"{before}[workflow.quick]\n{quick}", *tables]))
 
     saw = tmp_path / "saw"
     python = put_environment(home / "environments", catalogue.load(rubric, probes=shared.probes), rubric, saw)

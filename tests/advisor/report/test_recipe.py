@@ -58,6 +58,14 @@ def test_the_script_knows_what_it_has_to_reach() -> None:
     assert (ast.get_docstring(ast.parse(script)) or "").startswith("synthetic/ffn@8x16 with compiled on Fancy CPU")
 
 
+@pytest.mark.parametrize(
+    ("name", "is_so"),
+    [("torch.py", True), ("numpy.py", True), ("json.py", True), ("serve.py", False), ("serve-torch.py", False), ("-", False)],
+)
+def test_a_script_that_python_would_import_in_place_of_a_module_is_in_the_way(name: str, is_so: bool) -> None:  # noqa: FBT001
+    assert recipe.is_in_the_way(name, RECIPE) == is_so
+
+
 def test_a_throughput_has_the_ends_that_its_seconds_have() -> None:
     (cell,) = builders.document().workflows[0].cells
     bounded = msgspec.structs.replace(cell, seconds=Seconds(median=0.1, low=0.05, high=0.2, samples=9))

@@ -67,6 +67,13 @@ def test_a_workflow_and_an_environment_name_the_same() -> None:
     assert places.choose(WORKFLOWS, ["one", "apart", "two"]) == {"apart": APART}
 
 
+def test_the_environments_of_every_device_are_made() -> None:
+    there = Environment(kind="own", name="there", requirements=("rare-stack-cpu==2.1",))
+    known = (builders.workflow("one", environment=APART, environment_on={"cpu": there}),)
+    assert places.own_environments(known) == {"apart": APART, "there": there}
+    assert places.choose(known, ["there"]) == {"there": there}
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("shared", "no environment of its own"), ("nothing", "no environment 'nothing'"), ("..", "no env")]
 )
