@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,9 @@ from advisor.cli.options import AsJson
 from advisor.errors import FleetOrderError, NoFleetError
 
 if TYPE_CHECKING:
-    from advisor.domain.fleet import FleetRecord, Order
-    from advisor.fleet import News
+    from advisor.domain.fleet import FleetRecord
+    from advisor.fleet import Cluster, News
+    from advisor.fleet.cluster import RayCluster
     from advisor.question.answers import Answers
     from advisor.world import World
 
@@ -30,28 +32,26 @@ ALL = "all"
 
 @app.command(name="fleet")
 def show_fleet(
-    name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest", *, json: AsJson = False
+    name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest",
+    *,
+    resume: Annotated[bool, typer.Option("--resume", help="first have the races made that have no answer yet")] = False,
+    json: AsJson = False,
 ) -> None:
     """Show what a fleet has answered: a row for each model and kind of device."""
     world = surroundings.world()
-    raise typer.Exit(_present(world.store.fleets.find(name), world, as_json=json))
+    kept = world.store.fleets.find(name)
+    raise typer.Exit(go_on(kept, world, as_json=json) if resume else _present(kept, world, as_json=json))
 
 
 def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, *, as_json: bool, as_events: bool) -> int:
     """Ask a fleet, narrate what happens there, keep and print what it answered; return the exit code."""
-    from advisor.domain.fleet import Order
-    from advisor.fleet import ask, assign, orders
+    from advisor.domain.fleet import FLEET_SCHEMA, FleetRecord, Order
+    from advisor.fleet import orders
     from advisor.tui import settings
 
     wishes, named = [orders.parse_pool(text) for text in on], orders.parse_models(models, answers.model)
     prices = settings.read(settings.default_file()).prices
-    for package in NEEDED:
-        if importlib.util.find_spec(package) is None:
-            raise NoFleetError(f"a fleet needs {package}", "pip install 'p3-advisor[fleet]'")
-    from advisor.fleet.cluster import LOCAL, RayCluster
-
-    cluster = RayCluster(address or LOCAL)
-    try:
+    with _join(address) as cluster:
         there = cluster.devices()
         if answers.gpu == ALL:
             there = {kind: count for kind, count in there.items() if kind != "cpu"}
@@ -65,24 +65,58 @@ def recommend(answers: Answers, models: str, on: Sequence[str], address: str, wo
             models=named,
             pools=pools if answers.price_per_hour else orders.price(pools, prices),
         )
-        devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools)
-        surroundings.say(f"fleet {order.fleet_id}: {len(assign(order))} races on {devices}")
-        kept = _follow(order, ask(order, answers, cluster, world.store), world, as_events=as_events)
-    finally:
-        cluster.close()
+        asked = FleetRecord(schema=FLEET_SCHEMA, order=order, answers=msgspec.to_builtins(answers), address=address)
+        kept = _ask(asked, answers, cluster, world, as_events=as_events)
     return _present(kept, world, as_json=as_json, as_line=as_events, keeps_table=True)
 
 
-def _follow(order: Order, said: Iterator[News], world: World, *, as_events: bool) -> FleetRecord:
-    """Narrate what a fleet says, and keep at every answer what is known by then."""
-    from advisor.domain.fleet import Answered, Contention
-    from advisor.fleet import assign, record
+def go_on(kept: FleetRecord, world: World, *, as_json: bool) -> int:
+    """Have the races made that have no answer, on the devices that are left; return the exit code."""
+    from advisor.fleet import assign, orders
+    from advisor.question.answers import Answers
 
+    if not kept.answers:
+        what = f"fleet {kept.order.fleet_id} was asked by an earlier p3-advisor, which did not keep the question"
+        raise FleetOrderError(what, "ask it anew")
+    if {one.assignment for one in kept.answered if one.reason is None} >= {*assign(kept.order)}:
+        surroundings.say("every race has its answer")
+        return _present(kept, world, as_json=as_json)
+    with _join(kept.address) as cluster:
+        pools = orders.choose_pools(orders.limit(kept.order.pools, cluster.devices()), cluster.devices())
+        order = msgspec.structs.replace(kept.order, pools=pools)
+        answers = msgspec.convert(kept.answers, Answers)
+        kept = _ask(msgspec.structs.replace(kept, order=order), answers, cluster, world, as_events=False)
+    return _present(kept, world, as_json=as_json, keeps_table=True)
+
+
+@contextlib.contextmanager
+def _join(address: str) -> Iterator[RayCluster]:
+    """Join the cluster, one on this machine without an address; raise `NoFleetError` where the extra is missing."""
+    for package in NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise NoFleetError(f"a fleet needs {package}", "pip install 'p3-advisor[fleet]'")
+    from advisor.fleet.cluster import LOCAL, RayCluster
+
+    cluster = RayCluster(address or LOCAL)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _ask(kept: FleetRecord, answers: Answers, cluster: Cluster, world: World, *, as_events: bool) -> FleetRecord:
+    """Ask for what has no answer yet, narrate what the fleet says, and keep at every answer what is known by then."""
+    from advisor.domain.fleet import Answered, Contention
+    from advisor.fleet import ask, assign, keep
+
+    order, ended = kept.order, {one.assignment.number for one in kept.answered if one.reason is None}
+    names = {one.number: f"{one.model} on {one.kind}" for one in assign(order)}
+    devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools)
+    surroundings.say(f"fleet {order.fleet_id}: {len(names.keys() - ended)} races on {devices}")
     answered: list[Answered] = []
     contentions: list[Contention] = []
-    kept = record(order, answered, contentions, world.store.fleets.keep)
-    names = {one.number: f"{one.model} on {one.kind}" for one in assign(order)}
-    for notice in said:
+    whole = keep(kept, answered, contentions, world.store)
+    for notice in ask(order, answers, cluster, world.store, kept.answered):
         line = _tell(notice, names)
         if line:
             surroundings.say(line)
@@ -92,8 +126,8 @@ def _follow(order: Order, said: Iterator[News], world: World, *, as_events: bool
             contentions.append(notice)
         if isinstance(notice, Answered):
             answered.append(notice)
-            kept = record(order, answered, contentions, world.store.fleets.keep)
-    return kept
+            whole = keep(kept, answered, contentions, world.store)
+    return whole
 
 
 def _print_event(notice: News) -> None:

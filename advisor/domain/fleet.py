@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from advisor.domain.measurement import Interval
@@ -95,5 +97,8 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str
     order: Order
+    #: The options of the question and where the cluster is, to go on with it; empty in records of earlier programs.
+    answers: dict[str, Any] = {}
+    address: str = ""
     answered: tuple[Answered, ...] = ()
     contentions: tuple[Contention, ...] = ()

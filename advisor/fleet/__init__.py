@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from advisor.domain.events import Event
-from advisor.domain.fleet import CPU, FLEET_SCHEMA, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
+from advisor.domain.fleet import CPU, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
 from advisor.domain.run import Header
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
@@ -96,9 +97,17 @@ def task_of(assignment: Assignment, order: Order, answers: Answers) -> Task:
     return Task(number=assignment.number, kind=assignment.kind, answers=own)
 
 
-def ask(order: Order, answers: Answers, cluster: Cluster, store: Store) -> Iterator[News]:
-    """Have every race of the order made, store the runs as they come, and tell how each assignment ended; what comes later is dropped."""
-    entries = {assignment.number: _Entry(assignment) for assignment in assign(order)}
+def ask(order: Order, answers: Answers, cluster: Cluster, store: Store, ended: Sequence[Answered] = ()) -> Iterator[News]:
+    """Have every race of the order made, store the runs as they come, and tell how each assignment ended; what comes later is dropped.
+
+    Of those that have `ended` already, only the ones without an answer are made.
+    """
+    before = {one.assignment.number: one for one in ended}
+    entries = {
+        assignment.number: _Entry(assignment, list(before[assignment.number].attempts if assignment.number in before else ()))
+        for assignment in assign(order)
+        if assignment.number not in before or before[assignment.number].reason is not None
+    }
     tasks = {number: task_of(entry.assignment, order, answers) for number, entry in entries.items()}
     try:
         for notice in cluster.run(tasks, order.pools):
@@ -133,7 +142,9 @@ def _take(notice: Notice, entries: dict[int, _Entry], order: Order, store: Store
 def _begin(entry: _Entry, notice: Begun, order: Order, store: Store) -> None:
     """Open a run of its own for the attempt: what an attempt before it had measured stays where it is."""
     entry.hold.close()
-    run_id = f"{order.fleet_id}-{notice.number:04}-{len(entry.attempts) + 1}"
+    # Of an attempt that the caller did not live to see the end of, only its run is there.
+    run_ids = (f"{order.fleet_id}-{notice.number:04}-{attempt}" for attempt in itertools.count(len(entry.attempts) + 1))
+    run_id = next(run_id for run_id in run_ids if not store.place_of(run_id).exists())
     entry.run = store.create(msgspec.structs.replace(notice.header, run_id=run_id))
     entry.token = notice.token
     entry.writer = entry.hold.enter_context(entry.run.writer())
@@ -155,11 +166,10 @@ def _deliver(entry: _Entry, notice: Delivered, order: Order, store: Store) -> An
     return Answered(assignment=entry.assignment, attempts=tuple(entry.attempts), reason=packed.reason, next_step=packed.next_step)
 
 
-def record(
-    order: Order, answered: Sequence[Answered], contentions: Sequence[Contention], keep: Callable[[FleetRecord], None]
-) -> FleetRecord:
-    """Keep what is known of a fleet's answer so far, in the order of the assignments."""
-    in_order = tuple(sorted(answered, key=lambda one: one.assignment.number))
-    whole = FleetRecord(schema=FLEET_SCHEMA, order=order, answered=in_order, contentions=tuple(contentions))
-    keep(whole)
+def keep(known: FleetRecord, answered: Sequence[Answered], contentions: Sequence[Contention], store: Store) -> FleetRecord:
+    """Keep what is known of a fleet's answer so far, the newest of each assignment, in their order."""
+    newest = {one.assignment.number: one for one in (*known.answered, *answered)}
+    in_order = tuple(newest[number] for number in sorted(newest))
+    whole = msgspec.structs.replace(known, answered=in_order, contentions=(*known.contentions, *contentions))
+    store.fleets.keep(whole)
     return whole

@@ -55,6 +55,11 @@ def choose_pools(asked: Sequence[Pool], there: Mapping[str, int]) -> tuple[Pool,
     return tuple(Pool(kind=pool.kind, count=pool.count or there[pool.kind], price_per_hour=pool.price_per_hour) for pool in asked)
 
 
+def limit(pools: Sequence[Pool], there: Mapping[str, int]) -> list[Pool]:
+    """Return the pools with no more devices than there are left of each kind, at least one."""
+    return [msgspec.structs.replace(pool, count=max(min(pool.count or 1, there.get(pool.kind, 0)), 1)) for pool in pools]
+
+
 def price(pools: Sequence[Pool], prices: Mapping[str, float]) -> tuple[Pool, ...]:
     """Return the pools with the prices per hour of their kinds, where the user has named none with --on."""
     return tuple(

@@ -30,9 +30,9 @@ import handmade  # noqa: E402 - as above
 import psutil  # noqa: E402 - as above
 
 from advisor.domain.events import Event  # noqa: E402 - as above
-from advisor.domain.fleet import Answered, Contention, Order, Pool  # noqa: E402 - as above
+from advisor.domain.fleet import FLEET_SCHEMA, Answered, Contention, FleetRecord, Order, Pool  # noqa: E402 - as above
 from advisor.domain.run import Header  # noqa: E402 - as above
-from advisor.fleet import Begun, Cluster, Delivered, Notice, Told, Undone, ask, record  # noqa: E402 - as above
+from advisor.fleet import Begun, Cluster, Delivered, Notice, Told, Undone, ask, keep  # noqa: E402 - as above
 from advisor.fleet.node import Packed, Task  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
@@ -116,6 +116,7 @@ def follow(cluster: Cluster, store: Store, races: int, devices: int) -> dict[str
         models=tuple(f"synthetic/ffn@{8 * number}x16" for number in range(1, races + 1)),
         pools=(Pool(kind=KIND, count=devices),),
     )
+    blank = FleetRecord(schema=FLEET_SCHEMA, order=order)
     process, answered, notices = psutil.Process(), list[Answered](), 0
     memory, costs, lags = list[int](), list[float](), list[float]()
     begun, used = time.perf_counter(), time.process_time()
@@ -125,7 +126,7 @@ def follow(cluster: Cluster, store: Store, races: int, devices: int) -> dict[str
             lags.append(time.time() - float(said.packed.logs["times"].split()[1]))
         if isinstance(said, Answered):
             answered.append(said)
-            record(order, answered, (), store.fleets.keep)
+            keep(blank, answered, (), store)
             now = time.process_time()
             costs.append(now - used)
             used = now

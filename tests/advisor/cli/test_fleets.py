@@ -122,6 +122,8 @@ class Recorded:
 
     def __init__(self, run: Run) -> None:
         self.run_made = run
+        #: Races after which the cluster is gone.
+        self.lasts = 1000
         self.tasks: Mapping[int, Task] = {}
 
     def __call__(self, address: str) -> Recorded:
@@ -135,9 +137,11 @@ class Recorded:
         self.tasks = tasks
         yield Contention(node="n1", kind=pools[0].kind, model="demo", free=True, words="races may run side by side")
         header, events = self.run_made.header(), tuple(self.run_made.events())
-        for number in tasks:
+        for made, number in enumerate(tasks):
             yield Begun(number=number, token="a", node="n1", device="0", header=header)
             yield Told(number=number, token="a", event=events[-1])
+            if made == self.lasts:
+                raise KeyboardInterrupt
             yield Delivered(number=number, token="a", packed=Packed(node="n1", device="0", header=header, events=events))
 
     def close(self) -> None:
@@ -199,3 +203,36 @@ def test_events_come_as_lines_and_the_document_last(cluster: Recorded, world: Wo
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("type") for line in lines] == ["contention", *["begun", "told", "answered"] * len(cluster.tasks), None]
     assert set(lines[-1]) == {"document"}
+
+
+def test_a_fleet_that_was_interrupted_goes_on_with_what_has_no_answer(
+    cluster: Recorded, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.lasts = 1
+    with pytest.raises(KeyboardInterrupt):
+        ask(world, batch_sizes="2,4")
+    (half,) = [world.store.fleets.find(name) for name in world.store.fleets.names()]
+    assert [one.assignment.model for one in half.answered] == ["demo"]
+    cluster.lasts, cluster.there = 1000, {"H200": 1}
+    assert fleets.go_on(half, world, as_json=True) == 0
+    assert [(task.number, task.answers.batch_sizes) for task in cluster.tasks.values()] == [(2, "2,4")]
+    printed = capsys.readouterr()
+    assert "1 races on 1 x H200" in printed.err
+    whole = world.store.fleets.find("latest")
+    assert [one.assignment.model for one in whole.answered] == ["demo", "other"]
+    assert [one.attempts[-1].run_id[-6:] for one in whole.answered] == ["0001-1", "0002-2"], "the attempt nobody saw the end of is kept"
+    assert world.store.find(f"{half.order.fleet_id}-0002-1").events()
+
+
+def test_what_is_answered_is_not_asked_again(cluster: Recorded, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(world)
+    asked = cluster.tasks
+    assert fleets.go_on(world.store.fleets.find("latest"), world, as_json=True) == 0
+    assert cluster.tasks is asked
+    assert "0 races" not in capsys.readouterr().err
+
+
+def test_a_fleet_whose_question_was_not_kept_cannot_go_on(cluster: Recorded, world: World, fleet: FleetRecord) -> None:
+    with pytest.raises(FleetOrderError, match="did not keep the question"):
+        fleets.go_on(fleet, world, as_json=True)
+    assert not cluster.tasks

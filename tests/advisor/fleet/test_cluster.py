@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import handmade
+import psutil
 import pytest
 
 from advisor import pipeline
@@ -18,7 +20,7 @@ from advisor.domain.events import Event
 from advisor.domain.fleet import Answered, Contention, Order, Pool
 from advisor.domain.run import Header
 from advisor.errors import FleetUnreachableError
-from advisor.fleet import News, ask, node
+from advisor.fleet import News, Told, ask, node
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -33,6 +35,7 @@ pytestmark = pytest.mark.long
 
 ANSWERS = Answers(batch_sizes="2", budget="1", workflows="quick")
 SMALL = 80 << 20
+PATIENCE_SECONDS = 60
 Tell = Callable[[Header | Event], None]
 
 
@@ -103,6 +106,12 @@ def order(*models: str, kind: str = "cpu") -> Order:
     return Order(fleet_id="20261121-120000-f1ee", created="2026", models=models, pools=(Pool(kind=kind, count=2),))
 
 
+def workers_from(probes: pathlib.Path) -> list[list[str]]:
+    """Return the commands of the processes that run code from this directory."""
+    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return [command for command in commands if any(part.startswith(str(probes)) for part in command)]
+
+
 def all_said(cluster: Any, asked: Order, store: Store, *own: Callable[..., Any]) -> list[News]:
     joined = RayCluster(cluster.address, *own)
     try:
@@ -133,6 +142,24 @@ def test_races_share_a_host_with_several_gpus_only_where_every_model_was_checked
     contentions = [notice for notice in said if isinstance(notice, Contention)]
     assert {(one.model, one.words) for one in contentions} == {("demo", "0,1"), ("other", "0,1")}
     assert {answered.reason for answered in answers_among(said).values()} == {words}
+
+
+def test_a_fleet_that_is_cancelled_leaves_no_process(
+    cluster: Any, fake_probes: pathlib.Path, fake_rubric: pathlib.Path, home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    probes = shutil.copytree(fake_probes, tmp_path / "probes")
+    race = functools.partial(node.race, world_at=functools.partial(world_of, probes, fake_rubric))
+    joined = RayCluster(cluster.address, race)
+    said = ask(order("demo"), ANSWERS, joined, Store(home))
+    try:
+        assert any(isinstance(notice, Told) and workers_from(probes) for notice in said)
+    finally:
+        said.close()  # type: ignore[attr-defined]
+        joined.close()
+    end = time.monotonic() + PATIENCE_SECONDS
+    while workers_from(probes) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert workers_from(probes) == []
 
 
 def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsewhere(
