@@ -6,6 +6,7 @@ import collections
 import logging
 import os
 import socket
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ TICKS_PER_LOOK = 25
 MOST_AT_ONCE = 1000
 #: Ray itself asks an address that does not answer for minutes.
 ANSWER_SECONDS = 10
+#: How often the head is looked for, and how long one that has gone is waited for.
+KNOCK_SECONDS, RESTART_SECONDS = 2, 40
 #: Only races travel through it, and those are small; Ray's own choice is a third of the memory.
 OBJECT_STORE_BYTES = 256 << 20
 NODE_DIGITS = 8
@@ -67,6 +70,34 @@ def look(task: bytes, check: Check) -> bytes:
     return msgspec.msgpack.encode(check(msgspec.msgpack.decode(task, type=Task), _here(), gpus))
 
 
+class Head:
+    """The node that a cluster cannot do without; Ray ends the processes that ask it for a minute in vain, so it is not asked then."""
+
+    def __init__(self, address: str, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._address, self._clock, self._sleep = address, clock, sleep
+        self._knocked = clock()
+
+    def answers(self) -> bool:
+        """Say whether it is there; one of our own is."""
+        try:
+            _knock(self._address)
+        except FleetUnreachableError:
+            return False
+        return True
+
+    def wait(self) -> None:
+        """Return while it is there, and when one that restarts is back; raise `FleetUnreachableError` when it stays away."""
+        if self._clock() < self._knocked + KNOCK_SECONDS:
+            return
+        patience = self._clock() + RESTART_SECONDS
+        while not self.answers():
+            if self._clock() > patience:
+                what = f"the head of the Ray cluster at {self._address!r} has gone; what was answered and measured is kept"
+                raise FleetUnreachableError(what, "start it again, then: p3-advisor fleet --resume")
+            self._sleep(1)
+        self._knocked = self._clock()
+
+
 class RayCluster:
     """A Ray cluster, joined as a driver; `local` starts one on this machine."""
 
@@ -82,12 +113,14 @@ class RayCluster:
             ray.init(log_to_driver=False, logging_level=logging.ERROR, **own)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
             raise _unreachable(address, problem) from problem
+        self._head = Head(address)
         self._work = work
         self._check = check
 
     def close(self) -> None:
         """Leave the cluster; end it if it is our own."""
-        ray.shutdown()
+        if self._head.answers():
+            ray.shutdown()
 
     def devices(self) -> Mapping[str, int]:
         """Return how many devices of each kind there are on nodes that are alive."""
@@ -114,11 +147,12 @@ class RayCluster:
                 waiting[placed.remote(msgspec.msgpack.encode(told), post, self._work)] = task
             yield from self._listen(waiting, post)
         finally:
-            for reference in waiting:
-                ray.cancel(reference, force=True)
-            for group in groups.values():
-                remove_placement_group(group)
-            post.shutdown(force=True)
+            if self._head.answers():
+                for reference in waiting:
+                    ray.cancel(reference, force=True)
+                for group in groups.values():
+                    remove_placement_group(group)
+                post.shutdown(force=True)
 
     def _find_free_hosts(
         self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
@@ -146,6 +180,7 @@ class RayCluster:
     def _listen(self, waiting: dict[Any, Task], post: Queue) -> Iterator[Notice]:
         ticks = 0
         while waiting:
+            self._head.wait()
             done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=TICK_SECONDS)
             yield from _read(post)
             for reference in done:
@@ -181,7 +216,10 @@ def _knock(address: str) -> None:
 
 def _unreachable(address: str, problem: Exception) -> FleetUnreachableError:
     first = str(problem).strip().partition("\n")[0]
-    return FleetUnreachableError(f"no Ray cluster answers at {address!r}: {first}", "look at ray status there")
+    return FleetUnreachableError(
+        f"no Ray cluster answers at {address!r}: {first}",
+        "look at ray status there; a cluster that asks for a token wants RAY_AUTH_MODE=token here too",
+    )
 
 
 def _alive() -> dict[str, dict[str, float]]:

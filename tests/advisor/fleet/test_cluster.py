@@ -6,6 +6,7 @@ import functools
 import os
 import pathlib
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ from advisor.world import World
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
 ray_cluster = pytest.importorskip("ray.cluster_utils")
 
-from advisor.fleet.cluster import RayCluster  # noqa: E402 - needs Ray
+from advisor.fleet.cluster import RESTART_SECONDS, Head, RayCluster  # noqa: E402 - needs Ray
 
 pytestmark = pytest.mark.long
 
@@ -192,3 +193,29 @@ def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsew
 def test_nobody_answers(address: str) -> None:
     with pytest.raises(FleetUnreachableError, match="no Ray cluster answers"):
         RayCluster(address)
+
+
+def test_a_head_that_restarts_is_waited_for_and_one_that_stays_away_is_told() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            socket.create_server(("127.0.0.1", port)).detach()
+
+    head = Head(f"127.0.0.1:{port}", clock=lambda: 10.0 * (1 + sum(slept)), sleep=sleep)
+    head.wait()
+    listener.close()
+    slept.append(1.0)
+    head.wait()
+    assert len(slept) == 3, "it was back after two looks"
+
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    now = iter(range(0, 10 * RESTART_SECONDS, 5))
+    head = Head(f"127.0.0.1:{port}", clock=lambda: float(next(now)), sleep=lambda _: None)
+    with pytest.raises(FleetUnreachableError, match="what was answered and measured is kept"):
+        head.wait()
+    assert Head("local").answers()
