@@ -48,6 +48,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     python: str = ">=3.10,<3.14"
     #: Which build of torch it takes: none of it, the CPU's, or the one that fits the machine.
     torch: Literal["none", "cpu", "auto"] = "none"
+    #: Packages that others ask for and that are not installed: nothing here needs them, and a build that fits may be hard to have.
+    leaves_out: tuple[str, ...] = ()
     #: Modules that have to import before it counts as made.
     imports: tuple[str, ...] = ()
     #: Environments that it cannot be installed together with.

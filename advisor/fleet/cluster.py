@@ -85,15 +85,14 @@ class Head:
             return False
         return True
 
-    def wait(self) -> None:
+    def wait(self, *, at_once: bool = False) -> None:
         """Return while it is there, and when one that restarts is back; raise `FleetUnreachableError` when it stays away."""
-        if self._clock() < self._knocked + KNOCK_SECONDS:
+        if self._clock() < self._knocked + KNOCK_SECONDS and not at_once:
             return
         patience = self._clock() + RESTART_SECONDS
         while not self.answers():
             if self._clock() > patience:
-                what = f"the head of the Ray cluster at {self._address!r} has gone; what was answered and measured is kept"
-                raise FleetUnreachableError(what, "start it again, then: p3-advisor fleet --resume")
+                raise _gone(f"its head at {self._address!r}")
             self._sleep(1)
         self._knocked = self._clock()
 
@@ -105,6 +104,8 @@ class RayCluster:
         # Nothing is told to anybody, and what the workers print is kept in the runs.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         if address == LOCAL:
+            # Ray has its workers step back for others, as nothing that is measured should.
+            os.environ.setdefault("RAY_worker_niceness", "0")
             own = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, **own}
         else:
             _knock(address)
@@ -182,7 +183,13 @@ class RayCluster:
         while waiting:
             self._head.wait()
             done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=TICK_SECONDS)
-            yield from _read(post)
+            try:
+                yield from _read(post)
+            except ray.exceptions.ActorUnavailableError:
+                self._head.wait(at_once=True)
+            except ray.exceptions.RayActorError as problem:
+                self._head.wait(at_once=True)
+                raise _gone(f"the node of this process: {_words_of(problem)}") from problem
             for reference in done:
                 yield _end_of(reference, waiting.pop(reference).number)
             ticks = 0 if done else ticks + 1
@@ -219,6 +226,12 @@ def _unreachable(address: str, problem: Exception) -> FleetUnreachableError:
     return FleetUnreachableError(
         f"no Ray cluster answers at {address!r}: {first}",
         "look at ray status there; a cluster that asks for a token wants RAY_AUTH_MODE=token here too",
+    )
+
+
+def _gone(what: str) -> FleetUnreachableError:
+    return FleetUnreachableError(
+        f"the fleet has lost {what}; what was answered and measured is kept", "start it again, then: p3-advisor fleet --resume"
     )
 
 

@@ -29,14 +29,15 @@ def resolve(environment: Environment, variables: Mapping[str, str]) -> str:
     """Return the pins of everything that the environment asks for, one a line."""
     backend = sources.torch_backend(environment.torch, variables)
     options = ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet", "--upgrade"]
-    answer = subprocess.run(
-        [uv.find_uv_bin(), "pip", "compile", *options, "--python-version", PYTHON, *backend, "-"],
-        input="\n".join(environment.requirements),
-        text=True,
-        stdout=subprocess.PIPE,
-        env=dict(variables),
-        check=True,
-    )
+    with sources.excludes(environment.leaves_out) as excludes:
+        answer = subprocess.run(
+            [uv.find_uv_bin(), "pip", "compile", *options, "--python-version", PYTHON, *excludes, *backend, "-"],
+            input="\n".join(environment.requirements),
+            text=True,
+            stdout=subprocess.PIPE,
+            env=dict(variables),
+            check=True,
+        )
     return BUILD.sub("", answer.stdout)
 
 

@@ -129,8 +129,10 @@ def _make(name: str, environment: Environment, making: pathlib.Path, lock: pathl
     _uv(["venv", "--no-project", "--relocatable", "--python", python, *offline, str(making)], name, environment, variables, shop, held)
     constraint = ["--constraint", str(lock)] if lock.is_file() else []
     backend = sources.torch_backend(environment.torch, variables)
-    install = ["pip", "install", "--python", str(places.python_in(making)), *constraint, *backend, *offline, *environment.requirements]
-    _uv(install, name, environment, variables, shop, held)
+    with sources.excludes(environment.leaves_out) as excludes:
+        options = [*constraint, *excludes, *backend, *offline]
+        install = ["pip", "install", "--python", str(places.python_in(making)), *options, *environment.requirements]
+        _uv(install, name, environment, variables, shop, held)
     shop.say(f"{name}: checking that it imports {', '.join(environment.imports)}")
     found = health.look(making, environment, shop.inherited, keep_bytecode=True)
     if found.fault is not None:

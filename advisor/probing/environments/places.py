@@ -85,7 +85,7 @@ def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
 def digest_of(environment: Environment, lock: pathlib.Path) -> str:
     """Return what identifies an environment: its lock and what it is asked to hold."""
     content = lock.read_bytes() if lock.is_file() else b""
-    asked = "\n".join((*environment.requirements, environment.python, environment.torch)).encode()
+    asked = "\n".join((*environment.requirements, environment.python, environment.torch, *environment.leaves_out)).encode()
     return hashlib.sha256(content + asked).hexdigest()[:DIGEST_LENGTH]
 
 

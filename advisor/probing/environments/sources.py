@@ -8,7 +8,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from advisor.probing.environments import without_foreign
 
@@ -77,3 +78,12 @@ def torch_backend(wanted: str, uv: Mapping[str, str]) -> list[str]:
     if any(next(folder.glob("torch-*.whl"), None) for folder in folders):
         return []
     return ["--torch-backend", wanted]
+
+
+@contextlib.contextmanager
+def excludes(packages: Sequence[str]) -> Iterator[list[str]]:
+    """Yield uv's option that leaves packages out although others ask for them; it reads their names from a file."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
+        names.write("\n".join(packages))
+        names.flush()
+        yield ["--excludes", names.name] if packages else []

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import wheels
 
@@ -101,6 +102,14 @@ def test_a_lock_holds_back_what_is_newer(shop: Shop, tmp_path: pathlib.Path) -> 
     lock.parent.mkdir(parents=True)
     lock.write_text("# a comment\ntiny-stack==1.0\n")
     record = places.read_record(creation.create("tiny", TINY, shop()))
+    assert record is not None
+    assert record.packages == {"tiny-stack": "1.0"}
+
+
+def test_a_package_that_others_ask_for_and_nothing_needs_is_left_out(shop: Shop, tmp_path: pathlib.Path) -> None:
+    wheels.make(tmp_path / "wheels", needs="pictures>=1")
+    assert "pictures" in refused(shop()).what
+    record = places.read_record(creation.create("tiny", msgspec.structs.replace(TINY, leaves_out=("pictures",)), shop()))
     assert record is not None
     assert record.packages == {"tiny-stack": "1.0"}
 
