@@ -32,6 +32,8 @@ LEFT_OUT = {
     "minimum_engaged_share",
 }
 WIDTH = 140
+#: What adapters ask before they take a file as it is.
+IS_ONNX = 'request.subject["kind"] == "onnx"'
 
 
 def compose(
@@ -40,7 +42,9 @@ def compose(
     """Return the recipe of the workflow in `request`, as far as the worker knows it: all but the figures that the race will give."""
     file = pathlib.Path(request.workflow_file)
     module = f"probes.workflows.{file.stem}"
-    joiner = Joiner({module: file}, kept_keys={"OPENERS": str(request.subject["kind"])})
+    kind = str(request.subject["kind"])
+    untrue = [test for test, holds in (("request.task == protocol.GENERATE", False), (IS_ONNX, kind == "onnx")) if not holds]
+    joiner = Joiner({module: file}, kept_keys={"OPENERS": kind}, untrue=untrue)
     for name in NEEDED:
         joiner.add(module, name)
     joiner.add("probes.serving", "serve")

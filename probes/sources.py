@@ -13,6 +13,7 @@ import functools
 import pathlib
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeGuard
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = "probes"
@@ -60,7 +61,11 @@ def read_module(name: str, file: pathlib.Path) -> Module:
     for line in text.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     module = Module(name, text, tuple(lines), {}, {}, {}, {})
-    for statement in ast.parse(text).body:
+    tree = ast.parse(text)
+    for nested in ast.walk(tree):
+        if is_ours(nested):
+            _read_import(module, nested)
+    for statement in tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             _read_import(module, statement)
         elif isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
@@ -69,6 +74,11 @@ def read_module(name: str, file: pathlib.Path) -> Module:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             module.definitions.update({target.id: statement for target in targets if isinstance(target, ast.Name)})
     return module
+
+
+def is_ours(node: ast.AST) -> TypeGuard[ast.ImportFrom]:
+    """Say whether a statement imports from this package, in a function or not."""
+    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE
 
 
 def _read_import(module: Module, statement: ast.Import | ast.ImportFrom) -> None:
@@ -86,12 +96,18 @@ def _read_import(module: Module, statement: ast.Import | ast.ImportFrom) -> None
 
 
 class Joiner:
-    """Collects definitions from the places it is asked for, dependencies first."""
+    """Collects definitions from the places it is asked for, dependencies first.
 
-    def __init__(self, files: dict[str, pathlib.Path] | None = None, *, kept_keys: dict[str, str] | None = None) -> None:
+    `untrue` are tests of `if` statements that do not hold where the result is run: what stands below them is left out.
+    """
+
+    def __init__(
+        self, files: dict[str, pathlib.Path] | None = None, *, kept_keys: dict[str, str] | None = None, untrue: Collection[str] = ()
+    ) -> None:
         #: Modules that are not found by their name; and, for tables of which one entry is needed, its key by the table's name.
         self._files = files or {}
         self._kept_keys = kept_keys or {}
+        self._untrue = frozenset(ast.unparse(ast.parse(test)) for test in untrue)
         self._modules: dict[str, Module] = {}
         self._names: dict[Place, str] = {}
         self._order: list[Place] = []
@@ -193,7 +209,7 @@ class Joiner:
 
     def _references(self, place: Place) -> Iterator[Reference]:
         modules = self._module(place[0]).modules
-        yield from references(self._statement(place), frozenset(), modules)
+        yield from references(self._statement(place), frozenset(), modules, self._untrue)
 
     def _render(self, place: Place) -> str:
         module, statement = self._module(place[0]), self._statement(place)
@@ -205,12 +221,22 @@ class Joiner:
         start, end = module.span(statement)
         start = min([start, *(module.span(node)[0] - 1 for node in getattr(statement, "decorator_list", []))])
         start = _with_comments(module, start)
-        edits = [*self._renamings(module, place), *without_annotations(module, statement)]
+        edits = [*self._renamings(module, place), *without_annotations(module, statement), *self._omissions(module, statement)]
         edited = module.text
         for first, last, new in sorted(edits, reverse=True):
             edited = edited[:first] + new.encode() + edited[last:]
             end += len(new.encode()) - (last - first)
         return FOR_TOOLS.sub(b"", edited[start:end]).decode()
+
+    def _omissions(self, module: Module, node: ast.AST) -> Iterator[tuple[int, int, str]]:
+        """Yield the edits that take out what does not hold here, and the imports of what the result defines itself."""
+        for child in ast.iter_child_nodes(node):
+            if is_ours(child) or is_omitted(child, self._untrue):
+                last = child.end_lineno or 0  # type: ignore[attr-defined]
+                last += not module.text[module.lines[last] : module.lines[last + 1]].strip() and is_ours(child)
+                yield module.lines[child.lineno - 1], module.lines[last], ""  # type: ignore[attr-defined]
+            else:
+                yield from self._omissions(module, child)
 
     def _renamings(self, module: Module, place: Place) -> Iterator[tuple[int, int, str]]:
         statement = module.definitions[place[1]]
@@ -231,19 +257,26 @@ class Joiner:
         return self.name_of(*target) if target is not None else ast.unparse(node)
 
 
-def references(node: ast.AST, bound: frozenset[str], modules: Collection[str]) -> Iterator[Reference]:
+def is_omitted(node: ast.AST, untrue: Collection[str]) -> bool:
+    """Say whether nothing of a statement is ever run."""
+    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) in untrue
+
+
+def references(node: ast.AST, bound: frozenset[str], modules: Collection[str], untrue: Collection[str] = ()) -> Iterator[Reference]:
     """Yield what is read below `node` from outside of it, with the names that mean something else there.
 
-    That are names that no function on the way binds, and attributes of `modules`.
+    That are names that no function on the way binds, and attributes of `modules`; nothing below tests that are `untrue`.
     """
+    if is_omitted(node, untrue):
+        return
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         outside: list[ast.AST] = [*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)]
         outside += node.decorator_list if isinstance(node, ast.FunctionDef) else []
         for each in outside:
-            yield from references(each, bound, modules)
+            yield from references(each, bound, modules, untrue)
         inside = bound | bound_by(node)
         for statement in node.body if isinstance(node, ast.FunctionDef) else [node.body]:
-            yield from references(statement, inside, modules)
+            yield from references(statement, inside, modules, untrue)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in set(modules) - bound:
         yield node, bound
     elif isinstance(node, ast.Name):
@@ -251,7 +284,7 @@ def references(node: ast.AST, bound: frozenset[str], modules: Collection[str]) -
             yield node, bound
     else:
         for child in ast.iter_child_nodes(node):
-            yield from references(child, bound, modules)
+            yield from references(child, bound, modules, untrue)
 
 
 def bound_by(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
@@ -264,7 +297,7 @@ def bound_by(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
             names.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node is not function:
             names.add(node.name or "")
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        elif isinstance(node, (ast.Import, ast.ImportFrom)) and not is_ours(node):
             names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     return frozenset(names)
 

@@ -68,11 +68,11 @@ def settings(request: Request) -> dict[str, str]:
 
 def open_subject(request: Request) -> Any:
     """Open an ONNX file as it is, anything else as a PyTorch module to be exported."""
-    if request.subject["kind"] != "onnx":
-        return open_torch_subject(request)
-    from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - its reference needs ONNX Runtime, which modules do not
+    if request.subject["kind"] == "onnx":
+        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - its reference needs ONNX Runtime, which modules do not
 
-    return OnnxSubject(request)
+        return OnnxSubject(request)
+    return open_torch_subject(request)
 
 
 def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log, target: str = "") -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import workers
@@ -39,6 +41,7 @@ def test_every_recipe_is_a_whole_script(tmp_path: pathlib.Path) -> None:
             made = recipe.compose(request, {}, {1: [1e-7]}, None)
             script = "\n".join([*made.imports, "MEASURED = {}", made.source])
             compile(script, f"{workflow.stem}-{kind}", "exec")
+            assert not re.search(r"(from|import) probes", script), "the package is not where the script is run"
             (tmp_path / f"{workflow.stem}-{kind}.py").write_text(script)
     answer = subprocess.run([RUFF, "check", "--isolated", "--select", "F", tmp_path], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout
@@ -69,6 +72,35 @@ def other():
         text
         == "import math\nFACTOR = 2\n\n\n# Why this is so.\ndef area(radius, *, factor=FACTOR):\n    return factor * math.pi * radius\n"
     )
+
+
+def test_what_is_imported_in_a_function_is_brought_along_and_what_does_not_hold_left_out(tmp_path: pathlib.Path) -> None:
+    main = """
+import json
+def area(kind, options):
+    if kind == "other":
+        from probes import other
+
+        return json.loads(other.area(kind))
+    if options:
+        from probes.steadiness import square  # noqa: X1 - a rule
+
+        return square(options)
+    from probes import steadiness
+    return steadiness.circle(kind)
+"""
+    shapes = "import math\ndef square(value):\n    return value**2\ndef circle(value):\n    return math.pi\n"
+    files = {f"probes.{name}": tmp_path / f"{name}.py" for name in ("main", "steadiness")}
+    files["probes.main"].write_text(main)
+    files["probes.steadiness"].write_text(shapes)
+    joiner = Joiner(files, untrue=["kind == 'other'"])
+    joiner.add("probes.main", "area")
+    text = "\n".join([*joiner.imports(), joiner.definitions()])
+    assert joiner.imports() == ["import math"]
+    assert "def area(kind, options):\n    if options:\n        return square(options)\n    return circle(kind)" in text
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    assert namespace["area"]("x", 3) == 9
 
 
 def test_two_definitions_of_the_same_name_are_told_apart(tmp_path: pathlib.Path) -> None:
