@@ -10,6 +10,7 @@ import gc
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 import time
 import traceback
@@ -22,6 +23,8 @@ from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service
 
+#: How messages for terminals are coloured.
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of exceptions by which stacks say that memory is short, in any module.
 OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
 #: Share of a call that the device may still work after the workflow has said that it is done: what a clock can see.
@@ -75,8 +78,8 @@ def explain(problem: BaseException, phase: str) -> protocol.Failed:
 
 
 def first_line(problem: BaseException) -> str:
-    """Return the exception's type and the first line that says something, at most 500 characters."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    """Return the exception's type and the first line that says something, without colours, at most 500 characters."""
+    lines = [line.strip() for line in COLOURS.sub("", str(problem)).splitlines() if line.strip()]
     return f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"[:500]
 
 

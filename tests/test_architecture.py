@@ -165,6 +165,15 @@ def test_the_specification_has_every_error_and_every_exit_code(tmp_path: pathlib
     assert {str(code) for code in expected.values()} < set(spec["exit_codes"])
 
 
+def test_text_goes_to_the_terminal_through_one_place_that_spells_out_what_would_steer_it() -> None:
+    printing = [
+        file for file in sorted((ROOT / "advisor").rglob("*.py")) if re.search(r"typer\.echo|\bprint\(|click\.echo", file.read_text())
+    ]
+    assert [file.relative_to(ROOT / "advisor").as_posix() for file in printing] == ["cli/output.py", "machine.py"], (
+        "machine.py prints elsewhere"
+    )
+
+
 # Workflows
 
 

@@ -17,6 +17,7 @@ import typer
 
 import advisor
 from advisor.cli import advising, carrying, environments, fleets, inspecting, stored, terminal
+from advisor.cli.output import put
 from advisor.errors import UserError
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         app(given, prog_name="p3-advisor")
     except UserError as problem:
-        sys.stderr.write(f"p3-advisor: {problem.what}\n  next: {problem.next_step}\n")
+        put(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
         sys.exit(problem.exit_code)
     except InterruptedRunError as interruption:
         sys.stderr.write("p3-advisor: stopped; what was measured is kept: p3-advisor resume\n")
@@ -84,7 +85,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
     if wanted:
-        typer.echo(advisor.__version__)
+        put(advisor.__version__)
         raise typer.Exit
 
 
@@ -92,7 +93,7 @@ def _print_spec(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
     if wanted:
         from advisor.cli import spec
 
-        typer.echo(spec.render(), nl=False)
+        put(spec.render(), nl=False)
         raise typer.Exit
 
 

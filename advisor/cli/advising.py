@@ -11,6 +11,7 @@ import typer
 
 from advisor.cli import fleets, surroundings
 from advisor.cli.options import AsJson, RunName, takes_answers
+from advisor.cli.output import put
 from advisor.errors import FleetOrderError, GpuNotAttachedError, UnknownGpuError, UserError
 from advisor.question.answers import Answers
 
@@ -116,7 +117,7 @@ def explain(
 
     decision = pipeline.decide(surroundings.store().find(run))
     composed = document.compose(decision)
-    typer.echo(explanation.render(composed, workflow, criterion, decision.header.catalogue.published), nl=False)
+    put(explanation.render(composed, workflow, criterion, decision.header.catalogue.published), nl=False)
 
 
 @app.command()
@@ -135,7 +136,7 @@ def build(
         line = narration.tell(Event(seq=1, at=0.0, happening=happening))
         if line is not None:
             surroundings.say(line)
-    typer.echo(str(pathlib.Path(output) / f"{target}.engine"))
+    put(str(pathlib.Path(output) / f"{target}.engine"))
 
 
 def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
@@ -147,7 +148,7 @@ def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
     run = Run(directory)
     for event in pipeline.execute(run, surroundings.world()):
         if as_events:
-            typer.echo(msgspec.json.encode(event).decode())
+            put(msgspec.json.encode(event))
             sys.stdout.flush()
         line = narration.tell(event)
         if line is not None:
@@ -161,9 +162,9 @@ def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = Fals
 
     composed = document.compose(decision)
     if as_line:
-        typer.echo(msgspec.json.encode({"document": composed}).decode())
+        put(msgspec.json.encode({"document": composed}))
     else:
-        typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+        put(document.encode(composed) if as_json else table.render(composed), nl=False)
     if decision.problem is not None:
         surroundings.say(f"{decision.problem.what}; next: {decision.problem.next_step}")
         raise typer.Exit(decision.problem.exit_code)
@@ -177,6 +178,6 @@ def _present_unattached(answers: Answers, world: World, absent: UserError, *, as
 
     found = imported.answer(answers, world)
     composed = origin.compose(found) if found else published.compose(unattached.answer(answers, world, absent))
-    typer.echo(document.encode(composed) if as_json else table.render(composed), nl=False)
+    put(document.encode(composed) if as_json else table.render(composed), nl=False)
     if found and found.decision.problem:
         raise typer.Exit(found.decision.problem.exit_code)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
-import typer
 
 from advisor import pipeline
+from advisor.cli.output import put
 from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError
 from advisor.question.answers import Answers
@@ -20,24 +20,24 @@ def ask(answers: Answers, world: pipeline.World) -> int:
     """Ask, probe and tell; return the exit code."""
     proposal = _ask_until_it_fits(answers, world)
     run = pipeline.create(proposal, world)
-    typer.echo(f"Run {run.directory.name}. Control and c ends it; what was measured is kept.")
+    put(f"Run {run.directory.name}. Control and c ends it; what was measured is kept.")
     for event in pipeline.execute(run, world):
         line = narration.tell(event)
         if line is not None:
-            typer.echo(line)
+            put(line)
     decision = pipeline.decide(run)
-    typer.echo(table.render(document.compose(decision)), nl=False)
+    put(table.render(document.compose(decision)), nl=False)
     return decision.problem.exit_code if decision.problem is not None else 0
 
 
 def _ask_until_it_fits(answers: Answers, world: pipeline.World) -> pipeline.Proposal:
-    typer.echo("p3-advisor asks five questions. An empty line takes what stands in brackets.")
+    put("p3-advisor asks five questions. An empty line takes what stands in brackets.")
     while True:
         answers = _ask_all(answers, world)
         try:
             proposal = pipeline.propose(answers, world)
         except UserError as problem:
-            typer.echo(f"That does not fit: {problem.what}. Next: {problem.next_step}.")
+            put(f"That does not fit: {problem.what}. Next: {problem.next_step}.")
             continue
         _tell_plan(proposal)
         if _read("Start? yes or no", "yes").lower() in {"y", "yes"}:
@@ -64,12 +64,12 @@ def _ask_all(answers: Answers, world: pipeline.World) -> Answers:
 def _tell_plan(proposal: pipeline.Proposal) -> None:
     arms = [arm.id for arm in proposal.plan.arms if arm.duplicate_of is None]
     seconds = proposal.question.budget.measuring_seconds
-    typer.echo(f"To be measured, {len(arms)}: {', '.join(arms)}. Measuring takes {seconds:g} seconds at most, builds come on top.")
+    put(f"To be measured, {len(arms)}: {', '.join(arms)}. Measuring takes {seconds:g} seconds at most, builds come on top.")
     asked = proposal.question
     if asked.task == "generate":
-        typer.echo(f"{asked.model.name} generates {asked.output_tokens} tokens from {asked.input_tokens}.")
+        put(f"{asked.model.name} generates {asked.output_tokens} tokens from {asked.input_tokens}.")
     for entry in proposal.plan.excluded:
-        typer.echo(f"Left out: {entry.workflow}, {entry.reason}.")
+        put(f"Left out: {entry.workflow}, {entry.reason}.")
 
 
 def _choose(question: str, names: Sequence[str], default: str) -> str:
@@ -80,11 +80,11 @@ def _choose(question: str, names: Sequence[str], default: str) -> str:
             return names[int(typed) - 1]
         if typed in names or typed == default:
             return typed
-        typer.echo(f"{typed} is none of them.")
+        put(f"{typed} is none of them.")
 
 
 def _read(question: str, default: str) -> str:
-    typer.echo(f"{question} [{default}]")
+    put(f"{question} [{default}]")
     line = sys.stdin.readline()
     if not line:
         raise NoTerminalError("the answers ended before the questions", "answer them all, or use --json")

@@ -13,7 +13,7 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson, RunName
-from advisor.cli.output import STANDARD_OUTPUT, write
+from advisor.cli.output import STANDARD_OUTPUT, put, write
 from advisor.errors import FormatError, NoRecipeError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def report(
     for name in wanted:
         file = pathlib.Path(directory) / f"{composed.run_id}.{name}"
         write(str(file), makers[name]())
-        typer.echo(str(file))
+        put(str(file))
 
 
 @app.command()
@@ -103,7 +103,7 @@ def verify(
         reached = rerun.run_recipe(recipes.render(composed, entry, found), found.interpreter, variables, seconds, patience)
     told = [msgspec.convert(each, verification.Reached, from_attributes=True) for each in reached]
     verified = verification.verify(composed.run_id, entry, told, share)
-    typer.echo(verification.encode(verified) if json else verification.render(verified), nl=False)
+    put(verification.encode(verified) if json else verification.render(verified), nl=False)
     if not verified.holds:
         raise typer.Exit(1)
 

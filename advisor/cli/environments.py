@@ -13,6 +13,7 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson
+from advisor.cli.output import put
 
 if TYPE_CHECKING:
     from advisor.domain.catalogue import Catalogue
@@ -49,11 +50,11 @@ def list_environments(*, json: AsJson = False) -> None:
 
     rows = [_describe(name, *_known()) for name in _names()]
     if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        put(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return
     heading = ["environment", "state", "MiB", "licence", "for"]
     cells = [[row.name, row.state, str(row.disk_mib or "?"), row.licence, ", ".join(row.workflows)] for row in rows]
-    typer.echo("\n".join(align([heading, *cells])))
+    put("\n".join(align([heading, *cells])))
 
 
 @app.command()
@@ -65,7 +66,7 @@ def create(
 ) -> None:
     """Make environments; one that is there and works is left as it is."""
     for directory in make(names, python=python, offline=offline):
-        typer.echo(directory)
+        put(directory)
 
 
 def make(names: list[str], *, python: str = "", offline: bool = False) -> Iterator[pathlib.Path]:
@@ -109,7 +110,7 @@ def check(names: Annotated[list[str] | None, typer.Argument(help="workflows or e
         fault = "it is not made" if here is None else here.fault
         if here is not None and fault is None:
             fault = health.check(pathlib.Path(here.python).parents[1], environment, os.environ).fault
-        typer.echo(f"{name}: {fault or 'it works'}")
+        put(f"{name}: {fault or 'it works'}")
         faults += [name] if fault else []
     if faults:
         raise EnvironmentNotMadeError(f"{len(faults)} of {len(chosen)} do not work", f"p3-advisor env create {' '.join(faults)}")
@@ -126,7 +127,7 @@ def path(name: Annotated[str, typer.Argument(help="a workflow, or an environment
     made = places.find_made(root, known.workflows, _rubric()).get(chosen)
     if made is None or made.fault:
         raise EnvironmentNotMadeError(f"{chosen}: {made.fault if made else 'it is not made'}", f"p3-advisor env create {name}")
-    typer.echo(made.python)
+    put(made.python)
 
 
 def _known() -> tuple[Catalogue, pathlib.Path]:

@@ -13,6 +13,7 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson
+from advisor.cli.output import put
 from advisor.errors import FleetOrderError, NoFleetError
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _print_event(notice: News) -> None:
         line = msgspec.to_builtins(notice)
         if isinstance(notice, Begun):
             del line["header"]
-        typer.echo(msgspec.json.encode(line).decode())
+        put(msgspec.json.encode(line))
         sys.stdout.flush()
 
 
@@ -174,7 +175,7 @@ def _present(kept: FleetRecord, world: World, *, as_json: bool, as_line: bool = 
         surroundings.say(f"all figures, a row for each workflow and batch size: {file}")
     composed = matrix.compose(kept, documents)
     if as_line:
-        typer.echo(msgspec.json.encode({"document": composed}).decode())
+        put(msgspec.json.encode({"document": composed}))
     else:
-        typer.echo(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
+        put(matrix.encode(composed) if as_json else matrix.render(composed), nl=False)
     return 0 if any(cell.arm for cell in composed.cells) else 1

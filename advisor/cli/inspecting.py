@@ -11,6 +11,7 @@ import typer
 
 from advisor.cli import environments, surroundings
 from advisor.cli.options import AsJson, takes_answers
+from advisor.cli.output import put
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
 
     rows = examine(answers, surroundings.world())
     if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        put(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return
     heading = ["workflow", "here", "verified", "runs in"]
     table = align([heading, *([row.id, row.status, ", ".join(row.verified) or "never", row.python or ""] for row in rows)])
     notes = [f"  {row.id}: {row.reason}" + (f"; next: {row.fix}" if row.fix else "") for row in rows if row.reason]
-    typer.echo("\n".join([*table, "", *notes]))
+    put("\n".join([*table, "", *notes]))
 
 
 @app.command()
@@ -75,7 +76,7 @@ def doctor(
         seen = observation.observe(python or sys.executable, surroundings.world())
         findings.append(examination.Finding(name="observer", status=seen.status, what=seen.words, fix=seen.fix))
     if json:
-        typer.echo(msgspec.json.encode(findings).decode())
+        put(msgspec.json.encode(findings))
     else:
         _tell(findings)
     if any(finding.status == "fail" for finding in findings):
@@ -111,6 +112,6 @@ def _tell(findings: list[Finding]) -> None:
 
     rows = [[finding.status, finding.name, finding.what] for finding in findings]
     for line, finding in zip(align(rows), findings, strict=True):
-        typer.echo(line)
+        put(line)
         if finding.fix:
-            typer.echo(f"      next: {finding.fix}")
+            put(f"      next: {finding.fix}")

@@ -11,7 +11,7 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson, RunName
-from advisor.cli.output import STANDARD_OUTPUT, write
+from advisor.cli.output import STANDARD_OUTPUT, put, write
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -34,14 +34,14 @@ def history(
     wanted = Filter(model=model, device=device, note=noted, since=since, finished=finished, imported=imported)
     entries = surroundings.store().history(wanted)
     if json:
-        typer.echo(msgspec.json.encode(entries).decode())
+        put(msgspec.json.encode(entries))
         return
     rows = [["run", "created", "model", "device", "state", "note"]]
     for entry in entries:
         state = ("finished" if entry.finished else "stopped") + (", imported" if entry.imported else "")
         rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
     nothing = "No runs yet. p3-advisor --json makes one." if wanted == Filter() else "No run fits."
-    typer.echo("\n".join(align(rows)) if entries else nothing)
+    put("\n".join(align(rows)) if entries else nothing)
 
 
 @app.command("export-run")
@@ -59,7 +59,7 @@ def export_run(
     file = output or f"{found.directory.name}{exchange.SUFFIX}"
     write(file, content.decode())
     if file != STANDARD_OUTPUT:
-        typer.echo(file)
+        put(file)
 
 
 @app.command("import-run")
@@ -73,7 +73,7 @@ def import_run(files: Annotated[list[str], typer.Argument(help="files that expor
         header, events = exchange.read(pathlib.Path(file))
         pipeline.examine(header, events, file)
         run = exchange.put(store, header, events)
-        typer.echo(f"{run.directory.name}  {header.question.model.name}")
+        put(f"{run.directory.name}  {header.question.model.name}")
 
 
 @app.command()
@@ -87,4 +87,4 @@ def delete(runs: Annotated[list[str], typer.Argument(help="ids of runs, or begin
     """Remove stored runs for good."""
     store = surroundings.store()
     for run in runs:
-        typer.echo(store.delete(run))
+        put(store.delete(run))

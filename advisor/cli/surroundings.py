@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import typer
+from advisor.cli.output import put
 
 if TYPE_CHECKING:
     from advisor.store import Store
@@ -28,4 +28,4 @@ def world() -> World:
 
 def say(line: str) -> None:
     """Narrate on standard error, which belongs to no data."""
-    typer.echo(f"p3-advisor: {line}", err=True)
+    put(f"p3-advisor: {line}", err=True)

@@ -12,6 +12,7 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import takes_answers
+from advisor.cli.output import put
 from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
 
@@ -77,7 +78,7 @@ def host(run: str) -> None:
     from advisor.store import Run
 
     def say(word: str) -> None:
-        typer.echo(word)
+        put(word)
         sys.stdout.flush()
 
     hosting.work(Run(pathlib.Path(run)), surroundings.world(), sys.stdin, say)

@@ -62,6 +62,15 @@ class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-check
     seen_bytes: int | None
 
 
+class Restless(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
+    """A worker went on working while it waited; what did is stopped between its turns, for it would slow down whoever is timed."""
+
+    arm: str
+    process: int
+    #: How many processors it kept busy.
+    processors: float
+
+
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """How fit the machine was while a visit ran; shares are of the visit's time, null is what cannot be seen here."""
 
@@ -166,6 +175,7 @@ Happening = (
     | Heard
     | DeviceMemory
     | MemoryChecked
+    | Restless
     | Watched
     | Repeated
     | Energy

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import subprocess
+from collections.abc import Iterator
 
 import psutil
 
@@ -31,10 +32,17 @@ def kill_all(popen: subprocess.Popen[bytes], directory: pathlib.Path) -> None:
 
 def kill_marked(directory: pathlib.Path) -> None:
     """Kill every process that carries the mark of the worker in this control directory."""
+    for process in marked(directory):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+def marked(directory: pathlib.Path) -> Iterator[psutil.Process]:
+    """Yield every process that carries the mark of the worker in this control directory."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.environ().get(protocol.MARK) == str(directory):
-                process.kill()
+                yield process
 
 
 def skip(directory: pathlib.Path) -> None:

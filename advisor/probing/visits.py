@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
+import psutil
 
-from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Spawned
+from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Restless, Spawned
 from advisor.domain.outcome import Failure, Outcome
 from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.said import Engaged, Imported, Ready, Visited
+from advisor.probing import rest
 from advisor.probing.device import MemoryWatch, above
 from advisor.probing.environments import worker_environment
 from advisor.probing.guard import Guard
@@ -49,6 +51,8 @@ class Session:
         self._built: set[str] = set()
         self._visits: dict[str, Visited] = {}
         self._conditions: dict[str, Conditions] = {}
+        #: Processes that go on working while their worker waits, stopped between its turns.
+        self._restless: dict[str, tuple[psutil.Process, ...]] = {}
 
     def make_reference(self, arm: Arm, process: int) -> Iterator[Happening]:
         """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed."""
@@ -82,6 +86,20 @@ class Session:
             worker.limit = limit
         with self._turns.working():
             yield from self._build(worker) if self._memory_watch is None else self._build_watched(worker, self._memory_watch)
+            if self.is_running(arm):
+                yield from self._settle(worker)
+
+    def _settle(self, worker: Worker) -> Iterator[Happening]:
+        """See whether the worker rests now that it waits; stop what does not."""
+        restless = rest.find_restless(worker.directory)
+        self._restless[worker.arm] = tuple(restless)
+        rest.lay_down(restless)
+        if restless:
+            yield Restless(arm=worker.arm, process=worker.process, processors=sum(restless.values()))
+
+    def _send(self, worker: Worker, token: str) -> None:
+        rest.wake(self._restless.get(worker.arm, ()))
+        self._supervisor.send(worker, token)
 
     def _build(self, worker: Worker) -> Iterator[Happening]:
         self._supervisor.send(worker, "build")
@@ -133,8 +151,9 @@ class Session:
 
     def _ask(self, arm: str, token: str) -> Iterator[Happening]:
         self._ready.discard(arm)
-        self._supervisor.send(self._workers[arm], token)
+        self._send(self._workers[arm], token)
         yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm))
+        rest.lay_down(self._restless.get(arm, ()))
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
         """Have one block of calls timed; afterwards `last_visit` and `last_conditions` have it, unless the worker ended."""
@@ -142,8 +161,9 @@ class Session:
         self._visits.pop(arm, None)
         with self._turns.timing():
             before = self._guard.read(worker.popen.pid)
-            self._supervisor.send(worker, f"visit {batch_size} {number}")
+            self._send(worker, f"visit {batch_size} {number}")
             yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
+            rest.lay_down(self._restless.get(arm, ()))
             self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[Happening]:
@@ -175,7 +195,7 @@ class Session:
         """Have all workers, or those of `arms`, check their outputs once more and end."""
         ending = [arm for arm in self._workers if self.is_running(arm) and (arms is None or arm in arms)]
         for arm in ending:
-            self._supervisor.send(self._workers[arm], "stop")
+            self._send(self._workers[arm], "stop")
         yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in ending))
 
     def is_running(self, arm: str) -> bool:
@@ -215,6 +235,7 @@ class Session:
         )
         for known in (self._imported, self._ready, self._built):
             known.discard(arm.id)
+        self._restless.pop(arm.id, None)
         yield Spawned(arm=arm.id, process=process, repeat=repeat)
 
     def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Resumed, Surveyed
+from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Restless, Resumed, Surveyed
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.said import Entered
@@ -20,6 +20,8 @@ def tell(event: Event) -> str | None:
             return f"{measured} arms to measure, {len(plan.excluded)} workflows left out"
         case Heard(arm=arm, said=Entered(phase=phase, batch_size=size)) if phase in TOLD_PHASES and arm != REFERENCE:
             return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
+        case Restless(arm=arm, processors=processors):
+            return f"{arm}: keeps {processors:.1f} processors busy while it waits, so it is stopped between its turns"
         case Ended(arm=arm, outcome=outcome):
             return None if isinstance(outcome, Completed) else f"{arm}: {_status(outcome)}, {outcome.reason}"
         case RaceOpened(batch_size=size, arms=arms):

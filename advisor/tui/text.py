@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
+from advisor.report.signs import spell
 
 LONGEST = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 DASH = "\N{EN DASH}"
-#: Categories that move the cursor, change direction or show nothing.
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 MINUTE, HOUR = 60, 3600
 
 
@@ -16,11 +14,6 @@ def plain(text: object, limit: int = LONGEST) -> str:
     """Return the text on one line, with control characters and marks of direction spelt out, cut to `limit`."""
     shown = "".join(spell(sign) for sign in str(text)[: limit + 1].replace("\n", " ").replace("\t", "  "))
     return cut(shown, limit)
-
-
-def spell(sign: str) -> str:
-    """Return the character, or its number where it would not be seen."""
-    return f"\\u{ord(sign):04x}" if unicodedata.category(sign) in HIDDEN else sign
 
 
 def cut(text: str, width: int) -> str:

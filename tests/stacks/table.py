@@ -18,6 +18,7 @@ HALF = "h200-ffn-1024x4096x4-float16.json"
 TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
 CPU, CPU_TEXTS = "cpu-demo.json", tuple(f"cpu-generate-demo-{model}.json" for model in ("llama", "qwen2", "gpt2"))
+SURVEY = "cpu-survey.json"
 END = "<!-- their end -->\n"
 MEBIBYTE = 1 << 20
 
@@ -180,10 +181,29 @@ def gpu_section() -> list[str]:
     ]
 
 
+def survey_table(file: str) -> list[str]:
+    """Return which model of the panel each workflow took, and why it did not take another."""
+    surveys = read(file).surveys
+    models = {found.model: found.family for survey in surveys for found in survey.models}
+    verdicts = {(survey.workflow, found.model): found for survey in surveys for found in survey.models}
+    head = ["model", *(f"{survey.workflow} ({survey.passed} of {survey.tried})" for survey in surveys)]
+    rows = []
+    for model, family in models.items():
+        found = [verdicts[survey.workflow, model].verdict for survey in surveys]
+        rows.append("| " + " | ".join([f"{model}, {family}", *("yes" if verdict == "pass" else verdict for verdict in found)]) + " |")
+    reasons: dict[str, list[str]] = {}
+    for (workflow, model), each in verdicts.items():
+        if each.verdict != "pass":
+            reasons.setdefault(f"{model}: {(each.reason or '').splitlines()[0]}", []).append(f"`{workflow}`")
+    lines = [f"- {', '.join(workflows)} on {reason}" for reason, workflows in reasons.items()]
+    told = f"Architecture support, measured by `--survey` ([kept answer](tests/stacks/evidence/{file})):"
+    return [told, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows, "", *lines]
+
+
 def cpu_section() -> list[str]:
     """Return what was run on a CPU, several workflows in environments of their own, from the kept runs alone."""
     texts = [line for file in CPU_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]]
-    return [*race_table(CPU), "", *texts[:-1]]
+    return [*race_table(CPU), "", *texts, *survey_table(SURVEY)]
 
 
 #: By the line that it follows in the README.

@@ -17,13 +17,14 @@ import psutil
 import pytest
 
 from advisor import catalogue
-from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, MemoryChecked, Spawned
+from advisor.domain.events import DeviceMemory, Ended, Happening, Heard, MemoryChecked, Restless, Spawned
 from advisor.domain.machine import Cpu
 from advisor.domain.outcome import Completed, Crashed, ModelRefused
-from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.said import Entered, Imported, Loaded, Ready, Visited, Warm, Workload
 from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
+from advisor.probing.ending import marked
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
 from advisor.probing.site import Site
@@ -274,3 +275,22 @@ def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Ses
         assert list(supervisor.listen(timeout=1.0)) == []
         windows.append(cpu_seconds(processes) - theirs + time.process_time() - ours)
     assert min(windows) < IDLE_CPU_SECONDS, windows
+
+
+def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(session: Session, site: Site) -> None:
+    restless = builders.arm("misbehaving/restless", options={"misdeed": "restless"})
+    bring_up(session, QUICK, restless)
+    assert [each for each in session.build(QUICK.id) if isinstance(each, Restless)] == []
+    (found,) = [each for each in session.build(restless.id) if isinstance(each, Restless)]
+    assert (found.arm, found.process) == (restless.id, 0)
+    assert found.processors > 0.2
+    spinning, _ = [each for each in marked(site.arms / folder_of(restless.id) / "0") if "while True: pass" in each.cmdline()]
+
+    for arm, works in ((QUICK.id, False), (restless.id, True), (QUICK.id, False)):
+        before = cpu_seconds([spinning])
+        list(session.visit(arm, 2, 1))
+        assert session.last_visit(arm) is not None
+        assert spinning.status() == psutil.STATUS_STOPPED
+        assert works or cpu_seconds([spinning]) == before
+    list(session.stop())
+    assert not spinning.is_running() or spinning.status() == psutil.STATUS_ZOMBIE

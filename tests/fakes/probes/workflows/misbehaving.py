@@ -120,6 +120,9 @@ def build(subject, inputs, request):
         case "escapes":
             subprocess.Popen(["sleep", "3601"], start_new_session=True)
             time.sleep(3600)
+        case "restless":
+            # As an engine does whose own process asks for work again and again, although nobody has any.
+            subprocess.Popen([sys.executable, "-c", "while True: pass"])
         case "holds-the-lock":
             # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this process can run.
             ctypes.PyDLL(None).sleep(3600)
