@@ -37,6 +37,7 @@ BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
 IDLE_CPU_SECONDS = 0.05
 #: Who waits by asking again and again does so in every second; what a process still finishes after it said that it is ready, in one.
 IDLE_WINDOWS = 3
+PATIENCE_SECONDS = 60
 
 
 class Watch(MemoryWatch):
@@ -277,20 +278,29 @@ def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Ses
     assert min(windows) < IDLE_CPU_SECONDS, windows
 
 
+def wait_until_stopped(process: psutil.Process) -> None:
+    """Wait for a signal that was sent to arrive."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while process.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(session: Session, site: Site) -> None:
     restless = builders.arm("misbehaving/restless", options={"misdeed": "restless"})
     bring_up(session, QUICK, restless)
     assert [each for each in session.build(QUICK.id) if isinstance(each, Restless)] == []
     (found,) = [each for each in session.build(restless.id) if isinstance(each, Restless)]
     assert (found.arm, found.process) == (restless.id, 0)
-    assert found.processors > 0.2
+    assert found.processors > 0.1
     spinning, _ = [each for each in marked(site.arms / folder_of(restless.id) / "0") if "while True: pass" in each.cmdline()]
 
     for arm, works in ((QUICK.id, False), (restless.id, True), (QUICK.id, False)):
+        wait_until_stopped(spinning)
         before = cpu_seconds([spinning])
         list(session.visit(arm, 2, 1))
         assert session.last_visit(arm) is not None
-        assert spinning.status() == psutil.STATUS_STOPPED
         assert works or cpu_seconds([spinning]) == before
+    wait_until_stopped(spinning)
     list(session.stop())
     assert not spinning.is_running() or spinning.status() == psutil.STATUS_ZOMBIE
