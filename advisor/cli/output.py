@@ -7,7 +7,7 @@ import pathlib
 import typer
 
 from advisor.errors import OutputFileError
-from advisor.report.signs import spell_out
+from advisor.signs import spell_out
 
 #: Stands for standard output.
 STANDARD_OUTPUT = "-"

@@ -16,7 +16,7 @@ import psutil
 from advisor.probing.ending import marked
 
 #: How long a first look takes, and a second one that makes sure.
-LOOK_SECONDS, SURE_SECONDS = 0.2, 0.5
+LOOK_SECONDS, SURE_SECONDS = 0.1, 0.5
 #: Share of a processor above which a process does not rest.
 RESTLESS_SHARE = 0.1
 

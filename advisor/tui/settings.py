@@ -41,6 +41,7 @@ ACTIONS = {
     "jump",
     "leave-out",
     "log",
+    "make",
     "mark",
     "new",
     "next",

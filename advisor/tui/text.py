@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.report.signs import spell
+from advisor.signs import spell
 
 LONGEST = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"

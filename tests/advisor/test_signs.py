@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from advisor.report import signs
+from advisor import signs
 
 
 @pytest.mark.parametrize(
