@@ -278,10 +278,17 @@ def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Ses
     assert min(windows) < IDLE_CPU_SECONDS, windows
 
 
+def status_of(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_ZOMBIE
+
+
 def wait_until(process: psutil.Process, *wanted: str) -> None:
     """Wait for a signal that was sent to arrive; a process that is gone counts as a zombie."""
     end = time.monotonic() + PATIENCE_SECONDS
-    while (process.status() if process.is_running() else psutil.STATUS_ZOMBIE) not in wanted:
+    while status_of(process) not in wanted:
         assert time.monotonic() < end
         time.sleep(0.01)
 
