@@ -54,8 +54,7 @@ async def test_who_stops_it_has_it_take_back_what_it_began(tui_world: World, tmp
         tui_world,
         "import pathlib, time\n"
         f"begun = pathlib.Path({str(begun)!r})\n"
-        "begun.touch()\n"
-        "try:\n    time.sleep(3600)\n"
+        "try:\n    begun.touch(); time.sleep(3600)\n"
         "finally:\n    begun.unlink(); print('taken back')\n",
     )
     async with shown(app) as pilot:

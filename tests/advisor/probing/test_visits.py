@@ -280,9 +280,9 @@ def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Ses
 
 def status_of(process: psutil.Process) -> str:
     try:
-        return process.status()
+        return str(process.status())
     except psutil.NoSuchProcess:
-        return psutil.STATUS_ZOMBIE
+        return str(psutil.STATUS_ZOMBIE)
 
 
 def wait_until(process: psutil.Process, *wanted: str) -> None:
