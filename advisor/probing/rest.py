@@ -15,22 +15,21 @@ import psutil
 
 from advisor.probing.ending import marked
 
-#: How long a first look takes, and a second one that makes sure.
-LOOK_SECONDS, SURE_SECONDS = 0.1, 0.5
-#: Share of a processor above which a process does not rest.
-RESTLESS_SHARE = 0.1
+#: Seconds of a first look, which lets pass whoever did nothing at all, and of a second one that makes sure; and the share of a processor
+#: above which a process does not rest.
+LOOKS = ((0.1, 0.0), (0.5, 0.1))
 
 
 def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
     """Return the processes of the worker in this control directory that work although it waits, each with the processors it takes."""
     working = dict.fromkeys(marked(directory), 1.0)
-    for seconds in (LOOK_SECONDS, SURE_SECONDS):
+    for seconds, most in LOOKS:
         before = {process: _processor_seconds(process) for process in working}
         begun = time.monotonic()
         time.sleep(seconds)
         taken = time.monotonic() - begun
         shares = {process: (_processor_seconds(process) - used) / taken for process, used in before.items()}
-        working = {process: share for process, share in shares.items() if share > RESTLESS_SHARE}
+        working = {process: share for process, share in shares.items() if share > most}
         if not working:
             break
     return working
