@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Any
 
 from probes import protocol
-from probes.sources import Joiner
+from probes.joining import Joiner
 
 #: Functions of a workflow's module that a recipe needs.
 NEEDED = ("versions", "settings", "open_subject", "build", "synchronise")

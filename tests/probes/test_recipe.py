@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from advisor import catalogue
 from probes import recipe
-from probes.sources import CannotJoinError, Joiner
+from probes.joining import CannotJoinError, Joiner
 
 WORKFLOWS = sorted(file for file in (catalogue.probes_directory() / "workflows").glob("*.py") if file.name != "__init__.py")
 KINDS = ("synthetic", "transformers", "factory", "exported", "onnx")
