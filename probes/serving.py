@@ -56,15 +56,11 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
             calls = callers(program, fed, subject, inputs)
             seconds, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds)
             streams = request.device == "cuda"
-            rate = (
-                size
-                * subject.units_per_sample
-                / (time_streamed(calls[0], workflow.synchronise, seconds, wishes.seconds) if streams else seconds)
-            )
+            each = time_streamed(calls[0], workflow.synchronise, seconds, wishes.seconds) if streams else seconds
             found = {
                 "batch_size": size,
                 "unit": f"{subject.unit}/s",
-                "throughput": rate,
+                "throughput": size * subject.units_per_sample / each,
                 "seconds": seconds,
                 "build_seconds": built,
                 "versions": versions,

@@ -305,8 +305,9 @@ def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(session
     for arm, works in ((QUICK.id, False), (restless.id, True), (QUICK.id, False)):
         wait_until(spinning, psutil.STATUS_STOPPED)
         before = cpu_seconds([spinning])
-        list(session.visit(arm, 2, 1))
+        statuses = {spinning.status() for _ in session.visit(arm, 2, 1)}
         assert session.last_visit(arm) is not None
+        assert (psutil.STATUS_STOPPED not in statuses) == works
         assert works or cpu_seconds([spinning]) == before
     wait_until(spinning, psutil.STATUS_STOPPED)
     list(session.stop())
