@@ -158,10 +158,12 @@ class Joiner:
     def _omissions(self, module: Module, node: ast.AST) -> Iterator[tuple[int, int, str]]:
         """Yield the edits that take out what does not hold here, and the imports of what the result defines itself."""
         for child in ast.iter_child_nodes(node):
-            if is_ours(child) or is_omitted(child, self._untrue):
-                last = child.end_lineno or 0  # type: ignore[attr-defined]
-                last += not module.text[module.lines[last] : module.lines[last + 1]].strip() and is_ours(child)
-                yield module.lines[child.lineno - 1], module.lines[last], ""  # type: ignore[attr-defined]
+            if isinstance(child, ast.stmt) and (is_ours(child) or is_omitted(child, self._untrue)):
+                last = child.end_lineno or child.lineno
+                follows = module.text[module.lines[last] : module.lines[last + 1]]
+                if is_ours(child) and not follows.strip():
+                    last += 1  # the empty line that parts imports from what comes after them
+                yield module.lines[child.lineno - 1], module.lines[last], ""
             else:
                 yield from self._omissions(module, child)
 
