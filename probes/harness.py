@@ -78,9 +78,13 @@ def explain(problem: BaseException, phase: str) -> protocol.Failed:
 
 
 def first_line(problem: BaseException) -> str:
-    """Return the exception's type and the first line that says something, without colours, at most 500 characters."""
+    """Return the exception's type and the first line that says something, without colours, at most 500 characters.
+
+    A line that ends with a colon only announces what follows: the reason is in the next.
+    """
     lines = [line.strip() for line in COLOURS.sub("", str(problem)).splitlines() if line.strip()]
-    return f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"[:500]
+    reason = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
+    return f"{type(problem).__name__}: {' '.join(lines[: reason + 1]) or 'no message'}"[:500]
 
 
 def serve(request: protocol.Request, channel: Channel) -> None:
@@ -223,9 +227,9 @@ def warm_cell(
 ) -> timing.Block:
     """Warm one batch size up and return the size of its visits."""
     channel.enter("warmup", batch_size)
-    late = timing.late_share(cell.program, cell.fed[0], workflow.synchronise, device_synchronise())
+    late = timing.late_share(cell.program, cell.program.collect, cell.fed[0], workflow.synchronise, device_synchronise())
     if late > MOST_LATE_WORK:
-        reason = f"its calls return before their work is done: the device works on for {late:.0%} of a call"
+        reason = f"its calls return before their work is done: it goes on for {late:.0%} of a call"
         raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
     warmth = timing.warm_up(cell.program, cell.fed, workflow.synchronise, request.warmup_seconds)
     block = timing.size_block(warmth.typical_seconds, request.block_seconds)

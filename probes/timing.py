@@ -24,6 +24,8 @@ VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
 #: A warm-up goes on for at most this many times its floor, and looks again each time it has grown by this share.
 MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
+#: For a long call, which is many steps and has been made several times to be checked, fewer will do.
+MOST_WARMUP_OF_LONG_CALLS = 4.0
 #: Times the typical call for which a call counts at most while warming up.
 MOST_OF_A_CALL = 5.0
 #: Of a call's time, what is as good as no late work.
@@ -140,7 +142,7 @@ def _waits_itself(nanoseconds: Sequence[int], enqueued: Sequence[int]) -> bool:
 
 
 def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:
-    """Call until the times are steady, for at least `floor_seconds` and at most ten times that.
+    """Call until the times are steady, for at least `floor_seconds` and at most ten times that, four times for long calls.
 
     A call that takes many times as long as the typical one builds or records something: it counts for little, or a single one would use
     the time up.
@@ -156,51 +158,77 @@ def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Call
         now = time.perf_counter()
         if now < look or len(times) < FEWEST_CALLS:
             continue
-        longest = MOST_OF_A_CALL * statistics.median(times[len(times) // 2 :])
-        warm = sum(min(each, longest) for each in times)
+        typical = statistics.median(times[len(times) // 2 :])
+        most = MOST_WARMUP_OF_LONG_CALLS if typical > LONG_CALL_SECONDS else MOST_WARMUP
+        warm = sum(min(each, MOST_OF_A_CALL * typical) for each in times)
         if warm < floor_seconds:
             look = now + floor_seconds - warm
             continue
         cut = steadiness.find_cut(times)
-        if (cut.steady and cut.enough) or warm >= MOST_WARMUP * floor_seconds:
+        if (cut.steady and cut.enough) or warm >= most * floor_seconds:
             return Warmth(len(times), cut.calls, cut.steady, statistics.median(times[cut.calls :]))
         look = now + LOOK_AGAIN * warm
 
 
-def late_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], device_synchronise: Callable[[], None]) -> float:
-    """Return the share of a call's time that the device works on after the workflow has said that it is done.
+def late_share(
+    call: Callable[[Any], object],
+    collect: Callable[[Any], object],
+    fed: Any,
+    synchronise: Callable[[], None],
+    device_synchronise: Callable[[], None],
+) -> float:
+    """Return the share of a call's time that is worked on after the workflow has said that it is done.
 
-    What a wait for an idle device costs is taken off; the least of a few tries counts, since noise only adds. A very long call that is
-    clean is not tried again.
+    Seen in two ways: the device is busy after that, or the output takes longer to read than it does a while later. What a wait for an idle
+    device costs is taken off; the least of a few tries counts, since noise only adds. A long call that is clean is not tried again.
     """
-    shares = []
+    busy, reads, calls = [], [], []
     for _ in range(FEWEST_CALLS):
         synchronise()
         device_synchronise()
         idle = time.perf_counter()
         device_synchronise()
         start = time.perf_counter()
-        call(fed)
+        output = call(fed)
         synchronise()
         said = time.perf_counter()
         device_synchronise()
         end = time.perf_counter()
-        shares.append(max(end - said - (start - idle), 0.0) / (end - start))
-        if end - start > VERY_LONG_CALL_SECONDS and shares[-1] < CLEAN_SHARE:
+        collect(output)
+        reads.append(time.perf_counter() - end)
+        calls.append(end - start)
+        busy.append(max(end - said - (start - idle), 0.0) / calls[-1])
+        if calls[-1] > LONG_CALL_SECONDS and max(busy[-1], reads[-1] / calls[-1]) < CLEAN_SHARE:
             break
-    return min(shares)
+    unread = min(reads)
+    if unread > CLEAN_SHARE * min(calls):
+        unread -= min(_read_later(call, collect, fed, synchronise, unread) for _ in reads)
+        return max(min(busy), unread / (min(calls) + max(unread, 0.0)))
+    return min(busy)
+
+
+def _read_later(
+    call: Callable[[Any], object], collect: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], seconds: float
+) -> float:
+    """Return how long the output takes to read when it is left alone for `seconds` first."""
+    output = call(fed)
+    synchronise()
+    time.sleep(seconds)
+    start = time.perf_counter()
+    collect(output)
+    return time.perf_counter() - start
 
 
 def time_pairs(
     one: Callable[[Any], object], other: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None]
 ) -> tuple[list[float], list[float]]:
-    """Call `one` and `other` in turn, a few times, and return the seconds of each."""
+    """Call `one` and `other` in turn, a few times, fewer where `other` is long, and return the seconds of each."""
     inputs = itertools.cycle(fed)
     for call in (one, other):
         call(fed[0])
         synchronise()
     seconds: tuple[list[float], list[float]] = ([], [])
-    for _ in range(FEWEST_CALLS):
+    while len(seconds[1]) < (LONG_CALL_COUNT if seconds[1] and seconds[1][-1] > LONG_CALL_SECONDS else FEWEST_CALLS):
         value = next(inputs)
         for call, times in zip((one, other), seconds, strict=True):
             start = time.perf_counter()

@@ -14,7 +14,8 @@ from advisor.domain.question import Question
 from advisor.probing.environments import containers, thread_count
 from probes import protocol
 
-INPUT_SETS = 4
+#: Inputs that take turns; a call that generates is many passes over many tokens, and long.
+INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
 BLOCK_SECONDS = 0.05
 #: Clocks of a GPU take longer to settle than those of a processor.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
@@ -64,7 +65,7 @@ class Site:
             scratch_directory=str(scratch),
             trust_remote_code=question.trust_remote_code,
             allow_pickle=question.allow_pickle,
-            input_sets=INPUT_SETS,
+            input_sets=INPUT_SETS[question.task],
             block_seconds=BLOCK_SECONDS,
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=self.minimum_engaged_share,

@@ -6,6 +6,7 @@ It takes and gives text only, so tokens travel as the words of the checkpoint.
 from __future__ import annotations
 
 import _thread
+import math
 import re
 import shlex
 import threading
@@ -23,6 +24,12 @@ TASKS = (protocol.GENERATE,)
 open_subject = EngineSubject
 
 WORD = re.compile(r"t(\d{7})")
+#: What the engine takes of a GPU beside weights and cache, by its own estimate of activations and more.
+BESIDE_BYTES = 8 * 2**30
+#: The cache is given this much of what the largest batch needs: its pages are not filled to the last place.
+CACHE_ROOM = 3.0
+#: The engine's own default, which leaves hardly any memory to whoever measures beside it.
+MOST_MEMORY = 0.9
 
 
 def versions() -> dict[str, str]:
@@ -76,6 +83,7 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
         device_specs=[DeviceSpec.accelerator() if request.device == "cuda" else DeviceSpec.cpu()],
         enable_prefix_caching=False,
         trust_remote_code=request.trust_remote_code,
+        **({"device_memory_utilization": memory_share(subject, request)} if request.device == "cuda" else {}),
     )
     problems: list[BaseException | None] = []
 
@@ -91,6 +99,14 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
         raise RuntimeError(message) from interruption
     finally:
         threading.excepthook = before
+
+
+def memory_share(subject: EngineSubject, request: Request) -> float:
+    """Return the share of the GPU's free memory for weights and cache."""
+    from max.driver import Accelerator  # noqa: PLC0415
+
+    needed = subject.parameter_bytes + CACHE_ROOM * subject.cache_bytes(request) + BESIDE_BYTES
+    return float(min(math.ceil(1000 * needed / Accelerator().stats["free_memory"]) / 1000, MOST_MEMORY))
 
 
 class Generation:

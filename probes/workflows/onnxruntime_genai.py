@@ -7,6 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,14 @@ NEVER = np.float32(-1e30)
 
 def versions() -> dict[str, str]:
     """Return the versions of the library and of the runtime beneath it."""
-    from importlib import metadata  # noqa: PLC0415
-
-    return {"onnxruntime-genai": metadata.version("onnxruntime-genai"), "onnxruntime": ort.__version__}
+    return {"onnxruntime-genai": og.__version__, "onnxruntime": ort.__version__}
 
 
 def settings(request: Request) -> dict[str, str]:
     """Send nothing anywhere; return what is in force."""
     og.disable_telemetry_events()
+    if request.device == "cuda":
+        import_module("torch")  # brings CUDA's own libraries, which the provider does not find by itself
     return {"threads": str(request.threads), "precision": PRECISIONS[request.dtype], "provider": request.device}
 
 

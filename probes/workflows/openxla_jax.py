@@ -73,6 +73,16 @@ def settings(request: Request) -> dict[str, str]:
     return {**found, "platform": jax.default_backend(), "matmul_precision": str(jax.config.jax_default_matmul_precision)}
 
 
+@dataclasses.dataclass
+class Latest:
+    """What was asked for last; JAX hands out outputs before they are computed, and computes them in order."""
+
+    output: Any = None
+
+
+_latest = Latest()
+
+
 @dataclasses.dataclass(frozen=True)
 class XlaProgram:
     """A compiled function with the weights it is called with."""
@@ -86,8 +96,9 @@ class XlaProgram:
         return tuple(jax.device_put(array.astype(kind)) for array, kind in zip(inputs, self.types, strict=True))
 
     def __call__(self, fed: tuple[Any, ...]) -> Any:
-        """Run once, to the end: JAX returns before."""
-        return jax.block_until_ready(self.compiled(self.weights, fed))
+        """Run once."""
+        _latest.output = self.compiled(self.weights, fed)
+        return _latest.output
 
     def collect(self, output: Any) -> list[Any]:
         """Return the outputs on the host; half precisions as float32."""
@@ -114,7 +125,10 @@ def jax_type(dtype: torch.dtype) -> Any:
 
 
 def synchronise() -> None:
-    """Return at once: a call has waited for its result."""
+    """Wait for the latest output and then, on a GPU, as for every other workflow, for the whole device."""
+    jax.block_until_ready(_latest.output)
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def engagement(program: XlaProgram, fed: Any) -> Engagement:  # noqa: ARG001

@@ -25,6 +25,9 @@ class Clock:
         self.nanoseconds += round(seconds * NANOSECONDS_PER_SECOND)
         self.cpu_nanoseconds += round(cpu_seconds * NANOSECONDS_PER_SECOND)
 
+    def sleep(self, seconds: float) -> None:
+        self.pass_by(seconds)
+
     def perf_counter_ns(self) -> int:
         return self.nanoseconds
 
@@ -188,6 +191,13 @@ def test_warming_up_goes_on_until_a_late_step_is_behind(clock: Clock) -> None:
     assert 95 <= warmth.calls_until_steady <= 105
 
 
+def test_a_long_call_that_does_not_settle_is_not_warmed_up_as_long_as_a_short_one(clock: Clock) -> None:
+    turns = itertools.cycle([0.16, 0.24])
+    warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(next(turns)), 0.5)
+    assert not warmth.steady
+    assert warmth.calls == 10
+
+
 def test_a_first_call_that_builds_does_not_use_up_the_time(clock: Clock) -> None:
     calls = itertools.count()
     warmth = timing.warm_up(do_nothing, ["input"], lambda: clock.pass_by(30.0 if next(calls) < 3 else 0.01), 0.2)
@@ -227,25 +237,43 @@ def test_work_that_goes_on_after_the_workflow_says_it_is_done_is_seen(clock: Clo
         clock.pass_by(sum(working))
         working.clear()
 
-    assert timing.late_share(start, "input", no_wait, wait_for_device) == pytest.approx(0.5)
-    assert timing.late_share(start, "input", wait_for_device, wait_for_device) == 0.0
+    assert timing.late_share(start, do_nothing, "input", no_wait, wait_for_device) == pytest.approx(0.5)
+    assert timing.late_share(start, do_nothing, "input", wait_for_device, wait_for_device) == 0.0
 
 
-@pytest.mark.parametrize(("seconds", "tries"), [(0.6, 1), (0.4, 5)])
-def test_late_work_of_a_very_long_call_is_looked_for_once(clock: Clock, seconds: float, tries: int) -> None:
+def test_an_output_that_takes_longer_to_read_than_later_was_not_done(clock: Clock) -> None:
+    done: list[float] = []
+
+    def start(_: str) -> None:
+        clock.pass_by(0.1)
+        done.append(clock.perf_counter() + 0.3)
+
+    def read(_: object) -> None:
+        clock.pass_by(max(done[-1] - clock.perf_counter(), 0.0) + 0.05)
+
+    assert timing.late_share(start, read, "input", no_wait, no_wait) == pytest.approx(0.75)
+
+
+def test_an_output_that_takes_long_to_read_whenever_it_is_read_was_done(clock: Clock) -> None:
+    late = timing.late_share(lambda _: clock.pass_by(0.1), lambda _: clock.pass_by(0.4), "input", no_wait, no_wait)
+    assert late == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(("seconds", "tries"), [(0.2, 1), (0.05, 5)])
+def test_late_work_of_a_long_call_is_looked_for_once(clock: Clock, seconds: float, tries: int) -> None:
     called: list[str] = []
 
     def call(fed: str) -> None:
         called.append(fed)
         clock.pass_by(seconds)
 
-    assert timing.late_share(call, "input", no_wait, no_wait) == 0.0
+    assert timing.late_share(call, do_nothing, "input", no_wait, no_wait) == 0.0
     assert len(called) == tries
 
 
-def test_a_machine_that_stalls_once_makes_no_very_long_call_late(clock: Clock) -> None:
+def test_a_machine_that_stalls_once_makes_no_long_call_late(clock: Clock) -> None:
     waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
-    late = timing.late_share(lambda _: clock.pass_by(0.6), "input", no_wait, lambda: clock.pass_by(next(waits)))
+    late = timing.late_share(lambda _: clock.pass_by(0.6), do_nothing, "input", no_wait, lambda: clock.pass_by(next(waits)))
     assert late == 0.0
 
 

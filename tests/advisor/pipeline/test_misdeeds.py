@@ -32,6 +32,7 @@ EXPECTED = {
     "other-shape": ("incorrect", "other shapes"),
     "stale": ("incorrect", "above the allowed"),
     "returns-early": ("incorrect", "return before their work is done"),
+    "hands-out-promises": ("incorrect", "return before their work is done"),
     "stalls-later": ("completed", ""),
     "wrong-later": ("incorrect", "after the measurement"),
     "crash-in-visit": ("crashed", "SIGSEGV"),

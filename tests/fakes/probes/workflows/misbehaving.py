@@ -70,6 +70,8 @@ class Program(honest.Program):
                 return output
             case "returns-early":
                 DEVICE.work(0.02)
+            case "hands-out-promises":
+                self.done = time.perf_counter() + 0.02
             case "stalls-later" if in_visits():
                 self.calls = getattr(self, "calls", 0) + 1
                 if self.calls == 10:
@@ -81,6 +83,11 @@ class Program(honest.Program):
             case "hang-in-visit" if in_visits():
                 time.sleep(3600)
         return output
+
+    def collect(self, output):
+        # A device that PyTorch does not know works on; only whoever reads the output has to wait for it.
+        time.sleep(max(getattr(self, "done", 0.0) - time.perf_counter(), 0))
+        return super().collect(output)
 
 
 def versions():
