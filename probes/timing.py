@@ -30,6 +30,8 @@ MOST_WARMUP_OF_LONG_CALLS = 4.0
 MOST_OF_A_CALL = 5.0
 #: Of a call's time, what is as good as no late work.
 CLEAN_SHARE = 0.01
+#: Of a call's time, what reading its output may take without being looked into: no late work that matters hides in less.
+SHORT_READ = 0.05
 #: A long call that returns only after this share of its time leaves the host nothing to do ahead: the rate is one over its time.
 WAITED_SHARE = 0.95
 
@@ -182,7 +184,7 @@ def late_share(
     Seen in two ways: the device is busy after that, or the output takes longer to read than it does a while later. What a wait for an idle
     device costs is taken off; the least of a few tries counts, since noise only adds. A long call that is clean is not tried again.
     """
-    busy, reads, calls = [], [], []
+    shares = []
     for _ in range(FEWEST_CALLS):
         synchronise()
         device_synchronise()
@@ -195,16 +197,15 @@ def late_share(
         device_synchronise()
         end = time.perf_counter()
         collect(output)
-        reads.append(time.perf_counter() - end)
-        calls.append(end - start)
-        busy.append(max(end - said - (start - idle), 0.0) / calls[-1])
-        if calls[-1] > LONG_CALL_SECONDS and max(busy[-1], reads[-1] / calls[-1]) < CLEAN_SHARE:
+        read = time.perf_counter() - end
+        taken = end - start
+        shares.append(max(end - said - (start - idle), 0.0) / taken)
+        if read > SHORT_READ * taken:
+            unfinished = max(read - _read_later(call, collect, fed, synchronise, read), 0.0)
+            shares[-1] = max(shares[-1], unfinished / (taken + unfinished))
+        if taken > LONG_CALL_SECONDS and shares[-1] < CLEAN_SHARE:
             break
-    unread = min(reads)
-    if unread > CLEAN_SHARE * min(calls):
-        unread -= min(_read_later(call, collect, fed, synchronise, unread) for _ in reads)
-        return max(min(busy), unread / (min(calls) + max(unread, 0.0)))
-    return min(busy)
+    return min(shares)
 
 
 def _read_later(

@@ -50,6 +50,7 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Genera
     """Start the engine, once for all batch sizes: compiling the model is its build."""
     if subject.engine is None:
         check_support(subject)
+        keep_own_tokenizer()
         subject.engine = start_engine(subject, request)
     return Generation(subject.engine, request)
 
@@ -99,6 +100,17 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
         raise RuntimeError(message) from interruption
     finally:
         threading.excepthook = before
+
+
+def keep_own_tokenizer() -> None:
+    """Make transformers open the checkpoint's tokenizer as it is.
+
+    For some architectures, Qwen2 among them, it takes the class by the model's type whatever the checkpoint says. That one reads nothing in
+    the prompts, and the engine waits for ever. https://github.com/huggingface/transformers: MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS.
+    """
+    from transformers.models.auto import tokenization_auto  # noqa: PLC0415
+
+    getattr(tokenization_auto, "MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS", set()).clear()
 
 
 def memory_share(subject: EngineSubject, request: Request) -> float:

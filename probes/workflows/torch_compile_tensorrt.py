@@ -14,6 +14,9 @@ from probes.torch_stack import TorchProgram
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
+#: The update of a cache of fixed size stays in PyTorch: the converter of 2.11 fails (`Cannot broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).
+IN_PYTORCH = {"torch_executed_ops": ["torch.ops.aten.index_put.default"]}
+
 versions = torch_tensorrt_stack.versions
 settings = torch_tensorrt_stack.settings
 open_subject = open_by_task
@@ -39,7 +42,7 @@ def build_generate(subject: Any, inputs: list[Any], request: Request, options: d
     if request.options.get("cache") != "static":
         return generate_stack.TextGeneration(torch.compile(subject.model, backend="tensorrt", options=options), request)
     # Of its fields transformers hands on all, and PyTorch takes a mode or options, not both.
-    compile_config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options=options)
+    compile_config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH})
     # A model of its own for each batch size, with the same weights: a second one would make the shapes of the first dynamic.
     program = generate_stack.with_fixed_cache(generate_stack.share_weights(subject.model), request, compile_config)
     program(program.feed(inputs))
@@ -91,7 +94,7 @@ import torch
 import torch_tensorrt
 import transformers
 
-how = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options})
+how = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options | IN_PYTORCH})
 with torch.inference_mode():
     tokens = model.generate(prompts, {fixed}, cache_implementation="static", compile_config=how)
 """

@@ -75,10 +75,10 @@ def read(packed: Packed) -> dict[str, Any]:
 def main() -> None:
     """Check, race both ways, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="demo,synthetic/ffn-multilayer@tinyllama")
+    parser.add_argument("--models", default="synthetic/ffn-multilayer@tinyllama,synthetic/ffn-multilayer@llama2-7b")
     parser.add_argument("--gpus", default="0,1")
-    parser.add_argument("--workflows", default="torch-compile-inductor,aotinductor")
-    parser.add_argument("--batch-sizes", default="1,16")
+    parser.add_argument("--workflows", default="torch-compile-inductor/default,torch-compile-inductor/reduce-overhead")
+    parser.add_argument("--batch-sizes", default="64")
     parser.add_argument("--budget", default="quick")
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
     options = parser.parse_args()

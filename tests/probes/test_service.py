@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+import types
+from typing import Any, cast
 
 import pytest
 import workers
 from workers import Answer
 
 from probes import protocol
+from probes.service import Cell, Service
 
 SIZES = [2, 4]
+
+
+class Text:
+    """A program that generates nothing at all."""
+
+    def __call__(self, fed: str) -> None:
+        """All tokens."""
+
+    def first_token(self, fed: str) -> None:
+        """The first."""
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +82,26 @@ def test_without_pytorch_there_is_no_profiler_and_the_worker_goes_on(
     assert told(answer, "diagnosed") == []
     assert [("diagnose", size) for size in SIZES] == [entry for entry in phases(answer) if entry[0] == "diagnose"]
     assert len(told(answer, "visited")) == 1
+
+
+@pytest.mark.parametrize(("task", "profiled"), [("forward", [1, 4, 16]), ("generate", [1, 16])])
+def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
+    task: str, profiled: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    service = Service(
+        workflow=types.SimpleNamespace(synchronise=lambda: None),
+        subject=cast("Any", None),
+        cells={size: Cell(cast("Any", Text()), ["prompts"], None) for size in (1, 4, 16)},
+        blocks={},
+        request=cast("Any", types.SimpleNamespace(task=task, output_tokens=2)),
+        channel=cast("Any", types.SimpleNamespace(tell=told.append, enter=lambda *_: None)),
+        attempt=lambda work: work(),
+    )
+    monkeypatch.setattr("probes.diagnosis.diagnose", lambda call, fed, synchronise, size: size)  # noqa: ARG005 - the profiler's place
+    service.diagnose()
+    assert [each for each in told if isinstance(each, int)] == profiled
+    assert [each.batch_size for each in told if isinstance(each, protocol.Latency)] == ([1, 4, 16] if task == "generate" else [])
 
 
 @pytest.mark.parametrize(

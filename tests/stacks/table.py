@@ -17,8 +17,19 @@ LARGE = "h200-ffn-multilayer-llama2-7b-float16.json"
 HALF = "h200-ffn-1024x4096x4-float16.json"
 TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
+STOPPED_TEXTS = ("h200-generate-tinyllama-loops-bfloat16.json", "h200-generate-llama3.1-8b-bfloat16.json")
+BLOCKS = tuple(
+    f"h200-{block}-{family}.json" for family in ("tinyllama-bfloat16", "llama2-7b-float16") for block in ("matmul", "matmul-relu", "ffn")
+)
 CPU, CPU_TEXTS = "cpu-demo.json", tuple(f"cpu-generate-demo-{model}.json" for model in ("llama", "qwen2", "gpt2"))
 SURVEY = "cpu-survey.json"
+BLOCKS_TOLD = """\
+The paper's other synthetic models, each in a run of a minute and a half, while texts were generated on the host's other GPU. What is said
+there of `openxla-jax` is about its probe as it was: it waited in every call, and what a wait costs was taken for late work."""
+STOPPED_TOLD = """\
+Two runs that ended when the machine had to be given back, after their races and before they had looked inside all arms. Each had a
+neighbour on the host's other GPU, and the noise shows it. Only their events came back; their headers were put together from the run
+before them:"""
 END = "<!-- their end -->\n"
 MEBIBYTE = 1 << 20
 
@@ -85,12 +96,17 @@ def text_row(entry: WorkflowEntry) -> str:
         entry.arm,
         f"{entry.speedup.value:.2f} ({entry.speedup.low:.2f} to {entry.speedup.high:.2f})",
         *(f"{cell.throughput.value:,.0f} ({cell.speedup.value:.2f})" for cell in entry.cells),
-        *(f"{(cell.ttft_seconds or 0) * 1e3:.1f} / {(cell.itl_seconds or 0) * 1e3:.2f}" for cell in (first, last)),
-        " / ".join("caches" if (each.mbu or 0) > 1 else f"{each.mbu or 0:.0%}" for each in (first, last)),
+        *(" / ".join((milliseconds(cell.ttft_seconds, 1), milliseconds(cell.itl_seconds, 2))) for cell in (first, last)),
+        " / ".join("-" if each.mbu is None else "caches" if each.mbu > 1 else f"{each.mbu:.0%}" for each in (first, last)),
         f"{entry.build_seconds.cold:.1f}",
         f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}",
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def milliseconds(seconds: float | None, digits: int) -> str:
+    """Return a time in milliseconds; a dash for one that was not measured."""
+    return "-" if seconds is None else f"{seconds * 1e3:.{digits}f}"
 
 
 def text_table(file: str) -> list[str]:
@@ -118,6 +134,27 @@ def race_table(file: str) -> list[str]:
     advice = f"Advice with the default priorities: {document.recommendation.arm}, trust {document.recommendation.trust}.\n"
     rows = [row(entry, document) for entry in fastest_first(document)]
     return [introduction(document, file) + advice, "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
+
+
+def blocks_table() -> list[str]:
+    """Return a line for each of the small synthetic models: microseconds of eager PyTorch, and the others' speed-ups by batch size."""
+    documents = [read(file) for file in BLOCKS]
+    arms = sorted({entry.arm for document in documents for entry in document.workflows if entry.speedup} - {"pytorch-eager"})
+    rows = []
+    for document, file in zip(documents, BLOCKS, strict=True):
+        entries = {entry.arm: entry for entry in document.workflows}
+        eager = " / ".join(f"{cell.seconds.median * 1e6:.0f}" for cell in entries["pytorch-eager"].cells)
+        asked = document.question
+        name = f"[{asked.model.name}](tests/stacks/evidence/{file}), {asked.dtype}"
+        rows.append("| " + " | ".join([name, eager, *(speedups_or_status(entries[arm]) for arm in arms)]) + " |")
+    sizes = " / ".join(f"@{size}" for size in documents[0].question.batch_sizes)
+    head = [f"model (speed-ups {sizes})", "pytorch-eager, µs", *arms]
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
+
+
+def speedups_or_status(entry: WorkflowEntry) -> str:
+    """Return an arm's speed-ups by batch size, or how it ended."""
+    return " / ".join(f"{cell.speedup.value:.2f}" for cell in entry.cells if cell.speedup) or entry.status
 
 
 def refusals(document: RunDocument) -> list[str]:
@@ -163,6 +200,10 @@ def gpu_section() -> list[str]:
         "",
         *refusals(read(LARGE)),
         "",
+        BLOCKS_TOLD,
+        "",
+        *blocks_table(),
+        "",
         f"In {half.question.dtype} ([kept run](tests/stacks/evidence/{HALF}), {half.question.model.name}, {half.created[:10]}):",
         "",
         *refusals(half),
@@ -178,6 +219,10 @@ def gpu_section() -> list[str]:
         *text_table(SMALL_TEXT),
         "",
         *refusals(read(SMALL_TEXT)),
+        "",
+        STOPPED_TOLD,
+        "",
+        *(line for file in STOPPED_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]),
     ]
 
 

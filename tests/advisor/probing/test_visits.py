@@ -77,6 +77,12 @@ def session(supervisor: Supervisor, site: Site) -> Session:
     return Session(supervisor, site, Guard())
 
 
+def test_a_call_that_generates_is_long_so_fewer_inputs_take_turns(site: Site) -> None:
+    texts = dataclasses.replace(site, question=builders.question(task="generate"))
+    asked = [each.request_for(BASELINE, each.scratch, each.scratch).input_sets for each in (site, texts)]
+    assert asked == [4, 2]
+
+
 def bring_up(session: Session, *arms: Arm) -> list[Happening]:
     """Make the reference and import, as the pipeline does before the first build."""
     return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms), *session.ask(REFERENCE, "peaks")]
