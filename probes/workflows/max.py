@@ -16,7 +16,7 @@ import numpy as np
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.checkpoint import EngineSubject, require_architecture, word_of
+from probes.checkpoint import EngineSubject, word_of
 from probes.protocol import Engagement, Request
 
 TASKS = (protocol.GENERATE,)
@@ -60,7 +60,9 @@ def check_support(subject: EngineSubject) -> None:
     from max.pipelines.lib import PIPELINE_REGISTRY  # noqa: PLC0415
 
     found = PIPELINE_REGISTRY.retrieve_architecture(subject.note.architecture)
-    require_architecture(subject, {subject.note.architecture} if found else set(), "MAX")
+    if found is None:
+        message = f"MAX has no {subject.note.architecture}"
+        raise UnsupportedError(message)
     encodings = {str(getattr(encoding, "value", encoding)) for encoding in found.supported_encodings}
     if subject.dtype not in encodings:
         message = f"MAX runs {subject.note.architecture} in {', '.join(sorted(encodings))}, not in {subject.dtype}"
