@@ -1,6 +1,7 @@
 """Whether a worker that waits for a token rests: what goes on working would take processors from the one that is timed.
 
-Some stacks ask for work again and again, in a thread or a process of their own. Such processes are stopped between their worker's turns.
+The threads of many stacks spin for a while after a call, in the hope of another; that is waited for. Some stacks ask for work again and
+again, in a thread or a process of their own. Such processes are stopped between their worker's turns.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from advisor.probing.ending import marked
 #: Seconds of a first look, which lets pass whoever did nothing at all, and of a second one that makes sure; and the share of a processor
 #: above which a process does not rest.
 LOOKS = ((0.1, 0.0), (0.5, 0.1))
+#: Seconds between looks at a worker that was just timed, how many of them must see it at rest, and the longest wait for that.
+#: ONNX Runtime's threads spin for 60 ms after a call, measured with 1.31 on two processors.
+SPIN_LOOK_SECONDS, LOOKS_AT_REST, LONGEST_SPIN_SECONDS = 0.005, 2, 0.5
 
 
 def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
@@ -33,6 +37,15 @@ def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
         if not working:
             break
     return working
+
+
+def wait_until_at_rest(process: int, longest_seconds: float = LONGEST_SPIN_SECONDS) -> None:
+    """Return when none of the process's threads wants a processor any more, or at the latest after so many seconds."""
+    until = time.monotonic() + longest_seconds
+    seen_at_rest = 0
+    while seen_at_rest < LOOKS_AT_REST and time.monotonic() < until:
+        seen_at_rest = 0 if _wants_processor(process) else seen_at_rest + 1
+        time.sleep(SPIN_LOOK_SECONDS)
 
 
 def lay_down(processes: Iterable[psutil.Process]) -> None:
@@ -57,3 +70,13 @@ def _processor_seconds(process: psutil.Process) -> float:
     except psutil.Error:
         return 0.0
     return float(times.user + times.system)
+
+
+def _wants_processor(process: int) -> bool:
+    """Say whether a thread of the process runs or could: its state follows its name, which is in brackets and may hold anything."""
+    with contextlib.suppress(OSError):
+        for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] == "R":
+                    return True
+    return False

@@ -165,6 +165,7 @@ class Session:
             yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
             rest.lay_down(self._restless.get(arm, ()))
             self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
+            rest.wait_until_at_rest(worker.popen.pid)
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[Happening]:
         """Have the arm called without a pause, and say what energy that took."""

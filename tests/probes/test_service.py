@@ -92,7 +92,7 @@ def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
     service = Service(
         workflow=types.SimpleNamespace(synchronise=lambda: None),
         subject=cast("Any", None),
-        cells={size: Cell(cast("Any", Text()), ["prompts"], None) for size in (1, 4, 16)},
+        cells={size: Cell(cast("Any", Text()), ["prompts"], cast("Any", None)) for size in (1, 4, 16)},
         blocks={},
         request=cast("Any", types.SimpleNamespace(task=task, output_tokens=2)),
         channel=cast("Any", types.SimpleNamespace(tell=told.append, enter=lambda *_: None)),

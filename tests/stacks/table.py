@@ -21,7 +21,11 @@ STOPPED_TEXTS = ("h200-generate-tinyllama-loops-bfloat16.json", "h200-generate-l
 BLOCKS = tuple(
     f"h200-{block}-{family}.json" for family in ("tinyllama-bfloat16", "llama2-7b-float16") for block in ("matmul", "matmul-relu", "ffn")
 )
-CPU, CPU_TEXTS = "cpu-demo.json", tuple(f"cpu-generate-demo-{model}.json" for model in ("llama", "qwen2", "gpt2"))
+CPU, CPU_LLAMA, CPU_TEXTS = (
+    "cpu-demo.json",
+    "cpu-demo-llama.json",
+    tuple(f"cpu-generate-demo-{model}.json" for model in ("llama", "qwen2", "gpt2")),
+)
 SURVEY = "cpu-survey.json"
 BLOCKS_TOLD = """\
 The paper's other synthetic models, each in a run of a minute and a half, while texts were generated on the host's other GPU. What is said
@@ -46,11 +50,12 @@ def device_of(document: RunDocument) -> str:
 
 
 def versions_of(document: RunDocument) -> str:
-    """Return the versions of all that was measured, each stack once."""
-    versions: dict[str, str] = {}
+    """Return the versions of all that was measured, each stack once, with all its versions where environments differ."""
+    versions: dict[str, dict[str, None]] = {}
     for entry in document.workflows:
-        versions |= entry.versions
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+        for name, version in entry.versions.items():
+            versions.setdefault(name, {})[version] = None
+    return ", ".join(f"{name} {' and '.join(found)}" for name, found in sorted(versions.items()))
 
 
 def row(entry: WorkflowEntry, document: RunDocument) -> str:
@@ -154,7 +159,7 @@ def blocks_table() -> list[str]:
 
 def speedups_or_status(entry: WorkflowEntry) -> str:
     """Return an arm's speed-ups by batch size, or how it ended."""
-    return " / ".join(f"{cell.speedup.value:.2f}" for cell in entry.cells if cell.speedup) or entry.status
+    return " / ".join(f"{cell.speedup.value:.2f}" for cell in entry.cells) or entry.status
 
 
 def refusals(document: RunDocument) -> list[str]:
@@ -248,7 +253,7 @@ def survey_table(file: str) -> list[str]:
 def cpu_section() -> list[str]:
     """Return what was run on a CPU, several workflows in environments of their own, from the kept runs alone."""
     texts = [line for file in CPU_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]]
-    return [*race_table(CPU), "", *texts, *survey_table(SURVEY)]
+    return [*race_table(CPU), "", *race_table(CPU_LLAMA), "", *texts, *survey_table(SURVEY)]
 
 
 #: By the line that it follows in the README.

@@ -22,7 +22,7 @@ ALWAYS = ("openvino", "torch-compile-openvino")
 OWN_ON_CPU = [each for each in catalogue.load().workflows if each.has_probe and each.environment.kind == "own" and "cpu" in each.devices]
 SELDOM = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks and workflow.id not in ALWAYS)
 #: Other precisions that are known to work, and what the proof of engagement then says.
-HALF = {"openvino": "bfloat16", "iree": "bfloat16", "openxla-jax": "bfloat16"}
+HALF = {"openvino": "bfloat16", "iree": "bfloat16", "openxla-jax": "bfloat16", "torch-compile-openxla": "bfloat16"}
 Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 
