@@ -15,7 +15,7 @@ import pathlib
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from advisor.domain.events import Conditions
@@ -36,7 +36,8 @@ class CpuReading:
     at: float
     stolen_ticks: int
     all_ticks: int
-    queued_seconds: float | None
+    #: Nanoseconds that each thread has waited for a processor, by its number.
+    queued: Mapping[str, int] | None
     throttled_seconds: float | None
 
 
@@ -147,7 +148,7 @@ class Guard:
             at=self._clock(),
             stolen_ticks=ticks[7],
             all_ticks=sum(ticks),
-            queued_seconds=self._queued_seconds(process),
+            queued=self._queued(process),
             throttled_seconds=self._throttled_seconds(),
         )
 
@@ -156,22 +157,21 @@ class Guard:
         now = self.read(process)
         seconds = max(now.at - before.at, NANOSECONDS)
         ticks = now.all_ticks - before.all_ticks
-        queued = difference(now.queued_seconds, before.queued_seconds)
+        queued = queued_seconds(before.queued, now.queued)
         conditions = Conditions(
             seconds=seconds,
             stolen_share=(now.stolen_ticks - before.stolen_ticks) / ticks if ticks > 0 else 0.0,
-            queued_share=max(queued, 0.0) / seconds if queued is not None else None,
+            queued_share=queued / seconds if queued is not None else None,
             throttled_seconds=difference(now.throttled_seconds, before.throttled_seconds),
         )
         return conditions if self._gpu is None else with_gpu(conditions, self._gpu, self._gpu.between(before.at, now.at))
 
-    def _queued_seconds(self, process: int) -> float | None:
-        """Return how long all threads of `process` have waited for a processor: the second field of `schedstat`."""
+    def _queued(self, process: int) -> dict[str, int] | None:
+        """Return how long each thread of `process` has waited for a processor: the second field of `schedstat`."""
         try:
-            threads = list((self._proc / str(process) / "task").iterdir())
+            return {thread.name: waited_nanoseconds(thread) for thread in (self._proc / str(process) / "task").iterdir()}
         except OSError:
             return None
-        return sum(waited_nanoseconds(thread) for thread in threads) * NANOSECONDS
 
     def _throttled_seconds(self) -> float | None:
         with contextlib.suppress(OSError):
@@ -187,6 +187,17 @@ def waited_nanoseconds(thread: pathlib.Path) -> int:
         return int((thread / "schedstat").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def queued_seconds(before: Mapping[str, int] | None, now: Mapping[str, int] | None) -> float | None:
+    """Return how long threads have waited meanwhile; None where nobody knows.
+
+    Only threads seen both times count: the kernel's list may leave one out while others end, and all that it has ever waited would
+    be taken for the time in between.
+    """
+    if before is None or now is None:
+        return None
+    return sum(max(now[thread] - before[thread], 0) for thread in now.keys() & before.keys()) * NANOSECONDS
 
 
 def difference(now: float | None, before: float | None) -> float | None:

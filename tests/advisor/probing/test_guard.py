@@ -102,6 +102,10 @@ def test_a_thread_that_ends_meanwhile_does_not_make_the_time_negative(kernel: Ke
     assert guard.conditions_since(before, PROCESS).queued_share == 0.0
 
 
+def test_a_thread_that_the_first_look_missed_has_not_waited_all_its_life_since(kernel: Kernel) -> None:
+    assert conditions_of(kernel, waited={PROCESS: 10**8, PROCESS + 1: 10**12}).queued_share == pytest.approx(0.1)
+
+
 def test_throttling_of_the_control_group_is_told_in_seconds(kernel: Kernel) -> None:
     assert conditions_of(kernel, throttled_usec=12_000).throttled_seconds == pytest.approx(0.012)
 
@@ -117,7 +121,7 @@ def test_what_the_kernel_does_not_count_is_not_known(kernel: Kernel) -> None:
 def test_a_process_that_is_gone_has_waited_for_nobody_knows_how_long(kernel: Kernel) -> None:
     guard = watching(kernel)
     before = guard.read(PROCESS + 99)
-    assert before.queued_seconds is None
+    assert before.queued is None
     assert guard.conditions_since(before, PROCESS + 99).queued_share is None
 
 
