@@ -92,7 +92,7 @@ def completed(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> None:
-    answer = advise("--budget", "15")
+    answer = advise("--budget", "15", "--batch-sizes", "4")
     assert answer.returncode == 0, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
