@@ -121,6 +121,16 @@ def test_an_arm_is_imported_built_visited_and_ended(session: Session) -> None:
     assert not session.is_running("quick")
 
 
+def test_whoever_was_timed_is_waited_for_before_the_next_is(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    bring_up(session, QUICK)
+    list(session.build("quick"))
+    waited_for: list[list[str]] = []
+    monkeypatch.setattr("advisor.probing.rest.wait_until_at_rest", lambda process: waited_for.append(psutil.Process(process).cmdline()))
+    list(session.visit("quick", 2, 1))
+    (command,) = waited_for
+    assert any("worker.py" in word for word in command)
+
+
 def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Session) -> None:
     arms = [builders.arm(f"quick/{number}") for number in range(4)]
     working = most = 0
