@@ -2,10 +2,11 @@
 
     python tests/benchmarks/recipes.py          # five pairs, five arms: about 25 minutes
     python tests/benchmarks/recipes.py --make openvino,iree --workflows pytorch-eager,openvino,iree --name recipes-own
+    python tests/benchmarks/recipes.py --python python3 --name recipes-h200     # where nothing can be installed
 
-Needs uv, which makes the environments. Target: in the median of five pairs each recipe's throughput is within 5 % of the measured one. The
-same ratio of the speed-ups over eager PyTorch stands beside it: both sides of a speed-up are timed by turns, so it forgives a machine that
-has become slower meanwhile.
+Needs uv, which makes the environments, unless an interpreter is named that has what the recipes need. Target: in the median of five pairs
+each recipe's throughput is within 5 % of the measured one. The same ratio of the speed-ups over eager PyTorch stands beside it: both sides
+of a speed-up are timed by turns, so it forgives a machine that has become slower meanwhile.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ sys.path[:0] = [str(HERE)]
 
 import figures  # noqa: E402 - benchmarks are no package
 
-COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
+COMMAND = (sys.executable, "-m", "advisor")
 WORKFLOWS = "pytorch-eager,torch-compile-inductor/default,aotinductor,onnxruntime-cpu"
 
 
 def measure(asked: argparse.Namespace, environment: dict[str, str]) -> dict[str, dict[int, dict[str, float]]]:
     """Do an ordinary run; return throughput and speed-up by arm and batch size."""
     question = ["--model", asked.model, "--batch-sizes", asked.batch_sizes, "--workflows", asked.workflows, "--budget", asked.budget]
-    answer = subprocess.run([COMMAND, "--json", *question], env=environment, stdout=subprocess.PIPE, check=True)
+    if asked.python:
+        question += ["--python", asked.python]
+    answer = subprocess.run([*COMMAND, "--json", *question], env=environment, stdout=subprocess.PIPE, check=True)
     return {
         entry["arm"]: {
             cell["batch_size"]: {"throughput": cell["throughput"]["value"], "speedup": cell["speedup"]["value"]} for cell in entry["cells"]
@@ -44,12 +47,13 @@ def measure(asked: argparse.Namespace, environment: dict[str, str]) -> dict[str,
     }
 
 
-def serve(arm: str, home: pathlib.Path, environment: dict[str, str]) -> dict[int, dict[str, float]]:
-    """Run the recipe of an arm of the newest run in an environment made from its header."""
+def serve(arm: str, home: pathlib.Path, python: str | None, environment: dict[str, str]) -> dict[int, dict[str, float]]:
+    """Run the recipe of an arm of the newest run, with that interpreter or in an environment made from the recipe's header."""
     script = home / f"serve-{arm.replace('/', '-')}.py"
-    subprocess.run([COMMAND, "recipe", "latest", "--workflow", arm, "-o", script], env=environment, check=True)
+    subprocess.run([*COMMAND, "recipe", "latest", "--workflow", arm, "-o", script], env=environment, check=True)
     uv = shutil.which("uv") or str(pathlib.Path(sys.executable).with_name("uv"))
-    answer = subprocess.run([uv, "run", "--no-project", script, "--json"], env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    runner = [python] if python else [uv, "run", "--no-project"]
+    answer = subprocess.run([*runner, script, "--json"], env=environment, stdout=subprocess.PIPE, check=True, text=True)
     return {found["batch_size"]: found for found in map(json.loads, answer.stdout.splitlines())}
 
 
@@ -79,6 +83,7 @@ def main() -> None:
     parser.add_argument("--workflows", default=WORKFLOWS)
     parser.add_argument("--budget", default="10")
     parser.add_argument("--make", default="", help="environments of their own that the workflows need")
+    parser.add_argument("--python", help="the interpreter of the run and of the recipes, instead of environments")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--name", default="recipes", help="what the file with the results is called")
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
@@ -87,11 +92,11 @@ def main() -> None:
         home = pathlib.Path(place)
         environment = {**os.environ, "P3_ADVISOR_HOME": place}
         for name in filter(None, asked.make.split(",")):
-            subprocess.run([COMMAND, "env", "create", name], env=environment, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([*COMMAND, "env", "create", name], env=environment, stdout=subprocess.DEVNULL, check=True)
         pairs = []
         for _ in range(asked.pairs):
             measured = measure(asked, environment)
-            pairs.append({"measured": measured, "reached": {arm: serve(arm, home, environment) for arm in measured}})
+            pairs.append({"measured": measured, "reached": {arm: serve(arm, home, asked.python, environment) for arm in measured}})
             publish(pairs, asked)
 
 
