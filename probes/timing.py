@@ -182,9 +182,13 @@ def late_share(
     """Return the share of a call's time that is worked on after the workflow has said that it is done.
 
     Seen in two ways: the device is busy after that, or the output takes longer to read than it does a while later. What a wait for an idle
-    device costs is taken off; the least of a few tries counts, since noise only adds. A long call that is clean is not tried again.
+    device costs is taken off; the least of a few tries counts, since noise only adds, and of the reads only what the quickest took longer
+    than the slowest of the later ones: they may be far longer than the call. A long call that is clean is not tried again.
     """
-    shares = []
+    busy: list[float] = []
+    calls: list[float] = []
+    reads: list[float] = []
+    later_reads: list[float] = []
     for _ in range(FEWEST_CALLS):
         synchronise()
         device_synchronise()
@@ -197,15 +201,23 @@ def late_share(
         device_synchronise()
         end = time.perf_counter()
         collect(output)
-        read = time.perf_counter() - end
-        taken = end - start
-        shares.append(max(end - said - (start - idle), 0.0) / taken)
-        if read > SHORT_READ * taken:
-            unfinished = max(read - _read_later(call, collect, fed, synchronise, read), 0.0)
-            shares[-1] = max(shares[-1], unfinished / (taken + unfinished))
-        if taken > LONG_CALL_SECONDS and shares[-1] < CLEAN_SHARE:
+        reads.append(time.perf_counter() - end)
+        calls.append(end - start)
+        busy.append(max(end - said - (start - idle), 0.0) / calls[-1])
+        if reads[-1] > SHORT_READ * calls[-1]:
+            later_reads.append(_read_later(call, collect, fed, synchronise, reads[-1]))
+        share = max(min(busy), _unread_share(calls, reads, later_reads))
+        if calls[-1] > LONG_CALL_SECONDS and share < CLEAN_SHARE:
             break
-    return min(shares)
+    return share
+
+
+def _unread_share(calls: Sequence[float], reads: Sequence[float], later_reads: Sequence[float]) -> float:
+    """Return the share of a call's time that every read at once had to wait for its output; none where one was short."""
+    if len(later_reads) < len(reads):
+        return 0.0
+    unfinished = max(min(reads) - max(later_reads), 0.0)
+    return unfinished / (statistics.median(calls) + unfinished)
 
 
 def _read_later(

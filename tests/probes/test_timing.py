@@ -259,6 +259,12 @@ def test_an_output_that_takes_long_to_read_whenever_it_is_read_was_done(clock: C
     assert late == pytest.approx(0.0)
 
 
+def test_reads_that_waver_by_more_than_a_call_takes_are_no_late_work(clock: Clock) -> None:
+    at_once_and_later = itertools.cycle([2.2, 2.0, 2.1, 1.9, 2.3, 2.15, 2.4, 2.1, 2.2, 2.05])
+    late = timing.late_share(lambda _: clock.pass_by(0.09), lambda _: clock.pass_by(next(at_once_and_later)), "input", no_wait, no_wait)
+    assert late == 0.0
+
+
 @pytest.mark.parametrize(("seconds", "tries"), [(0.2, 1), (0.05, 5)])
 def test_late_work_of_a_long_call_is_looked_for_once(clock: Clock, seconds: float, tries: int) -> None:
     called: list[str] = []
