@@ -189,6 +189,7 @@ def late_share(
     calls: list[float] = []
     reads: list[float] = []
     later_reads: list[float] = []
+    share = 0.0
     for _ in range(FEWEST_CALLS):
         synchronise()
         device_synchronise()
