@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor import economics, guidance, sensitivity
-from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, MemoryFit, Recommendation, ScoredArm, Trust
+from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, MemoryFit, Recommendation, ScoredArm, Side, Trust
 from advisor.domain.measurement import Measurement, Results, VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.published import Guideline, Tree
@@ -19,6 +19,8 @@ from advisor.trust import grade
 
 #: Scores closer than this differ by rounding alone.
 SAME_SCORE = 1e-9
+#: Where a weight ends that becomes less or more.
+ENDS: Mapping[Side, float] = {"less": 0.0, "more": 100.0}
 #: Margin of indifference: speeds closer than this are the same for the user.
 EPSILON = 0.02
 #: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
@@ -151,14 +153,14 @@ def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Fli
     leading = list(reversed({tuple(_tiers(arm).values()): arm for arm in reversed(viable)}.values()))
     for pillar in PILLARS:
         now = getattr(priorities, pillar)
-        found = [flip for direction in (-1, 1) for flip in _walk(leading, priorities, pillar, direction)]
+        found = [flip for side in ENDS for flip in _walk(leading, priorities, pillar, side)]
         flips += sorted(found, key=lambda flip: abs(flip.weight - now))
     return tuple(flips)
 
 
-def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, direction: int) -> list[Flip]:
+def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, when: Side) -> list[Flip]:
     """Follow the lead from the present weight down to 0 or up to 100."""
-    now, end = getattr(priorities, pillar), 100.0 if direction > 0 else 0.0
+    now, end = getattr(priorities, pillar), ENDS[when]
     moved = [priorities.with_weight(pillar, weight) for weight in (now, end)]
     at_start, at_end = ({arm.arm: each.weigh(_tiers(arm)) for arm in viable} for each in moved)
     crossings = {1.0}
@@ -175,7 +177,7 @@ def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, dire
         middle = (previous + share) / 2
         ahead = _leader(viable, {name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_start})
         if ahead != leader:
-            flips.append(Flip(criterion=pillar, weight=now + previous * (end - now), to=ahead))
+            flips.append(Flip(criterion=pillar, weight=now + previous * (end - now), to=ahead, when=when))
             leader = ahead
         previous = share
     return flips

@@ -57,12 +57,18 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float
 
 
+#: Of a weight.
+Side = Literal["less", "more"]
+
+
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
     """The weight of one of the three Ps at which another arm takes the lead, the other two keeping their proportion."""
 
     criterion: str
     weight: float
     to: str
+    #: On which side of `weight` it leads; the present weight may be on neither, where arms score the same.
+    when: Side
 
 
 class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):

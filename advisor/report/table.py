@@ -66,8 +66,7 @@ def honesty(document: RunDocument) -> list[str]:
 
 def flip_line(flip: Flip, now: float) -> str:
     """Return what a flip says in a sentence."""
-    side = "less" if flip.weight < now else "more"
-    return f"Flips to {flip.to} when {flip.criterion} weighs {side} than {flip.weight:.1f} % (now {now:g} %)."
+    return f"Flips to {flip.to} when {flip.criterion} weighs {flip.when} than {flip.weight:.1f} % (now {now:g} %)."
 
 
 def ranking(document: RunDocument) -> list[str]:

@@ -42,7 +42,12 @@ def settings(request: Request) -> dict[str, str]:
     og.disable_telemetry_events()
     if request.device == "cuda":
         import_module("torch")  # brings CUDA's own libraries, which the provider does not find by itself
-    return {"threads": str(request.threads), "precision": PRECISIONS[request.dtype], "provider": request.device}
+    return {
+        "threads": str(request.threads),
+        "precision": PRECISIONS[request.dtype],
+        "provider": request.device,
+        "prompts at once": str(request.options["prompts_at_once"]),
+    }
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one model serves all sizes
@@ -106,27 +111,38 @@ class Generation:
 
     def score(self, fed: Any, tokens: Any, rows: int) -> Scores:
         """Let the generator choose from nothing but `tokens` and return the logits it had."""
+        at_once = self.request.options["prompts_at_once"]
+        parts = [self._force(fed[start : start + at_once], tokens[start : start + at_once]) for start in range(0, rows, at_once)]
+        return Scores(np.concatenate(parts)[:rows])
+
+    def collect(self, output: Any) -> list[Any]:
+        """Return the new tokens."""
+        return [np.stack(output)[:, self.request.input_tokens :].astype(np.int64)]
+
+    def _generate(self, fed: Any, new_tokens: int) -> list[Any]:
+        """Generate for as many prompts at once as the library takes; return each one's sequence."""
+        at_once = self.request.options["prompts_at_once"]
+        sequences: list[Any] = []
+        for start in range(0, len(fed), at_once):
+            part = fed[start : start + at_once]
+            generator = self._begin(part, new_tokens)
+            for _ in range(new_tokens):
+                generator.generate_next_token()
+            sequences += [np.asarray(generator.get_sequence(row)) for row in range(len(part))]
+        return sequences
+
+    def _force(self, fed: Any, tokens: Any) -> Any:
+        """Return the logarithms of the probabilities before each of `tokens`, which are the only choice."""
         generator = self._begin(fed, tokens.shape[1])
         kept = []
         for place in range(tokens.shape[1]):
             logits = np.array(generator.get_logits(), dtype=np.float32).reshape(len(fed), -1)
-            kept.append(logarithms_of(logits[:rows, : self.vocabulary]))
+            kept.append(logarithms_of(logits[:, : self.vocabulary]))
             forced = np.full(logits.shape, NEVER, dtype=np.float32)
             forced[np.arange(len(fed)), tokens[:, place]] = 0
             generator.set_logits(forced.reshape(len(fed), 1, -1))
             generator.generate_next_token()
-        return Scores(np.stack(kept, axis=1))
-
-    def collect(self, output: Any) -> list[Any]:
-        """Return the new tokens."""
-        rows = [np.asarray(output.get_sequence(row))[self.request.input_tokens :] for row in range(output.rows)]
-        return [np.stack(rows).astype(np.int64)]
-
-    def _generate(self, fed: Any, new_tokens: int) -> Sequences:
-        generator = self._begin(fed, new_tokens)
-        for _ in range(new_tokens):
-            generator.generate_next_token()
-        return Sequences(generator, len(fed))
+        return np.stack(kept, axis=1)
 
     def _begin(self, fed: Any, new_tokens: int) -> Any:
         parameters = og.GeneratorParams(self.model)
@@ -134,14 +150,6 @@ class Generation:
         generator = og.Generator(self.model, parameters)
         generator.append_tokens(fed)
         return generator
-
-
-class Sequences:
-    """The sequences that a generator has made."""
-
-    def __init__(self, generator: Any, rows: int) -> None:
-        self.get_sequence = generator.get_sequence
-        self.rows = rows
 
 
 def logarithms_of(logits: Any) -> Any:
@@ -175,6 +183,7 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 def integration(request: Request) -> str:
     """Return the command that writes the model and the lines that generate."""
+    at_once = request.options["prompts_at_once"]
     return f"""\
 import subprocess
 
@@ -184,11 +193,14 @@ import onnxruntime_genai as og
 builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", CHECKPOINT, "-o", "model"]
 subprocess.run([*builder, "-p", "{PRECISIONS[request.dtype]}", "-e", "{request.device}", "-c", "builder"], check=True)  # once
 model = og.Model("model")
-parameters = og.GeneratorParams(model)
-parameters.set_search_options(batch_size=len(prompts), max_length={request.input_tokens + request.output_tokens}, do_sample=False)
-generator = og.Generator(model, parameters)
-generator.append_tokens(np.array(prompts, dtype=np.int32))
-while not generator.is_done():
-    generator.generate_next_token()
-tokens = [generator.get_sequence(row) for row in range(len(prompts))]
+tokens = []
+for start in range(0, len(prompts), {at_once}):  # it takes no more at once
+    some = prompts[start : start + {at_once}]
+    parameters = og.GeneratorParams(model)
+    parameters.set_search_options(batch_size=len(some), max_length={request.input_tokens + request.output_tokens}, do_sample=False)
+    generator = og.Generator(model, parameters)
+    generator.append_tokens(np.array(some, dtype=np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    tokens += [generator.get_sequence(row) for row in range(len(some))]
 """

@@ -140,7 +140,7 @@ def test_deciding_anew_beside_a_flip_gives_what_the_flip_says(
     asked = decision.header.question.priorities
     for flip in decision.recommendation.flips:
         now = getattr(asked, flip.criterion)
-        away = 1e-6 if flip.weight >= now else -1e-6
+        away = 1e-6 if flip.when == "more" else -1e-6
         if not 0 < flip.weight + away < 100 or abs(flip.weight - now) < 2e-6:
             continue
         beyond, before = (

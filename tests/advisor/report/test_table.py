@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor.domain.decision import Flip
+from advisor.domain.decision import Flip, Side
 from advisor.domain.measurement import MemoryBytes
 from advisor.report import document, table
 from advisor.report.document import Problem, RunDocument
@@ -56,14 +56,15 @@ def test_what_is_not_known_is_not_invented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weight", "sentence"),
+    ("weight", "when", "sentence"),
     [
-        (25.04, "Flips to other when performance weighs less than 25.0 % (now 40 %)."),
-        (60.0, "Flips to other when performance weighs more than 60.0 % (now 40 %)."),
+        (25.04, "less", "Flips to other when performance weighs less than 25.0 % (now 40 %)."),
+        (40.0, "less", "Flips to other when performance weighs less than 40.0 % (now 40 %)."),
+        (60.0, "more", "Flips to other when performance weighs more than 60.0 % (now 40 %)."),
     ],
 )
-def test_a_flip_is_a_sentence(weight: float, sentence: str) -> None:
-    flips = (Flip(criterion="performance", weight=weight, to="other"),)
+def test_a_flip_is_a_sentence(weight: float, when: Side, sentence: str) -> None:
+    flips = (Flip(criterion="performance", weight=weight, to="other", when=when),)
     assert sentence in table.render(with_advice(flips=flips)).splitlines()
 
 
