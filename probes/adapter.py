@@ -101,7 +101,7 @@ class Workflow(Protocol):
         """Return the lines that a user writes to take the workflow up, around `model` and `inputs`, or `CHECKPOINT` and `prompts`.
 
         They are read and counted, for Productivity and code convergence, and not what is measured: that is joined, see `probes.recipe`.
-        For text the script is made of them, see `probes.text_recipe`.
+        For text they leave `tokens`, and stand in the script as well: the prompts there are drawn, and a user has others.
         """
 
     # An engine may also have `serving_command(request) -> str`: the command line that serves the model.

@@ -15,7 +15,7 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from probes.adapter import ModelError
 from probes.correctness import RULES
@@ -73,6 +73,17 @@ class TokenReference:
 
         with np.load(self.file, allow_pickle=False) as archive:
             return archive[f"logarithms-{number}"]
+
+
+class Continuations(Protocol):
+    """Tokens by input set, and the logarithms of the probabilities along them for the first rows."""
+
+    @property
+    def tokens(self) -> list[Any]:
+        """Return for each input set a row of tokens for each prompt."""
+
+    def logarithms(self, number: int) -> Any:
+        """Return what is kept of input set `number`, by row, position and token."""
 
 
 def rows_kept(batch_size: int, output_tokens: int, vocabulary: int, input_sets: int) -> int:
@@ -182,7 +193,7 @@ class Divergence:
     gap: float | None
 
 
-def find_divergence(produced: Sequence[Any], reference: TokenReference, rows: Sequence[Sequence[int]] | None = None) -> Divergence:
+def find_divergence(produced: Sequence[Any], reference: Continuations, rows: Sequence[Sequence[int]] | None = None) -> Divergence:
     """Compare each input set's tokens with the reference's; `rows` says which of its rows they continue, if not all in order."""
     places, gaps, sequences = [], [], 0
     for number, tokens in enumerate(produced):
@@ -206,6 +217,11 @@ def allowed_gap(reference: TokenReference, dtype: str) -> float:
     """Return by how much the reference may prefer its own token where another is right too: two tokens, each with its error."""
     multiplier, tolerance = RULES[dtype]
     return 2 * multiplier * reference.eager.largest + tolerance
+
+
+def allowed_gap_to_eager(reference: TokenReference, dtype: str) -> float:
+    """Return the same where eager PyTorch's own probabilities stand for the reference's: its errors count once more."""
+    return allowed_gap(reference, dtype) + 2 * reference.eager.largest
 
 
 def judge(

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import caches, judgement, memory, protocol, recipe, text_recipe, timing
+from probes import caches, judgement, memory, protocol, recipe, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service
@@ -120,7 +120,8 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
     channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
-    hand_out_recipe(workflow, versions, cells, request, channel)
+    allowances = {size: judgement.allowance(cell.reference, subject.dtype) for size, cell in cells.items()}
+    hand_out_recipe(workflow, versions, allowances, request, channel)
     blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
     channel.tell(memory.read())
     # The stack's objects are there to stay: without this, collecting before each visit would walk them all and take longer than the visit.
@@ -199,23 +200,19 @@ def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, chann
         raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
 
 
-def hand_out_recipe(workflow: Any, versions: dict[str, str], cells: dict[int, Cell], request: protocol.Request, channel: Channel) -> None:
+def hand_out_recipe(
+    workflow: Any, versions: dict[str, str], allowances: dict[int, Any], request: protocol.Request, channel: Channel
+) -> None:
     """Say how a user does the same; what goes wrong with that is in the log and costs the workflow nothing else."""
 
     def compose() -> protocol.Recipe:
         command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
-        if request.task == protocol.GENERATE:
-            return text_recipe.compose(request, workflow.integration(request), versions, command)
-        return recipe.compose(request, versions, {size: eager_errors(cell.reference) for size, cell in cells.items()}, command)
+        lines = workflow.integration(request) if request.task == protocol.GENERATE else ""
+        return recipe.compose(request, versions, allowances, command, lines)
 
     made: protocol.Recipe | str = attempt(compose, first_line)
     if isinstance(made, protocol.Recipe):
         channel.tell(made)
-
-
-def eager_errors(reference: Any) -> list[float]:
-    """Return the largest error of eager PyTorch for each output."""
-    return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
 
 
 def warm_cell(

@@ -10,9 +10,9 @@ import ast
 import builtins
 import pathlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 
-from probes.sources import HERE, Module, Place, Reference, is_omitted, is_ours, read_module, references, without_annotations
+from probes.sources import HERE, Module, Place, Reference, is_omitted, is_ours, reached, read_module, references, without_annotations
 
 #: Comments that silence a linter or type checker here: people who are handed the script do not run ours, and would wonder.
 FOR_TOOLS = re.compile(rb" *# (?:noqa|type: ignore)\b.*$", re.MULTILINE)
@@ -25,16 +25,20 @@ class CannotJoinError(Exception):
 class Joiner:
     """Collects definitions from the places it is asked for, dependencies first.
 
-    `untrue` are tests of `if` statements that do not hold where the result is run: what stands below them is left out.
+    `facts` are tests of `if` statements and whether they hold where the result is run: what is never run there is left out.
     """
 
     def __init__(
-        self, files: dict[str, pathlib.Path] | None = None, *, kept_keys: dict[str, str] | None = None, untrue: Collection[str] = ()
+        self,
+        files: dict[str, pathlib.Path] | None = None,
+        *,
+        kept_keys: dict[str, str] | None = None,
+        facts: Mapping[str, bool] | None = None,
     ) -> None:
         #: Modules that are not found by their name; and, for tables of which one entry is needed, its key by the table's name.
         self._files = files or {}
         self._kept_keys = kept_keys or {}
-        self._untrue = frozenset(ast.unparse(ast.parse(test)) for test in untrue)
+        self._facts = {ast.unparse(ast.parse(test)): holds for test, holds in (facts or {}).items()}
         self._modules: dict[str, Module] = {}
         self._names: dict[Place, str] = {}
         self._order: list[Place] = []
@@ -136,7 +140,7 @@ class Joiner:
 
     def _references(self, place: Place) -> Iterator[Reference]:
         modules = self._module(place[0]).modules
-        yield from references(self._statement(place), frozenset(), modules, self._untrue)
+        yield from references(self._statement(place), frozenset(), modules, self._facts)
 
     def _render(self, place: Place) -> str:
         module, statement = self._module(place[0]), self._statement(place)
@@ -148,17 +152,23 @@ class Joiner:
         start, end = module.span(statement)
         start = min([start, *(module.span(node)[0] - 1 for node in getattr(statement, "decorator_list", []))])
         start = _with_comments(module, start)
-        edits = [*self._renamings(module, place), *without_annotations(module, statement), *self._omissions(module, statement)]
+        omissions = list(self._omissions(module, statement))
+        edits = [*self._renamings(module, place), *without_annotations(module, statement)]
+        edits = [edit for edit in edits if not any(first <= edit[0] < last for first, last, _ in omissions)]
         edited = module.text
-        for first, last, new in sorted(edits, reverse=True):
+        for first, last, new in sorted([*edits, *omissions], reverse=True):
             edited = edited[:first] + new.encode() + edited[last:]
             end += len(new.encode()) - (last - first)
         return FOR_TOOLS.sub(b"", edited[start:end]).decode()
 
     def _omissions(self, module: Module, node: ast.AST) -> Iterator[tuple[int, int, str]]:
-        """Yield the edits that take out what does not hold here, and the imports of what the result defines itself."""
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt) and (is_ours(child) or is_omitted(child, self._untrue)):
+        """Yield the edits that take out what is never run here, and the imports of what the result defines itself."""
+        kept = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.FunctionDef) and len(run := reached(node.body, self._facts)) < len(node.body):
+            yield module.lines[run[-1].end_lineno or 0], module.lines[node.end_lineno or 0], ""
+            kept = [child for child in kept if child not in node.body or child in run]
+        for child in kept:
+            if isinstance(child, ast.stmt) and (is_ours(child) or is_omitted(child, self._facts)):
                 last = child.end_lineno or child.lineno
                 follows = module.text[module.lines[last] : module.lines[last + 1]]
                 if is_ours(child) and not follows.strip():

@@ -60,3 +60,10 @@ def judge(
     score = None if again else getattr(program, "score", None)
     scored = (score(value, tokens, reference.rows) for value, tokens in zip(fed, reference.tokens, strict=True)) if score else ()
     return generation.judge(reference, produced, scored, dtype, batch_size)
+
+
+def allowance(reference: AnyReference, dtype: str) -> Any:
+    """Return what a comparison with eager PyTorch needs: its largest error for each output, or by how much it may prefer a token."""
+    if isinstance(reference, correctness.Reference):
+        return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
+    return generation.allowed_gap_to_eager(reference, dtype)

@@ -1,7 +1,7 @@
 """The script that does for a user what was measured: the adapter's own source, the model's, and `probes.serving` around them.
 
-Nothing is written twice: what is measured is what is handed out. A workflow's `integration` is another thing: the few lines that a
-user writes to take it up, which are counted.
+For text that is `probes.text_serving`. Nothing is written twice: what is measured is what is handed out. A workflow's `integration` is
+another thing: the few lines that a user writes to take it up, which are counted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import pathlib
 import pprint
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -32,29 +33,46 @@ LEFT_OUT = {
     "minimum_engaged_share",
 }
 WIDTH = 140
-#: What adapters ask before they take a file as it is.
+#: What is compared with eager PyTorch, by the task: the constant in the script, and what it says.
+ALLOWANCES = {
+    protocol.FORWARD: (
+        "EAGER_ERRORS",
+        "How far eager PyTorch in this precision is from a more precise reference, by batch size and output.",
+    ),
+    protocol.GENERATE: ("ALLOWED_GAPS", "By how much eager PyTorch may prefer a token to the one that was generated, by batch size."),
+}
+SERVE = {protocol.FORWARD: ("probes.serving", "serve"), protocol.GENERATE: ("probes.text_serving", "serve_texts")}
+#: What stands before the lines that a user writes.
+IN_SHORT = ("With `model`, or `CHECKPOINT`, and `prompts` of your own, token numbers, the lines that matter are these:", "")
+#: What adapters ask before they take a language model, or a file as it is.
+IS_TEXT = "request.task == protocol.GENERATE"
 IS_ONNX = 'request.subject["kind"] == "onnx"'
 
 
 def compose(
-    request: protocol.Request, versions: dict[str, str], eager_errors: dict[int, list[float]], command: str | None
+    request: protocol.Request, versions: dict[str, str], allowances: Mapping[int, Any], command: str | None, lines: str = ""
 ) -> protocol.Recipe:
-    """Return the recipe of the workflow in `request`, as far as the worker knows it: all but the figures that the race will give."""
+    """Return the recipe of the workflow in `request`, as far as the worker knows it: all but the figures that the race will give.
+
+    `allowances` say for each batch size how far outputs may be off, see `ALLOWANCES`; `lines` are told beside the script.
+    """
     file = pathlib.Path(request.workflow_file)
     module = f"probes.workflows.{file.stem}"
     kind = str(request.subject["kind"])
-    untrue = [test for test, holds in (("request.task == protocol.GENERATE", False), (IS_ONNX, kind == "onnx")) if not holds]
-    joiner = Joiner({module: file}, kept_keys={"OPENERS": kind}, untrue=untrue)
+    generates = request.task == protocol.GENERATE
+    joiner = Joiner({module: file}, kept_keys={"OPENERS": kind}, facts={IS_TEXT: generates, IS_ONNX: kind == "onnx"})
+    serve = SERVE[request.task]
     for name in NEEDED:
         joiner.add(module, name)
-    joiner.add("probes.serving", "serve")
+    joiner.add(*serve)
     names = {name: joiner.name_of(module, name) for name in NEEDED}
     fields = {name: value for name, value in dataclasses.asdict(request).items() if name not in LEFT_OUT}
+    constant, meaning = ALLOWANCES[request.task]
     source = f"""\
-#: The model, precision, shapes and options that were measured.
+{_comment(lines)}#: The model, precision, shapes and options that were measured.
 REQUEST = {_call("types.SimpleNamespace", fields)}
-#: How far eager PyTorch in this precision is from a more precise reference, by batch size and output.
-EAGER_ERRORS = {pprint.pformat(eager_errors, width=WIDTH)}
+#: {meaning}
+{constant} = {pprint.pformat(allowances, width=WIDTH)}
 
 
 {joiner.definitions()}
@@ -62,11 +80,18 @@ EAGER_ERRORS = {pprint.pformat(eager_errors, width=WIDTH)}
 
 if __name__ == "__main__":
     workflow = {_call("types.SimpleNamespace", names, literal=False)}
-    {joiner.name_of("probes.serving", "serve")}(REQUEST, workflow, EAGER_ERRORS, MEASURED)
+    {joiner.name_of(*serve)}(REQUEST, workflow, {constant}, MEASURED)
 """
     imports = joiner.imports()
     python = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
     return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions), python, sys.executable, command)
+
+
+def _comment(lines: str) -> str:
+    """Return lines as a comment, with what they are; nothing for none."""
+    if not lines:
+        return ""
+    return "".join(f"# {line}".rstrip() + "\n" for line in (*IN_SHORT, *lines.splitlines())) + "\n"
 
 
 def _call(function: str, fields: dict[str, Any], *, literal: bool = True) -> str:

@@ -37,7 +37,7 @@ TURNS = 8
 
 def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
     """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
-    wishes = parse_arguments(request.batch_sizes)
+    wishes = make_parser(request.batch_sizes).parse_args()
     versions = workflow.versions()
     with cache_folder(wishes.cache, versions) as place:
         request.scratch_directory = str(place)
@@ -67,12 +67,11 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
                 "error_against_eager": error,
                 "speedup": eager[0] / seconds if eager else None,
             }
-            sys.stdout.write((json.dumps(found) if wishes.json else tell(found, measured.get(size))) + "\n")
-            sys.stdout.flush()
+            tell(found, measured.get(size), as_json=wishes.json)
 
 
-def parse_arguments(batch_sizes: Sequence[int]) -> argparse.Namespace:
-    """Read the command line."""
+def make_parser(batch_sizes: Sequence[int]) -> argparse.ArgumentParser:
+    """Return what reads the command line."""
     parser = argparse.ArgumentParser(description="Build, check against eager, warm up, and print the throughput.")
     parser.add_argument(
         "--batch-size", type=int, action="append", choices=batch_sizes, help="one of those that were measured; default: all"
@@ -80,7 +79,7 @@ def parse_arguments(batch_sizes: Sequence[int]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each is timed")
     parser.add_argument("--cache", type=pathlib.Path, help="keep artefacts and compiler caches here, and start from them")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    return parser.parse_args()
+    return parser
 
 
 @contextlib.contextmanager
@@ -174,11 +173,19 @@ def time_streamed(call: Callable[[], object], synchronise: Callable[[], None], t
     return statistics.median(rows[1:])
 
 
-def tell(found: dict[str, Any], measured: Any) -> str:
+def tell(found: dict[str, Any], measured: Any, *, as_json: bool) -> None:
+    """Print what was found at one batch size."""
+    sys.stdout.write((json.dumps(found) if as_json else describe(found, measured)) + "\n")
+    sys.stdout.flush()
+
+
+def describe(found: dict[str, Any], measured: Any) -> str:
     """Return the line for one batch size."""
     line = f"batch size {found['batch_size']}: {found['throughput']:,.4g} {found['unit']}, {found['seconds'] * 1e3:.4g} ms a call"
     line += f", {found['speedup']:.2f} times eager" if found["speedup"] else ""
-    line += f"; built in {found['build_seconds']:.1f} s; agrees with eager ({found['error_against_eager']:.0%} of the allowed error)"
+    error = found["error_against_eager"]
+    agrees = "not known to agree with eager" if error is None else f"agrees with eager ({error:.0%} of the allowed error)"
+    line += f"; built in {found['build_seconds']:.1f} s; {agrees}"
     if measured is None:
         return line
     low, value, high = measured

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -83,26 +83,34 @@ def _read_import(module: Module, statement: ast.Import | ast.ImportFrom) -> None
             module.members[bound] = (statement.module or "", alias.name)
 
 
-def is_omitted(node: ast.AST, untrue: Collection[str]) -> bool:
-    """Say whether nothing of a statement is ever run."""
-    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) in untrue
+def is_omitted(node: ast.AST, facts: Mapping[str, bool]) -> bool:
+    """Say whether nothing of a statement is ever run; `facts` has tests of `if` statements and whether they hold."""
+    return isinstance(node, ast.If) and not node.orelse and facts.get(ast.unparse(node.test)) is False
 
 
-def references(node: ast.AST, bound: frozenset[str], modules: Collection[str], untrue: Collection[str] = ()) -> Iterator[Reference]:
+def reached(body: Sequence[ast.stmt], facts: Mapping[str, bool]) -> list[ast.stmt]:
+    """Return the statements of a function up to the first that always returns."""
+    for place, node in enumerate(body, start=1):
+        if isinstance(node, ast.If) and facts.get(ast.unparse(node.test)) is True and isinstance(node.body[-1], (ast.Return, ast.Raise)):
+            return list(body[:place])
+    return list(body)
+
+
+def references(node: ast.AST, bound: frozenset[str], modules: Collection[str], facts: Mapping[str, bool]) -> Iterator[Reference]:
     """Yield what is read below `node` from outside of it, with the names that mean something else there.
 
-    That are names that no function on the way binds, and attributes of `modules`; nothing below tests that are `untrue`.
+    That are names that no function on the way binds, and attributes of `modules`; nothing that is never run, as `facts` have it.
     """
-    if is_omitted(node, untrue):
+    if is_omitted(node, facts):
         return
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         outside: list[ast.AST] = [*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)]
         outside += node.decorator_list if isinstance(node, ast.FunctionDef) else []
         for each in outside:
-            yield from references(each, bound, modules, untrue)
+            yield from references(each, bound, modules, facts)
         inside = bound | bound_by(node)
-        for statement in node.body if isinstance(node, ast.FunctionDef) else [node.body]:
-            yield from references(statement, inside, modules, untrue)
+        for statement in reached(node.body, facts) if isinstance(node, ast.FunctionDef) else [node.body]:
+            yield from references(statement, inside, modules, facts)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in set(modules) - bound:
         yield node, bound
     elif isinstance(node, ast.Name):
@@ -110,7 +118,7 @@ def references(node: ast.AST, bound: frozenset[str], modules: Collection[str], u
             yield node, bound
     else:
         for child in ast.iter_child_nodes(node):
-            yield from references(child, bound, modules, untrue)
+            yield from references(child, bound, modules, facts)
 
 
 def bound_by(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:

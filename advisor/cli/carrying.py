@@ -14,7 +14,7 @@ import typer
 from advisor.cli import surroundings
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, put, write
-from advisor.errors import FormatError, NoRecipeError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
+from advisor.errors import FormatError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
 
 if TYPE_CHECKING:
     from advisor import pipeline
@@ -93,8 +93,6 @@ def verify(
         raise RunIsImportedError(
             f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code", "read it: p3-advisor recipe"
         )
-    if composed.question.task == "generate":
-        raise NoRecipeError("recipes of generated text time nothing, so there is nothing to verify", "measure again: p3-advisor recommend")
     entry, found = recipes.choose(composed, decision.state, workflow)
     question, machine = decision.header.question, decision.header.machine
     with tempfile.TemporaryDirectory() as scratch:

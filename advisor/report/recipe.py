@@ -25,7 +25,11 @@ FORWARD_USAGE = (
     "    uv run serve.py                 make the environment above, build, check against eager, time",
     "    uv run serve.py --cache DIR     the same, keeping artefacts and compiler caches for the next start",
 )
-GENERATE_USAGE = ("    uv run serve.py CHECKPOINT      make the environment above, open that directory or name on the hub, and generate",)
+GENERATE_USAGE = (
+    "    uv run serve.py                 make the environment above, build, generate, check against eager, time",
+    "    uv run serve.py CHECKPOINT      the same with that directory or name on the hub",
+    "    uv run serve.py --cache DIR     the same, keeping the checkpoint, artefacts and compiler caches for the next start",
+)
 
 #: Ends and value of a throughput.
 Bounds = tuple[float | None, float, float | None]

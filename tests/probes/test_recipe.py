@@ -47,6 +47,23 @@ def test_every_recipe_is_a_whole_script(tmp_path: pathlib.Path) -> None:
     assert answer.returncode == 0, answer.stdout
 
 
+def test_every_recipe_of_text_is_a_whole_script_without_what_is_for_one_pass(tmp_path: pathlib.Path) -> None:
+    writers = [file for file in WORKFLOWS if "protocol.GENERATE" in file.read_text()]
+    assert len(writers) > 9
+    for workflow in writers:
+        subject = {"kind": "transformers", "name": "it's \\ 'quoted'", "weights": "random", "config": {"model_type": "llama"}}
+        request = workers.make_request(workflow, tmp_path, subject=subject, task="generate", options={"prompts_at_once": 32})
+        made = recipe.compose(request, {}, {1: 1e-3}, None, "import stack\n\ntokens = stack.generate(prompts)\n")
+        script = "\n".join([*made.imports, "MEASURED = {}", made.source])
+        compile(script, workflow.stem, "exec")
+        assert "# tokens = stack.generate(prompts)\n" in script
+        assert not re.search(r"(from|import) probes", script), "the package is not where the script is run"
+        assert not re.search(r"^(def open_torch_subject|class CompiledProgram)", script, re.MULTILINE), "no forward pass is measured"
+        (tmp_path / f"{workflow.stem}.py").write_text(script)
+    answer = subprocess.run([RUFF, "check", "--isolated", "--select", "F", tmp_path], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
 def test_a_recipe_pins_what_is_installed() -> None:
     pins = [
         Requirement(pin)
@@ -93,7 +110,7 @@ def area(kind, options):
     files = {f"probes.{name}": tmp_path / f"{name}.py" for name in ("main", "steadiness")}
     files["probes.main"].write_text(main)
     files["probes.steadiness"].write_text(shapes)
-    joiner = Joiner(files, untrue=["kind == 'other'"])
+    joiner = Joiner(files, facts={"kind == 'other'": False})
     joiner.add("probes.main", "area")
     text = "\n".join([*joiner.imports(), joiner.definitions()])
     assert joiner.imports() == ["import math"]
