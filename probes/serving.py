@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from probes.correctness import RULES, root_mean_square, sample
 
@@ -38,6 +38,7 @@ TURNS = 8
 def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
     """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
     wishes = make_parser(request.batch_sizes).parse_args()
+    stream = take_stdout()
     versions = workflow.versions()
     with cache_folder(wishes.cache, versions) as place:
         request.scratch_directory = str(place)
@@ -67,7 +68,7 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
                 "error_against_eager": error,
                 "speedup": eager[0] / seconds if eager else None,
             }
-            tell(found, measured.get(size), as_json=wishes.json)
+            tell(found, measured.get(size), stream, as_json=wishes.json)
 
 
 def make_parser(batch_sizes: Sequence[int]) -> argparse.ArgumentParser:
@@ -173,10 +174,18 @@ def time_streamed(call: Callable[[], object], synchronise: Callable[[], None], t
     return statistics.median(rows[1:])
 
 
-def tell(found: dict[str, Any], measured: Any, *, as_json: bool) -> None:
-    """Print what was found at one batch size."""
-    sys.stdout.write((json.dumps(found) if as_json else describe(found, measured)) + "\n")
+def take_stdout() -> TextIO:
+    """Return a stream to the standard output, which is from now on closed to everybody else: stacks print there, and are sent to stderr."""
     sys.stdout.flush()
+    ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return ours
+
+
+def tell(found: dict[str, Any], measured: Any, stream: TextIO, *, as_json: bool) -> None:
+    """Print what was found at one batch size."""
+    stream.write((json.dumps(found) if as_json else describe(found, measured)) + "\n")
+    stream.flush()
 
 
 def describe(found: dict[str, Any], measured: Any) -> str:

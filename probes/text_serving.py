@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from probes.generation import find_divergence, rows_kept
-from probes.serving import cache_folder, make_parser, tell, time_in_turn
+from probes.serving import cache_folder, make_parser, take_stdout, tell, time_in_turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +35,7 @@ def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], mea
     parser = make_parser(request.batch_sizes)
     parser.add_argument("checkpoint", nargs="?", help="a model directory or a name on the hub, in place of what was measured")
     wishes = parser.parse_args()
+    stream = take_stdout()
     if wishes.checkpoint:
         request.subject = {"kind": "transformers", "name": wishes.checkpoint, "weights": wishes.checkpoint}
         allowed_gaps, measured = {}, {}
@@ -63,7 +64,7 @@ def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], mea
                 "error_against_eager": error,
                 "speedup": expected[size].seconds / seconds,
             }
-            tell(found, measured.get(size), as_json=wishes.json)
+            tell(found, measured.get(size), stream, as_json=wishes.json)
 
 
 def generate_eagerly(request: Any, sizes: Sequence[int], seconds: float) -> dict[int, Expected]:

@@ -18,6 +18,11 @@ FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half of the tests' time is waiting for the processes that they start: two more than there are processors keep these busy."""
+    return (os.cpu_count() or 1) + 2
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write the expected screens anew")
 

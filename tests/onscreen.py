@@ -29,6 +29,8 @@ async def shown(app: AdvisorApp, size: tuple[int, int] = (80, 24)) -> AsyncItera
     app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
+        # A screen that is still being put together must not be taken apart by a test that has nothing more to ask.
+        await wait_for(pilot, lambda: app.screen.is_mounted)
         try:
             yield pilot
         finally:

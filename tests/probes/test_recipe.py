@@ -145,8 +145,10 @@ def test_what_cannot_be_followed_is_refused(tmp_path: pathlib.Path) -> None:
 def test_a_recipe_runs_and_says_how_fast_it_is(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
     request = workers.make_request(fake_probes / "workflows" / "pytorch_eager.py", tmp_path, batch_sizes=[2, 4])
     made = recipe.compose(request, {}, {2: [1e-7], 4: [1e-7]}, None)
+    talkative = made.source.replace("return fed @ self.subject.matrix", "print('no JSON'); return fed @ self.subject.matrix")
+    assert talkative != made.source
     script = tmp_path / "serve.py"
-    script.write_text("\n".join([*made.imports, "MEASURED = {}", made.source]))
+    script.write_text("\n".join([*made.imports, "MEASURED = {}", talkative]))
     command = [sys.executable, str(script), "--json", "--seconds", "0.05", "--cache", str(tmp_path / "cache")]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     found = [json.loads(line) for line in answer.stdout.splitlines()]

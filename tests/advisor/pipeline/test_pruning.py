@@ -75,7 +75,7 @@ def test_a_build_that_cannot_pay_is_ended_and_one_that_can_is_raced(fake_world: 
 
 
 def test_what_is_not_built_in_the_time_for_all_builds_is_left_out_and_the_rest_is_raced(fake_world: Callable[[], World]) -> None:
-    answers = Answers(batch_sizes="2", budget="2", workflows="quick,misbehaving/hangs,misbehaving/wrong", build_minutes=0.1)
+    answers = Answers(batch_sizes="2", budget="2", workflows="quick,misbehaving/hangs,misbehaving/wrong", build_minutes=0.3)
     run = pipeline.prepare(answers, fake_world())
     for _ in pipeline.execute(run, fake_world()):
         pass
@@ -83,7 +83,7 @@ def test_what_is_not_built_in_the_time_for_all_builds_is_left_out_and_the_rest_i
     for arm in ("misbehaving/hangs", "misbehaving/wrong"):
         (ended,) = decision.state.processes[arm]
         assert isinstance(ended.outcome, TimedOut)
-        assert "0.1 minutes for all builds together" in ended.outcome.reason
+        assert "0.3 minutes for all builds together" in ended.outcome.reason
         assert "--build-minutes" in (ended.outcome.fix or "")
     assert "quick" in {measurement.arm for measurement in decision.results.measurements}
     said = [event.happening for event in run.events() if isinstance(event.happening, Heard)]
