@@ -1,7 +1,8 @@
 """Two models on two GPUs of one host: races one after the other and side by side, beside what the contention check says of them.
 
-Needs two GPUs and no Ray: it drives what a node does, in two processes. Prints wall times, the verdict of the check for each model, and
-each model's winner and speed-ups both ways. Target: where the check allows it, the winners are the same and the wall time is less.
+Needs two GPUs and no Ray: it drives what a node does, in two processes. Prints wall times, each model's winner and speed-ups both ways, and
+the verdict of the check for each model, as soon as it has them. Target: where the check allows it, the winners are the same and the wall
+time is less.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import figures  # noqa: E402 - benchmarks are no package
 import msgspec  # noqa: E402 - as above
 
 from advisor import pipeline  # noqa: E402 - as above
+from advisor.domain.fleet import Contention  # noqa: E402 - as above
 from advisor.fleet import contention, node  # noqa: E402 - as above
 from advisor.fleet.node import Packed, Task  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
@@ -73,7 +75,7 @@ def read(packed: Packed) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Check, race both ways, print."""
+    """Race both ways, check, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="synthetic/ffn-multilayer@tinyllama,synthetic/ffn-multilayer@llama2-7b")
     parser.add_argument("--gpus", default="0,1")
@@ -84,18 +86,24 @@ def main() -> None:
     options = parser.parse_args()
     models, gpus = options.models.split(","), options.gpus.split(",")
     answers = Answers(workflows=options.workflows, batch_sizes=options.batch_sizes, budget=options.budget)
-    checks = []
+    found: dict[str, dict[str, Any]] = {}
+    for name, at_once in (("side by side", True), ("in turn", False)):
+        found[name] = race_all(models, gpus, answers, at_once=at_once)
+        narrate(f"{name}: {found[name]['seconds']:.0f} s")
+        publish(found, [], models, options.out)
+    checks: list[Contention] = []
     for model in models:
         checks.append(contention.check(Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)), HOST, gpus[:2]))
         narrate(f"{model}: {checks[-1].words}")
-    found = {}
-    for name, at_once in (("in turn", False), ("side by side", True)):
-        found[name] = race_all(models, gpus, answers, at_once=at_once)
-        narrate(f"{name}: {found[name]['seconds']:.0f} s")
+        publish(found, checks, models, options.out)
+
+
+def publish(found: Mapping[str, Mapping[str, Any]], checks: Sequence[Contention], models: Sequence[str], out: pathlib.Path) -> None:
+    """Print and keep what there is so far: a machine that is lent may be gone before the rest."""
     rows = [[name, f"{one['seconds']:.0f}", *(_text(one["answers"][model]) for model in models)] for name, one in found.items()]
-    rows += [["check", "", *(check.words for check in checks)]]
+    rows += [["check", "", *(check.words for check in checks)]] if checks else []
     data = {"checks": msgspec.to_builtins(checks), **found}
-    figures.publish("two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, options.out)
+    figures.publish("two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, out)
 
 
 def narrate(words: str) -> None:
