@@ -9,6 +9,7 @@ import dataclasses
 import gc
 import itertools
 import math
+import pathlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -201,8 +202,7 @@ def late_share(
         said = time.perf_counter()
         device_synchronise()
         end = time.perf_counter()
-        collect(output)
-        reads.append(time.perf_counter() - end)
+        reads.append(time_read(collect, output))
         calls.append(end - start)
         busy.append(max(end - said - (start - idle), 0.0) / calls[-1])
         if reads[-1] > SHORT_READ * calls[-1]:
@@ -228,9 +228,25 @@ def _read_later(
     output = call(fed)
     synchronise()
     time.sleep(seconds)
-    start = time.perf_counter()
+    return time_read(collect, output)
+
+
+def time_read(collect: Callable[[Any], object], output: Any) -> float:
+    """Return how long an output takes to read, without what this thread was kept waiting for a processor.
+
+    Who has just computed waits longer for one than who has slept, so on a busy machine all reads at once would take longer.
+    """
+    waited, start = seconds_kept_waiting(), time.perf_counter()
     collect(output)
-    return time.perf_counter() - start
+    return max(time.perf_counter() - start - (seconds_kept_waiting() - waited), 0.0)
+
+
+def seconds_kept_waiting() -> float:
+    """Return how long this thread has been kept waiting for a processor so far; 0 where the system does not tell."""
+    try:
+        return int(pathlib.Path("/proc/thread-self/schedstat").read_bytes().split()[1]) * NANOSECONDS
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def time_pairs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -20,6 +21,7 @@ class Clock:
     def __init__(self) -> None:
         self.nanoseconds = 0
         self.cpu_nanoseconds = 0
+        self.kept_waiting = 0.0
 
     def pass_by(self, seconds: float, *, cpu_seconds: float = 0.0) -> None:
         self.nanoseconds += round(seconds * NANOSECONDS_PER_SECOND)
@@ -42,6 +44,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(timing, "time", clock)
+    monkeypatch.setattr(timing, "seconds_kept_waiting", lambda: clock.kept_waiting)
     return clock
 
 
@@ -263,6 +266,22 @@ def test_reads_that_waver_by_more_than_a_call_takes_are_no_late_work(clock: Cloc
     at_once_and_later = itertools.cycle([2.2, 2.0, 2.1, 1.9, 2.3, 2.15, 2.4, 2.1, 2.2, 2.05])
     late = timing.late_share(lambda _: clock.pass_by(0.09), lambda _: clock.pass_by(next(at_once_and_later)), "input", no_wait, no_wait)
     assert late == 0.0
+
+
+def test_what_a_busy_machine_keeps_a_read_waiting_is_no_late_work(clock: Clock) -> None:
+    waits = itertools.cycle([0.3, 0.0])
+
+    def read_after_a_wait(_: object) -> None:
+        waited = next(waits)
+        clock.kept_waiting += waited
+        clock.pass_by(0.1 + waited)
+
+    assert timing.late_share(lambda _: clock.pass_by(0.09), read_after_a_wait, "input", no_wait, no_wait) == pytest.approx(0.0)
+
+
+def test_how_long_a_thread_waits_for_a_processor_is_told() -> None:
+    before = timing.seconds_kept_waiting()
+    assert 0 <= before <= timing.seconds_kept_waiting() < time.perf_counter()
 
 
 @pytest.mark.parametrize(("seconds", "tries"), [(0.2, 1), (0.05, 5)])
