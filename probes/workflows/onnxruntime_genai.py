@@ -112,8 +112,8 @@ class Generation:
     def score(self, fed: Any, tokens: Any, rows: int) -> Scores:
         """Let the generator choose from nothing but `tokens` and return the logits it had."""
         at_once = self.request.options["prompts_at_once"]
-        parts = [self._force(fed[start : start + at_once], tokens[start : start + at_once]) for start in range(0, rows, at_once)]
-        return Scores(np.concatenate(parts)[:rows])
+        groups = [(slice(start, start + at_once), min(rows - start, at_once)) for start in range(0, rows, at_once)]
+        return Scores(np.concatenate([self._force(fed[group], tokens[group], count) for group, count in groups]))
 
     def collect(self, output: Any) -> list[Any]:
         """Return the new tokens."""
@@ -131,13 +131,13 @@ class Generation:
             sequences += [np.asarray(generator.get_sequence(row)) for row in range(len(part))]
         return sequences
 
-    def _force(self, fed: Any, tokens: Any) -> Any:
-        """Return the logarithms of the probabilities before each of `tokens`, which are the only choice."""
+    def _force(self, fed: Any, tokens: Any, rows: int) -> Any:
+        """Return the logarithms of the probabilities before each of `tokens`, which are the only choice, for the first `rows`."""
         generator = self._begin(fed, tokens.shape[1])
         kept = []
         for place in range(tokens.shape[1]):
             logits = np.array(generator.get_logits(), dtype=np.float32).reshape(len(fed), -1)
-            kept.append(logarithms_of(logits[:, : self.vocabulary]))
+            kept.append(logarithms_of(logits[:rows, : self.vocabulary]))
             forced = np.full(logits.shape, NEVER, dtype=np.float32)
             forced[np.arange(len(fed)), tokens[:, place]] = 0
             generator.set_logits(forced.reshape(len(fed), 1, -1))

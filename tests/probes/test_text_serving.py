@@ -33,3 +33,15 @@ def test_a_text_that_departs_elsewhere_is_refused(tokens: list[int]) -> None:
 def test_of_other_weights_it_is_not_known_what_is_allowed() -> None:
     produced: list[Any] = [np.array([[0, 1]])]
     assert compare_texts(produced, expected(), None) is None
+
+
+def test_of_rows_that_nothing_is_kept_of_it_is_not_known_either() -> None:
+    two = Expected(inputs=[], tokens=[np.array([[0, 0], [0, 0]])], kept=LOGARITHMS, seconds=1.0)
+    assert compare_texts([np.array([[0, 0], [2, 2]])], two, 0.1) is None
+    with pytest.raises(ArithmeticError, match="do not serve"):
+        compare_texts([np.array([[2, 0], [2, 2]])], two, 0.1)
+
+
+def test_a_text_that_is_too_short_is_refused_whatever_the_weights() -> None:
+    with pytest.raises(ArithmeticError, match="tokens instead of"):
+        compare_texts([np.array([[0]])], expected(), None)

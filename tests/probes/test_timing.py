@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -280,8 +283,22 @@ def test_what_a_busy_machine_keeps_a_read_waiting_is_no_late_work(clock: Clock) 
 
 
 def test_how_long_a_thread_waits_for_a_processor_is_told() -> None:
-    before = timing.seconds_kept_waiting()
-    assert 0 <= before <= timing.seconds_kept_waiting() < time.perf_counter()
+    allowed = os.sched_getaffinity(0)
+    spin = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
+    processor = min(allowed)
+    with subprocess.Popen([sys.executable, "-c", spin, str(processor)], stdout=subprocess.PIPE) as rival:
+        assert rival.stdout
+        rival.stdout.readline()
+        os.sched_setaffinity(0, {processor})
+        try:
+            before, end = timing.seconds_kept_waiting(), time.perf_counter() + 0.5
+            while time.perf_counter() < end:
+                pass
+            waited = timing.seconds_kept_waiting() - before
+        finally:
+            os.sched_setaffinity(0, allowed)
+            rival.kill()
+    assert waited > 0.02, "the rival has half of the processor"
 
 
 @pytest.mark.parametrize(("seconds", "tries"), [(0.2, 1), (0.05, 5)])

@@ -1,0 +1,97 @@
+"""ONNX Runtime GenAI takes 32 prompts at once: more take turns, in order, when they are generated and when they are scored."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from advisor import catalogue
+
+MOST, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50
+
+
+class Generator:
+    """Counts on from each prompt's last token; refuses as many prompts as the library does, with its words."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def __init__(self, _model: object, parameters: types.SimpleNamespace) -> None:
+        self.count = parameters.options["batch_size"]
+        if not 1 <= self.count <= MOST:
+            message = f"batch_size ({self.count}) must be in [1, {MOST}]"
+            raise RuntimeError(message)
+        self.sizes.append(self.count)
+        self.forced: Any = None
+
+    def append_tokens(self, tokens: Any) -> None:
+        assert len(tokens) == self.count
+        self.sequences = [list(row) for row in tokens]
+
+    def get_logits(self) -> Any:
+        logits = np.zeros((self.count, 1, VOCABULARY), dtype=np.float32)
+        for row, sequence in enumerate(self.sequences):
+            logits[row, 0, (sequence[-1] + 1) % VOCABULARY] = 5
+        return logits
+
+    def set_logits(self, logits: Any) -> None:
+        self.forced = logits
+
+    def generate_next_token(self) -> None:
+        chosen = (self.get_logits() if self.forced is None else self.forced)[:, 0].argmax(-1)
+        self.forced = None
+        for sequence, token in zip(self.sequences, chosen, strict=True):
+            sequence.append(token)
+
+    def get_sequence(self, row: int) -> Any:
+        return np.array(self.sequences[row], dtype=np.int32)
+
+
+class Parameters(types.SimpleNamespace):
+    def __init__(self, _model: object) -> None:
+        super().__init__(options={})
+
+    def set_search_options(self, **options: Any) -> None:
+        self.options.update(options)
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what the probe times, on the pretended library."""
+    Generator.sizes = []
+    library = types.ModuleType("onnxruntime_genai")
+    vars(library).update(Generator=Generator, GeneratorParams=Parameters)
+    monkeypatch.setitem(sys.modules, "onnxruntime_genai", library)
+    monkeypatch.setitem(sys.modules, "onnxruntime", types.ModuleType("onnxruntime"))
+    file = catalogue.probes_directory() / "workflows" / "onnxruntime_genai.py"
+    spec = importlib.util.spec_from_file_location("probe_of_genai", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (arm,) = next(each for each in catalogue.load().workflows if each.id == "onnxruntime-genai").arms.values()
+    subject = types.SimpleNamespace(engine=object(), note=types.SimpleNamespace(vocabulary=VOCABULARY))
+    return module.Generation(subject, types.SimpleNamespace(options=dict(arm), input_tokens=PROMPT, output_tokens=NEW))
+
+
+def prompts(count: int) -> Any:
+    return np.arange(count * PROMPT, dtype=np.int32).reshape(count, PROMPT) % VOCABULARY
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(4, [4]), (32, [32]), (70, [32, 32, 6])])
+def test_prompts_take_turns_and_keep_their_order(program: Any, count: int, sizes: list[int]) -> None:
+    (tokens,) = program.collect(program(prompts(count)))
+    assert Generator.sizes == sizes
+    assert (tokens == (prompts(count)[:, -1:] + np.arange(1, NEW + 1)) % VOCABULARY).all()
+
+
+@pytest.mark.parametrize("rows", [1, 32, 40])
+def test_the_first_rows_are_scored_and_no_more_are_kept(program: Any, rows: int) -> None:
+    (tokens,) = program.collect(program(prompts(70)))
+    scores = program.score(prompts(70), tokens, rows).logarithms
+    assert scores.shape == (rows, NEW, VOCABULARY)
+    assert (scores.argmax(-1) == tokens[:rows]).all()
