@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import transformers
 
-from probes.generation import Scores
+from probes.probabilities import Scores
 from probes.protocol import Request
 
 #: Runs of a step before it is captured: libraries allocate in the first ones.

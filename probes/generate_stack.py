@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from probes.generation import Scores
+from probes.probabilities import Scores
 from probes.protocol import Request
 
 

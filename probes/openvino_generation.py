@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from probes import openvino_stack, torch_stack
-from probes.generation import Scores
+from probes.probabilities import Scores
 from probes.protocol import Request
 from probes.subjects.causal_lm import CausalLm
 

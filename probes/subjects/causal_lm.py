@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from probes import checkpoint, generation
 from probes.adapter import ModelError, UnsupportedError
 from probes.generate_stack import TextGeneration
+from probes.probabilities import Scores
 from probes.protocol import Request
 from probes.subjects import transformers_model
 from probes.subjects.flops import count_flops
@@ -47,9 +48,7 @@ class CausalLm:
         shape = (batch_size, self.request.input_tokens)
         return [generator.integers(FIRST_ORDINARY_TOKEN, self.note.vocabulary, size=shape, dtype=np.int64)]
 
-    def reference_runs(
-        self, eager: TextGeneration, fed: list[Any]
-    ) -> tuple[str, Iterator[tuple[Any, generation.Scores, generation.Scores]]]:
+    def reference_runs(self, eager: TextGeneration, fed: list[Any]) -> tuple[str, Iterator[tuple[Any, Scores, Scores]]]:
         """Name the higher precision and yield, for each input set, its own text, its scores of it and eager PyTorch's."""
         dtype = torch.float64 if self.parameters <= MOST_PARAMETERS_IN_FLOAT64 else torch.float32
         return str(dtype).removeprefix("torch."), self._runs_in(dtype, eager, fed)

@@ -17,7 +17,7 @@ import onnxruntime_genai as og
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.checkpoint import EngineSubject
-from probes.generation import Scores
+from probes.probabilities import Scores
 from probes.protocol import Engagement, Request
 
 TASKS = (protocol.GENERATE,)

@@ -13,7 +13,7 @@ import numpy as np
 
 from probes import protocol
 from probes.checkpoint import EngineSubject, require_architecture
-from probes.generation import Scores, scores_of_likeliest
+from probes.probabilities import Scores, scores_of_likeliest
 from probes.protocol import Engagement, Request
 
 TASKS = (protocol.GENERATE,)

@@ -21,7 +21,7 @@ from advisor import catalogue
 from advisor.domain.outcome import Crashed, TimedOut
 from advisor.probing.launch import Supervisor, Worker
 from probes import checkpoint, generation, protocol
-from probes.generation import Scores
+from probes.probabilities import Scores
 
 ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
 WORKFLOWS = catalogue.probes_directory() / "workflows"

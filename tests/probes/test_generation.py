@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from probes import generation
-from probes.generation import Scores, TokenReference
+from probes.generation import TokenReference
+from probes.probabilities import Scores, scores_of_likeliest
 
 SETS, ROWS, PLACES, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.
@@ -95,14 +96,14 @@ def test_probabilities_are_classed_by_their_divergence(size: float, verdict: str
 def test_the_likeliest_tokens_alone_tell_a_divergence_too(reference: TokenReference) -> None:
     exact = [reference.logarithms(number) for number in range(SETS)]
     told = [[[{token: float(place[token]) for token in np.argsort(-place)[:8]} for place in row] for row in each] for each in exact]
-    verdict, _, agreement = judge(reference, reference.tokens, [generation.scores_of_likeliest(each, 5) for each in told])
+    verdict, _, agreement = judge(reference, reference.tokens, [scores_of_likeliest(each, 5) for each in told])
     assert (verdict, agreement.top1, agreement.top5) == ("equivalent", 1, 1)
     assert agreement.kl_mean == pytest.approx(0, abs=1e-6)
     others = [
         [[{token: value - 3 * (value == max(place.values())) for token, value in place.items()} for place in row] for row in each]
         for each in told
     ]
-    verdict, _, agreement = judge(reference, reference.tokens, [generation.scores_of_likeliest(each, 5) for each in others])
+    verdict, _, agreement = judge(reference, reference.tokens, [scores_of_likeliest(each, 5) for each in others])
     assert verdict == "wrong"
     assert agreement.kl_mean > 0.05
 
