@@ -224,7 +224,12 @@ def warm_cell(
 ) -> timing.Block:
     """Warm one batch size up and return the size of its visits."""
     channel.enter("warmup", batch_size)
-    late = timing.late_share(cell.program, cell.program.collect, cell.fed[0], workflow.synchronise, device_synchronise())
+    wait = device_synchronise()
+    late = (
+        timing.late_device_share(cell.program, cell.fed[0], workflow.synchronise, wait)
+        if wait
+        else timing.late_output_share(cell.program, cell.program.collect, cell.fed[0], workflow.synchronise)
+    )
     if late > MOST_LATE_WORK:
         reason = f"its calls return before their work is done: it goes on for {late:.0%} of a call"
         raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
@@ -236,12 +241,10 @@ def warm_cell(
     return block
 
 
-def device_synchronise() -> Callable[[], None]:
-    """Return a wait for everything on the device, by PyTorch where it is loaded and on a GPU; else one that has nothing to wait for."""
+def device_synchronise() -> Callable[[], None] | None:
+    """Return a wait for everything on the GPU, by PyTorch where it is loaded and uses one; else there is no device to ask."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return torch.cuda.synchronize  # type: ignore[no-any-return]
-    return lambda: None
+    return torch.cuda.synchronize if torch is not None and torch.cuda.is_initialized() else None
 
 
 def answer_questions(request: protocol.Request, channel: Channel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ LONGEST_REASON = 300
 LOG_TAIL_BYTES = 16384
 #: How faulthandler begins the stack of the thread that crashed; its innermost line follows.
 CRASHED_THREAD = "Current thread 0x"
+#: An exception that ended a process of the worker's, and how many lines may follow it: its other processes notice, and say so.
+TRACEBACK = "Traceback (most recent call last):"
+RAISED = re.compile(r"(\w+\.)*\w*(Error|Exception)(: .*)?")
+MOST_LINES_AFTER = 6
 #: File in a control directory that says that the user did not want to wait.
 SKIPPED = "skipped"
 
@@ -52,7 +57,7 @@ def skip(directory: pathlib.Path) -> None:
 
 
 def last_words(log: pathlib.Path) -> str:
-    """Return what says most at the end of `log`: the Python line a crash came from, else the last line; cut to fit a table."""
+    """Return what says most at the end of `log`: the Python line of a crash, an exception, else the last line; cut to fit a table."""
     try:
         with log.open("rb") as file:
             file.seek(max(log.stat().st_size - LOG_TAIL_BYTES, 0))
@@ -62,4 +67,9 @@ def last_words(log: pathlib.Path) -> str:
     crashed = [place for place, line in enumerate(lines) if line.startswith(CRASHED_THREAD)]
     if crashed and crashed[-1] + 1 < len(lines):
         return lines[crashed[-1] + 1][-LONGEST_REASON:]
-    return next((line[-LONGEST_REASON:] for line in reversed(lines) if line), "nothing")
+    said = [line for line in lines if line]
+    traced = [place for place, line in enumerate(said) if line.endswith(TRACEBACK)]
+    raised = [line for line in said[traced[-1] :][-1 - MOST_LINES_AFTER :] if RAISED.fullmatch(line)] if traced else []
+    if raised:
+        return raised[0][:LONGEST_REASON]
+    return said[-1][-LONGEST_REASON:] if said else "nothing"

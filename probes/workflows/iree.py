@@ -1,4 +1,4 @@
-"""IREE: the module as ONNX, imported, compiled for this processor into a module of IREE's virtual machine, and run by its runtime."""
+"""IREE: the module as ONNX, imported, compiled for this processor or GPU into a module of its virtual machine, and run by its runtime."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ synchronise = torch_stack.synchronise
 
 #: The newest operator set that IREE's importer knows as a whole.
 OPSET = 18
+#: Compiler's name of each device. IREE 3.13 knows neither sm_90 nor sm_100 (https://github.com/iree-org/iree/issues/22147): what it makes
+#: for sm_80 is PTX, which the driver compiles for every later GPU.
+TARGET = {"cpu": "llvm-cpu", "cuda": "cuda"}
 #: A function may use 64 KiB of stack instead of 32: a layer norm over a large batch needs 41, and the runtime's threads have 128.
-COMPILE = ("--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-llvmcpu-stack-allocation-limit=65536")
+FLAGS = {"cpu": ("--iree-llvmcpu-target-cpu=host", "--iree-llvmcpu-stack-allocation-limit=65536"), "cuda": ("--iree-cuda-target=sm_80",)}
+OPTIMISE = "--iree-opt-level=O3"
 NARROW = {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
 LONGEST_REASON = 400
 
@@ -38,13 +42,25 @@ def versions() -> dict[str, str]:
 def settings(request: Request) -> dict[str, str]:
     """Set the threads of the runtime and return what is in force."""
     runtime.flags.parse_flags(f"--task_topology_max_group_count={request.threads}")
-    driver = driver_of(request)
-    return {**torch_stack.apply_settings(request), "driver": driver, "task_topology_max_group_count": str(request.threads)}
+    found = {**torch_stack.apply_settings(on_host(request)), "driver": driver_of(request), "flags": " ".join(compile_flags(request.device))}
+    return found if request.device == "cuda" else {**found, "task_topology_max_group_count": str(request.threads)}
 
 
 def driver_of(request: Request) -> str:
     """Return the runtime's driver: with one thread the one that computes where it is called."""
+    if request.device == "cuda":
+        return "cuda"
     return "local-sync" if request.threads == 1 else "local-task"
+
+
+def compile_flags(device: str) -> list[str]:
+    """Return what the compiler is told beside its target."""
+    return [OPTIMISE, *FLAGS[device]]
+
+
+def on_host(request: Request) -> Request:
+    """Return the request for PyTorch, which only exports here: the GPU's memory is left to IREE, and a torch without CUDA will do."""
+    return dataclasses.replace(request, device="cpu")
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject:
@@ -52,8 +68,8 @@ def open_subject(request: Request) -> TorchSubject | OnnxSubject:
     if request.subject["kind"] == "onnx":
         from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - needs packages that are of no use otherwise
 
-        return OnnxSubject(request)
-    return open_torch_subject(request)
+        return OnnxSubject(on_host(request))
+    return open_torch_subject(on_host(request))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +80,7 @@ class IreeProgram:
     function: Any
     types: tuple[Any, ...]
     file: pathlib.Path
+    driver: str
 
     def feed(self, inputs: list[Any]) -> list[Any]:
         """Put the inputs into the runtime's memory, in the types that were compiled for."""
@@ -87,13 +104,13 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     module = folder / "model.vmfb"
     if not module.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        compile_module(export(subject, inputs, folder), module)
+        compile_module(export(subject, inputs, folder), module, request.device)
     context = runtime.SystemContext(config=runtime.Config(driver_of(request)))
     loaded = runtime.VmModule.mmap(context.instance, str(module))
     context.add_vm_module(loaded)
     name = next(name for name in loaded.function_names if not name.startswith("__") and not name.endswith("$async"))
     types = tuple(array_type(subject, array) for array in inputs)
-    return IreeProgram(context, context.modules[loaded.name][name], types, module)
+    return IreeProgram(context, context.modules[loaded.name][name], types, module, driver_of(request))
 
 
 def export(subject: TorchSubject | OnnxSubject, inputs: list[Any], folder: pathlib.Path) -> pathlib.Path:
@@ -107,8 +124,8 @@ def export(subject: TorchSubject | OnnxSubject, inputs: list[Any], folder: pathl
     return file
 
 
-def compile_module(model: pathlib.Path, module: pathlib.Path) -> None:
-    """Import an ONNX file and compile it; what the importer says is the reason when it fails."""
+def compile_module(model: pathlib.Path, module: pathlib.Path, device: str) -> None:
+    """Import an ONNX file and compile it for the device; what the importer says is the reason when it fails."""
     imported = module.with_name("model.mlir")
     command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(model), "-o", str(imported), "--opset-version", str(OPSET)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - an argument list, no shell
@@ -116,7 +133,7 @@ def compile_module(model: pathlib.Path, module: pathlib.Path) -> None:
         message = f"IREE does not import the ONNX file: {answer.stderr.strip()[-LONGEST_REASON:]}"
         raise RuntimeError(message)
     try:
-        built = compiler.compile_file(str(imported), input_type="onnx", target_backends=["llvm-cpu"], extra_args=list(COMPILE))
+        built = compiler.compile_file(str(imported), input_type="onnx", target_backends=[TARGET[device]], extra_args=compile_flags(device))
     except compiler.CompilerToolError as problem:
         said = [line.partition(" error: ")[2] for line in str(problem).splitlines() if " error: " in line]
         message = f"iree-compile refuses the model: {said[0] if said else problem}"
@@ -137,11 +154,11 @@ def engagement(program: IreeProgram, fed: Any) -> Engagement:
     """Show that the loaded module ran the call by itself: no operator of PyTorch's was at work."""
     outside, _ = torch_stack.operators_outside(lambda: program(fed), ())
     size = program.file.stat().st_size
-    proof = f"the loaded module ran the whole graph on this processor; {outside} operators ran in PyTorch"
+    proof = f"the loaded module ran the whole graph on the device {program.driver}; {outside} operators ran in PyTorch"
     return Engagement(1.0 if not outside else 0.0, proof, {"module_bytes": size, "operators_in_pytorch": outside})
 
 
-def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+def integration(request: Request) -> str:
     """Return the lines that export, import, compile, load and run it."""
     return f"""\
 import subprocess, sys
@@ -152,9 +169,9 @@ from iree import compiler, runtime
 with torch.no_grad():
     torch.onnx.export(model, inputs, "model.onnx", dynamo=True, opset_version={OPSET})
 subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", "model.onnx", "-o", "model.mlir"], check=True)
-flags = {list(COMPILE)!r}
-built = compiler.compile_file("model.mlir", input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags)
-context = runtime.SystemContext(config=runtime.Config("local-task"))
+flags = {compile_flags(request.device)!r}
+built = compiler.compile_file("model.mlir", input_type="onnx", target_backends=["{TARGET[request.device]}"], extra_args=flags)
+context = runtime.SystemContext(config=runtime.Config("{driver_of(request)}"))
 module = runtime.VmModule.copy_buffer(context.instance, built)
 context.add_vm_module(module)
 main = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))

@@ -22,6 +22,9 @@ GIBIBYTE = 2**30
 BESIDE_BYTES = 2 * GIBIBYTE
 CACHE_ROOM = 3.0
 LIKELIEST = 20
+#: Places of a sequence that the engine keeps to itself: an answer ends two before the last, and a prompt, which is a whole text when its
+#: probabilities are asked for, six before it (`TpModelWorker` and `Scheduler.init_req_max_new_tokens` of 0.5.17).
+KEPT_PLACES = 8
 
 
 def versions() -> dict[str, str]:
@@ -53,7 +56,7 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
     return {
         "skip_tokenizer_init": True,
         "dtype": subject.dtype,
-        "context_length": request.input_tokens + request.output_tokens + 1,
+        "context_length": request.input_tokens + request.output_tokens + KEPT_PLACES,
         "max_running_requests": max(request.batch_sizes),
         "cuda_graph_max_bs_decode": max(request.batch_sizes),
         "mem_fraction_static": memory_share(subject, request),
@@ -65,12 +68,12 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
 
 
 def memory_share(subject: EngineSubject, request: Request) -> float:
-    """Return the share of the GPU's memory for weights and cache, instead of nearly all of it."""
+    """Return the share of the memory that is free now for weights and cache: the engine takes it of that, not of the whole GPU's."""
     import torch  # noqa: PLC0415
 
     needed = subject.parameter_bytes + CACHE_ROOM * subject.cache_bytes(request) + BESIDE_BYTES
-    total = torch.cuda.get_device_properties(0).total_memory
-    return float(min(math.ceil(1000 * needed / total) / 1000, 0.9))
+    free, _ = torch.cuda.mem_get_info()
+    return float(min(math.ceil(1000 * needed / free) / 1000, 0.9))
 
 
 class Generation:

@@ -144,6 +144,22 @@ for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
 """
 
 
+#: What is compiled for a GPU can be tried without one: PyTorch only exports, on the processor.
+TARGETS = """
+import dataclasses
+from probes import torch_stack
+torch_stack.versions = lambda *_: {}
+from probes.workflows import iree as workflow
+for device in ("cpu", "cuda"):
+    request = dataclasses.replace(request, device=device, scratch_directory=str(place / device))
+    def compiled():
+        engage(workflow, [2])
+        (module,) = (place / device).rglob("*.vmfb")
+        return {**json.loads(module.read_bytes()), "driver": workflow.settings(request)["driver"], "cuda": torch.cuda.is_initialized()}
+    tell(device, compiled)
+"""
+
+
 def run(script: str, stack: str) -> dict[str, Any]:
     tests, root = pathlib.Path(__file__).parents[1], catalogue.probes_directory().parent
     environment = {**os.environ, "PYTHONPATH": str(STACKS / stack)}
@@ -236,3 +252,10 @@ def test_beyond_the_recompile_limit_nothing_is_compiled_and_that_is_seen() -> No
     assert told["first size"]["share"] == 1.0
     assert told["second size"]["share"] == 0.0
     assert "no compiled region ran" in told["second size"]["proof"]
+
+
+def test_iree_compiles_for_the_device_that_is_asked_for() -> None:
+    told = run(TARGETS, "iree")
+    assert (told["cpu"]["target"], told["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), "one thread: it computes where it is called"
+    assert (told["cuda"]["target"], told["cuda"]["driver"]) == ("cuda", "cuda"), told
+    assert not told["cuda"]["cuda"], "PyTorch leaves the GPU's memory to IREE"

@@ -113,7 +113,9 @@ def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> No
         assert all(cell["tflops"] > 0 for cell in entry["cells"])
         assert len(entry["scores"]) == 5
     assert arms["aotinductor"]["build_seconds"]["cold"] > arms["pytorch-eager"]["build_seconds"]["cold"]
-    assert document["recommendation"]["flips"]
+    # Who leads, and whether other weights would change it, is for this machine and moment to say.
+    advice = document["recommendation"]
+    assert {advice["arm"], *(flip["to"] for flip in advice["flips"])} <= set(arms)
     assert document["race"]["noise_floor"] is not None
 
 

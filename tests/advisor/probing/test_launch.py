@@ -151,6 +151,14 @@ Extension modules: numpy.core (total: 1)
 """
 
 
+#: What an engine says whose scheduler is a process of its own.
+TRACEBACK = b"""[12:00] The scheduler hit an exception: Traceback (most recent call last):
+  File "/stack/scheduler.py", line 498, in start
+    raise ValueError(
+ValueError: Loaded weights leave no memory
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -168,6 +176,10 @@ Extension modules: numpy.core (total: 1)
         (b"begin" + b"-" * 10_000 + b"end\n", "-" * 297 + "end"),
         (b"cut off " + b"\n" * 20_000 + b"seen\n", "seen"),
         (b"far too early\n" + b"\n" * 20_000, "nothing"),
+        (TRACEBACK, "ValueError: Loaded weights leave no memory"),
+        (TRACEBACK + b"\n[12:00] the child failed\n[12:00] killing all\n", "ValueError: Loaded weights leave no memory"),
+        (TRACEBACK + b"it went on\n" * 30 + b"the last of many\n", "the last of many"),
+        (b"ValueError: of which no traceback tells\nlast\n", "last"),
     ],
     ids=repr,
 )

@@ -5,7 +5,7 @@ import types
 from bigrams import Bigrams
 
 __version__ = "0.5.23"
-#: Fields of `sglang.srt.arg_groups.fields` in 0.5.23 that are used, and parameters of `Engine.generate`.
+#: Fields of `sglang.srt.arg_groups.fields` in 0.5.17 and 0.5.23 that are used, and parameters of `Engine.generate`.
 FIELDS = {
     "model_path",
     "skip_tokenizer_init",
@@ -28,6 +28,7 @@ class Engine:
         assert arguments["disable_radix_cache"] is True
         share = arguments["mem_fraction_static"]
         assert 0 < share < 0.9
+        self.context = arguments["context_length"]
         self.model = Bigrams(arguments["model_path"])
         self.server_args = types.SimpleNamespace(disable_cuda_graph=False, mem_fraction_static=share, attention_backend="fa3")
 
@@ -36,6 +37,9 @@ class Engine:
         return [self.answer(ids, asked["sampling_params"], asked.get("top_logprobs_num")) for ids in asked["input_ids"]]
 
     def answer(self, ids, sampling, count):
+        # As the scheduler of 0.5.17 reckons: a prompt ends six places before the context does, an answer two.
+        assert len(ids) <= self.context - 6, "the prompt is refused"
+        sampling = {**sampling, "max_new_tokens": min(sampling["max_new_tokens"], self.context - 2 - len(ids))}
         tops = None
         if count:
             tops = [None, *([(value, token, None) for token, value in self.model.likeliest(each, count).items()] for each in ids[:-1])]

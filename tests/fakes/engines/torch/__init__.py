@@ -14,6 +14,10 @@ class cuda:  # noqa: N801
     def get_device_properties(_device):
         return types.SimpleNamespace(total_memory=140 << 30)
 
+    @staticmethod
+    def mem_get_info():
+        return 40 << 30, 140 << 30
+
 
 class autograd:  # noqa: N801
     DeviceType = types.SimpleNamespace(CUDA="cuda")
