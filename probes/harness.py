@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from probes import caches, judgement, memory, protocol, recipe, timing
+from probes import caches, judgement, lateness, memory, protocol, recipe, timing
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.channel import Channel
 from probes.service import Cell, OutcomeError, Service
@@ -226,9 +226,9 @@ def warm_cell(
     channel.enter("warmup", batch_size)
     wait = device_synchronise()
     late = (
-        timing.late_device_share(cell.program, cell.fed[0], workflow.synchronise, wait)
+        lateness.device_share(cell.program, cell.fed[0], workflow.synchronise, wait)
         if wait
-        else timing.late_output_share(cell.program, cell.program.collect, cell.fed[0], workflow.synchronise)
+        else lateness.output_share(cell.program, cell.program.collect, cell.fed[0], workflow.synchronise)
     )
     if late > MOST_LATE_WORK:
         reason = f"its calls return before their work is done: it goes on for {late:.0%} of a call"
