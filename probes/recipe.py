@@ -28,7 +28,6 @@ LEFT_OUT = {
     "shared_directory",
     "scratch_directory",
     "input_sets",
-    "block_seconds",
     "warmup_seconds",
     "minimum_engaged_share",
 }

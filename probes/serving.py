@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from probes.correctness import RULES, root_mean_square, sample
+from probes.timing import Timed, size_block, time_block
 
 #: Caches of compilers and drivers, by the variables that move them.
 CACHES = {
@@ -31,8 +32,12 @@ CACHES = {
 }
 #: Distinct inputs that take turns.
 INPUT_SETS = 4
-#: How often the workflow and eager take turns.
+#: How often the workflow and eager take turns at least.
 TURNS = 8
+#: A process rests when for so long it has used less than this share of a processor: some threads spin after a call in the hope of another.
+REST_SECONDS = 0.005
+REST_SHARE = 0.2
+MOST_RESTS = 100
 
 
 def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
@@ -55,18 +60,16 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
             built = time.perf_counter() - begin
             error = compare(program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, []))
             calls = callers(program, fed, subject, inputs)
-            seconds, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds)
-            streams = request.device == "cuda"
-            each = time_streamed(calls[0], workflow.synchronise, seconds, wishes.seconds) if streams else seconds
+            ours, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds, request)
             found = {
                 "batch_size": size,
                 "unit": f"{subject.unit}/s",
-                "throughput": size * subject.units_per_sample / each,
-                "seconds": seconds,
+                "throughput": size * subject.units_per_sample / ours.each_seconds,
+                "seconds": ours.seconds,
                 "build_seconds": built,
                 "versions": versions,
                 "error_against_eager": error,
-                "speedup": eager[0] / seconds if eager else None,
+                "speedup": eager[0].seconds / ours.seconds if eager else None,
             }
             tell(found, measured.get(size), stream, as_json=wishes.json)
 
@@ -132,46 +135,72 @@ def run_eagerly(subject: Any, arguments: list[Any]) -> list[Any]:
     return list(next(iter(outputs)))
 
 
-def callers(program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]]) -> list[Callable[[], object]]:
-    """Return what is timed, each with its inputs in rotation: the program and, where the model is a PyTorch module, that module."""
-    ours = itertools.cycle(fed)
-    timed: list[Callable[[], object]] = [lambda: program(next(ours))]
-    if hasattr(subject, "module"):
-        tensors = itertools.cycle([subject.tensors(arguments) for arguments in inputs])
-        timed.append(lambda: subject.module(*next(tensors)))
-    return timed
+def callers(program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]]) -> list[Caller]:
+    """Return what is timed, each with its inputs: the program and, where the model is a PyTorch module, that module."""
+    ours = Caller(program, fed)
+    if not hasattr(subject, "module"):
+        return [ours]
+    return [ours, Caller(lambda tensors: subject.module(*tensors), [subject.tensors(arguments) for arguments in inputs])]
 
 
-def time_in_turn(calls: Sequence[Callable[[], object]], synchronise: Callable[[], None], seconds: float) -> list[float]:
-    """Return the median seconds of each call; they take turns, so that what drifts meets all alike, and the first turn is not counted."""
-    medians: list[list[float]] = [[] for _ in calls]
-    for _ in range(TURNS + 1):
-        for call, found in zip(calls, medians, strict=True):
-            taken: list[float] = []
-            end = time.perf_counter() + seconds / TURNS
-            while not taken or time.perf_counter() < end:
-                start = time.perf_counter()
-                call()
-                synchronise()
-                taken.append(time.perf_counter() - start)
-            found.append(statistics.median(taken))
-    return [statistics.median(found[1:]) for found in medians]
+@dataclasses.dataclass(frozen=True)
+class Caller:
+    """Something to call, and its inputs, which take turns."""
+
+    call: Callable[[Any], object]
+    fed: Sequence[Any]
 
 
-def time_streamed(call: Callable[[], object], synchronise: Callable[[], None], typical_seconds: float, seconds: float) -> float:
-    """Return the seconds of a call when nobody waits in between, in the median of a few rows of calls, the first not counted.
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """Seconds of a call that is waited for, and of one among many, which decides the throughput: a device may work off what it is given."""
 
-    As in the measurement, this decides the throughput of a device that works off what it is given while the host goes on.
+    seconds: float
+    each_seconds: float
+
+
+def time_in_turn(callers: Sequence[Caller], synchronise: Callable[[], None], seconds: float, request: Any) -> list[Speed]:
+    """Return the speed of each, timed as in the measurement: by turns, in short blocks of calls, each after a rest.
+
+    The medians of all blocks count. Calls that fill a few blocks come before and do not count; they say how many fill one.
     """
-    count = max(math.ceil(seconds / TURNS / typical_seconds), 1)
-    rows = []
-    for _ in range(TURNS + 1):
+    streams = request.device == "cuda"
+    blocks = [size_block(warm(each, synchronise, seconds / TURNS), request.block_seconds) for each in callers]
+    visits: list[list[Timed]] = [[] for _ in callers]
+    end = time.perf_counter() + seconds * len(callers)
+    while len(visits[0]) < TURNS or time.perf_counter() < end:
+        for each, block, found in zip(callers, blocks, visits, strict=True):
+            rest()
+            found.append(time_block(each.call, each.fed, synchronise, block, offset=len(found) * block.calls, streams=streams))
+    return [speed_of(found) for found in visits]
+
+
+def warm(caller: Caller, synchronise: Callable[[], None], seconds: float) -> float:
+    """Call for so long, and return the median seconds of a call."""
+    taken: list[float] = []
+    inputs, end = itertools.cycle(caller.fed), time.perf_counter() + seconds
+    while not taken or time.perf_counter() < end:
         start = time.perf_counter()
-        for _ in range(count):
-            call()
+        caller.call(next(inputs))
         synchronise()
-        rows.append((time.perf_counter() - start) / count)
-    return statistics.median(rows[1:])
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def rest() -> None:
+    """Return when no thread of this process wants a processor any more, or after half a second."""
+    for _ in range(MOST_RESTS):
+        used = time.process_time()
+        time.sleep(REST_SECONDS)
+        if time.process_time() - used < REST_SHARE * REST_SECONDS:
+            return
+
+
+def speed_of(visits: Sequence[Timed]) -> Speed:
+    """Return the median over the visits."""
+    seconds = statistics.median(statistics.median(visit.seconds) for visit in visits)
+    streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
+    return Speed(seconds, statistics.median(streamed) if streamed else seconds)
 
 
 def take_stdout() -> TextIO:

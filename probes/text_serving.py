@@ -6,14 +6,13 @@ Eager PyTorch goes first and alone: its weights and an engine's would not both f
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from probes.generation import find_divergence, rows_kept
-from probes.serving import cache_folder, make_parser, take_stdout, tell, time_in_turn
+from probes.serving import Caller, cache_folder, make_parser, take_stdout, tell, time_in_turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,16 +52,16 @@ def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], mea
             tokens = program.collect(program(fed))
             built = time.perf_counter() - begin
             error = compare_texts(tokens, expected[size], allowed_gaps.get(size))
-            (seconds,) = time_in_turn([functools.partial(program, fed)], workflow.synchronise, wishes.seconds)
+            (ours,) = time_in_turn([Caller(program, [fed])], workflow.synchronise, wishes.seconds, request)
             found = {
                 "batch_size": size,
                 "unit": "tokens/s",
-                "throughput": size * request.output_tokens / seconds,
-                "seconds": seconds,
+                "throughput": size * request.output_tokens / ours.each_seconds,
+                "seconds": ours.seconds,
                 "build_seconds": built,
                 "versions": versions,
                 "error_against_eager": error,
-                "speedup": expected[size].seconds / seconds,
+                "speedup": expected[size].seconds / ours.seconds,
             }
             tell(found, measured.get(size), stream, as_json=wishes.json)
 
@@ -98,8 +97,8 @@ def expect(subject: Any, size: int, request: Any, wait: Callable[[], None], seco
     tokens = program.collect(program(fed))
     rows = rows_kept(size, request.output_tokens, subject.note.vocabulary, 1)
     kept = program.score(fed, tokens[0], rows).logarithms
-    (taken,) = time_in_turn([functools.partial(program, fed)], wait, seconds)
-    return Expected(inputs, tokens, kept, taken)
+    (eager,) = time_in_turn([Caller(program, [fed])], wait, seconds, request)
+    return Expected(inputs, tokens, kept, eager.seconds)
 
 
 def compare_texts(tokens: Sequence[Any], expected: Expected, allowed: float | None) -> float | None:

@@ -18,8 +18,10 @@ from probes import steadiness
 
 NANOSECONDS = 1e-9
 #: Bounds of the calls in one visit; above the two limits a call is so long that fewer say enough.
-FEWEST_CALLS, MOST_CALLS = 5, 200
-LONG_CALL_SECONDS, LONG_CALL_COUNT = 0.1, 3
+FEWEST_CALLS = 5
+MOST_CALLS = 200
+LONG_CALL_SECONDS = 0.1
+LONG_CALL_COUNT = 3
 VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
 #: A warm-up goes on for at most this many times its floor, and looks again each time it has grown by this share.

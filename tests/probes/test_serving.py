@@ -1,24 +1,37 @@
-"""What a recipe times: calls in turn, each waited for; and, where the device streams, rows of calls that nobody waits for in between."""
+"""What a recipe times: blocks of calls in turn, each after a rest; where the device streams, calls too that nobody waits for in between."""
 
 from __future__ import annotations
 
+import itertools
 import types
 
 import pytest
 
-from probes import serving
+from probes import serving, timing
 
 CALL_SECONDS, LATE_SECONDS = 0.002, 0.004
 
 
 class Device:
-    """Takes calls at once and works each off in a while, by a clock of its own."""
+    """Takes calls at once and works each off in a while; stands for the module `time` too, and for threads that spin until a moment."""
 
     def __init__(self) -> None:
-        self.now = self.free_at = 0.0
+        self.now = self.free_at = self.spins_until = 0.0
         self.calls = 0
 
-    def call(self) -> None:
+    def perf_counter(self) -> float:
+        return self.now
+
+    def perf_counter_ns(self) -> int:
+        return round(self.now * 1e9)
+
+    def process_time(self) -> float:
+        return min(self.now, self.spins_until)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def call(self, _: str) -> None:
         self.calls += 1
         self.now += CALL_SECONDS
         self.free_at = max(self.free_at, self.now) + LATE_SECONDS
@@ -30,20 +43,57 @@ class Device:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
-    monkeypatch.setattr(serving, "time", types.SimpleNamespace(perf_counter=lambda: device.now))
+    for module in (serving, timing):
+        monkeypatch.setattr(module, "time", device)
     return device
 
 
+def time_alone(device: Device, kind: str, seconds: float = 0.2) -> serving.Speed:
+    request = types.SimpleNamespace(device=kind, block_seconds=0.06)
+    (speed,) = serving.time_in_turn([serving.Caller(device.call, ["input"])], device.synchronise, seconds, request)
+    return speed
+
+
 def test_a_call_that_is_waited_for_takes_host_and_device_one_after_the_other(device: Device) -> None:
-    assert serving.time_in_turn([device.call], device.synchronise, 0.2) == [pytest.approx(CALL_SECONDS + LATE_SECONDS)]
+    speed = time_alone(device, "cpu")
+    assert speed.seconds == speed.each_seconds == pytest.approx(CALL_SECONDS + LATE_SECONDS)
 
 
 def test_calls_that_nobody_waits_for_overlap_on_host_and_device(device: Device) -> None:
-    streamed = serving.time_streamed(device.call, device.synchronise, CALL_SECONDS + LATE_SECONDS, 0.4)
-    assert device.calls == (serving.TURNS + 1) * 9
-    assert streamed == pytest.approx((CALL_SECONDS + 9 * LATE_SECONDS) / 9)
+    speed = time_alone(device, "cuda")
+    assert speed.seconds == pytest.approx(CALL_SECONDS + LATE_SECONDS)
+    assert speed.each_seconds == pytest.approx((CALL_SECONDS + 10 * LATE_SECONDS) / 10), "a block has ten calls"
 
 
-def test_a_row_has_one_call_at_least(device: Device) -> None:
-    serving.time_streamed(device.call, device.synchronise, 10.0, 0.01)
-    assert device.calls == serving.TURNS + 1
+def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_is_over(device: Device) -> None:
+    called: list[str] = []
+
+    def caller(name: str) -> serving.Caller:
+        def call(value: str) -> None:
+            called.append(name + value)
+            device.call(value)
+
+        return serving.Caller(call, ["1", "2", "3"])
+
+    request = types.SimpleNamespace(device="cpu", block_seconds=0.03)
+    first, second = serving.time_in_turn([caller("a"), caller("b")], device.synchronise, 0.4, request)
+    assert first == second
+    visits = [next(group) for _, group in itertools.groupby(name[0] for name in called)]
+    assert visits == ["a", "b"] * (len(visits) // 2)
+    assert len(visits) // 2 - 1 > serving.TURNS, "the first of each warms up"
+    assert {*called} == {"a1", "a2", "a3", "b1", "b2", "b3"}
+    assert device.now == pytest.approx(0.9, rel=0.15)
+
+
+def test_however_short_the_time_all_have_their_turns(device: Device) -> None:
+    time_alone(device, "cpu", 0.0)
+    assert device.calls == 1 + serving.TURNS * 11, "one to warm up; each block has ten, and one that does not count"
+
+
+def test_who_spins_after_a_call_is_waited_for_but_not_for_ever(device: Device) -> None:
+    device.spins_until = 0.06
+    serving.rest()
+    assert device.now == pytest.approx(0.06 + serving.REST_SECONDS)
+    device.spins_until = 1e9
+    serving.rest()
+    assert device.now == pytest.approx(0.065 + serving.MOST_RESTS * serving.REST_SECONDS)
