@@ -1,4 +1,4 @@
-"""Write the tables of what was run where in the README from the kept runs: `python tests/stacks/table.py`."""
+"""Write the tables of what was run where, in the README and beside the kept runs, from these runs: `python tests/stacks/table.py`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import msgspec
 from advisor.report.document import RunDocument, WorkflowEntry
 
 EVIDENCE = pathlib.Path(__file__).parent / "evidence"
-README = pathlib.Path(__file__).parents[2] / "README.md"
+ROOT = pathlib.Path(__file__).parents[2]
 RUN = "h200-ffn-multilayer-tinyllama-bfloat16.json"
 LARGE = "h200-ffn-multilayer-llama2-7b-float16.json"
 HALF = "h200-ffn-1024x4096x4-float16.json"
-TEXTS = ("h200-generate-tinyllama-bfloat16.json",)
-#: Runs with neighbours on the host's other GPUs.
-CROWDED_TEXTS = (
+TEXTS = (
     "h200-generate-tinyllama-genai-bfloat16.json",
     "h200-generate-tinyllama-sglang-bfloat16.json",
     "h200-generate-llama2-7b-float16.json",
 )
+EARLIER_TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
 STOPPED_TEXTS = (
     "h200-generate-llama3.1-8b-vllm-bfloat16.json",
@@ -52,13 +51,13 @@ run of `ffn@tinyllama`, with the mended probe, another check, mended since, call
 last two were each run twice at once on one GPU by mistake: their times say little (two equal workers differ by up to 18 and 104 %), but
 what is `incorrect` there (the builds for TensorRT for RTX, which add up in float16) and what is not (IREE) does not depend on that."""
 TEXTS_TOLD = """\
-That run had a neighbour on the host's other GPU, and 6.5 minutes for all builds together, of which the checks of eager PyTorch take a part.
-ONNX Runtime GenAI's package had been cut down for the way to that machine and lacked what its builder imports."""
-CROWDED_TOLD = """\
-GenAI whole, SGLang and a static cache at the size of Llama-2-7b came in three later runs on a host of four GPUs, two or three of them at
-work at once. Eager PyTorch waits for its launches, and the neighbours show in its noise. The first was stopped after its race. What went
-wrong with SGLang there was the probe's doing and is mended: a context two tokens too short by SGLang's reckoning, and a share of the whole
-GPU's memory, where SGLang means what is free; at Llama-2's size that has not been run again. MAX, the last in line, was not reached:"""
+These three were made on a host of four GPUs, two or three of them at work at once. Eager PyTorch waits for its launches, and the neighbours
+show in its noise. The first was stopped after its race. What went wrong with SGLang there was the probe's doing and is mended: a context two
+tokens too short by SGLang's reckoning, and a share of the whole GPU's memory, where SGLang means what is free; at Llama-2's size that has not
+been run again. MAX, the last in line, was not reached."""
+EARLIER_TOLD = """\
+TinyLlama with fewer arms and one neighbour, on the host's other GPU, and 6.5 minutes for all builds together, of which the checks of eager
+PyTorch take a part. ONNX Runtime GenAI's package had been cut down for the way to that machine and lacked what its builder imports:"""
 STOPPED_TOLD = """\
 Three runs that ended when the machine was needed for others, after their races and before they had looked inside all arms. Each had a
 neighbour on the host's other GPU, and the noise shows it. Of the last two only the events came back; their headers were put together from
@@ -226,7 +225,6 @@ def measuring() -> list[str]:
 
 def gpu_section() -> list[str]:
     """Return what was run on GPUs, from the kept runs alone."""
-    half = read(HALF)
     return [
         *race_table(RUN),
         "",
@@ -240,30 +238,39 @@ def gpu_section() -> list[str]:
         "",
         *blocks_table(),
         "",
-        f"In {half.question.dtype} ([kept run](tests/stacks/evidence/{HALF}), {half.question.model.name}, {half.created[:10]}):",
-        "",
-        *refusals(half),
-        "",
         "What the measuring itself is worth there ([kept answers](tests/stacks/evidence/measuring/h200.json)):",
         "",
         *measuring(),
         "",
         "Text, by `--task generate`:",
         "",
-        *(line for file in TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]),
+        *(line for file in TEXTS for line in told_texts(file)),
         TEXTS_TOLD,
         "",
-        CROWDED_TOLD,
+    ]
+
+
+def more_on_gpus() -> list[str]:
+    """Return what else is kept of runs on GPUs."""
+    half = read(HALF)
+    return [
+        f"In {half.question.dtype} ([kept run](tests/stacks/evidence/{HALF}), {half.question.model.name}, {half.created[:10]}):",
         "",
-        *(line for file in CROWDED_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]),
-        *text_table(SMALL_TEXT),
+        *refusals(half),
         "",
-        *refusals(read(SMALL_TEXT)),
+        EARLIER_TOLD,
         "",
+        *told_texts(EARLIER_TEXT),
+        *told_texts(SMALL_TEXT),
         STOPPED_TOLD,
         "",
-        *(line for file in STOPPED_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]),
+        *(line for file in STOPPED_TEXTS for line in told_texts(file)),
     ]
+
+
+def told_texts(file: str) -> list[str]:
+    """Return the table of a run that generates, and what came of the arms without a time."""
+    return [*text_table(file), "", *(refusals(read(file)) or ["Every other arm that was asked for has a time."]), ""]
 
 
 def survey_table(file: str) -> list[str]:
@@ -287,27 +294,41 @@ def survey_table(file: str) -> list[str]:
 
 def cpu_section() -> list[str]:
     """Return what was run on a CPU, several workflows in environments of their own, from the kept runs alone."""
-    texts = [line for file in CPU_TEXTS for line in [*text_table(file), "", *refusals(read(file)), ""]]
-    return [*race_table(CPU), "", *race_table(CPU_LLAMA), "", *texts, *survey_table(SURVEY)]
+    return [*race_table(CPU), "", *told_texts(CPU_TEXTS[0]), *survey_table(SURVEY)]
 
 
-#: By the line that it follows in the README.
-SECTIONS = {
-    "<!-- the tables of GPU workflows: python tests/stacks/table.py -->\n": gpu_section,
-    "<!-- the tables of CPU workflows: python tests/stacks/table.py -->\n": cpu_section,
+def more_on_cpus() -> list[str]:
+    """Return what else is kept of runs on a CPU."""
+    return [*race_table(CPU_LLAMA), "", *(line for file in CPU_TEXTS[1:] for line in told_texts(file))]
+
+
+#: By page, by the line that it follows there.
+PAGES = {
+    ROOT / "README.md": {
+        "<!-- the tables of GPU workflows: python tests/stacks/table.py -->\n": gpu_section,
+        "<!-- the tables of CPU workflows: python tests/stacks/table.py -->\n": cpu_section,
+    },
+    EVIDENCE / "README.md": {
+        "<!-- more runs on GPUs: python tests/stacks/table.py -->\n": more_on_gpus,
+        "<!-- more runs on CPUs: python tests/stacks/table.py -->\n": more_on_cpus,
+    },
 }
 
 
-def insert(text: str) -> str:
-    """Return the README's text with the sections as they are now; raise `ValueError` where one has no place."""
-    for begin, section in SECTIONS.items():
+def insert(page: pathlib.Path) -> str:
+    """Return the page's text with its sections as they are now; raise `ValueError` where one has no place."""
+    text = page.read_text(encoding="utf-8")
+    beside = f"]({EVIDENCE.relative_to(ROOT)}/"
+    for begin, section in PAGES[page].items():
         before, found, rest = text.partition(begin)
         if not found:
-            message = f"the README lacks {begin!r}"
+            message = f"{page} lacks {begin!r}"
             raise ValueError(message)
-        text = before + begin + "\n".join(section()) + "\n" + END + rest.partition(END)[2]
+        lines = "\n".join(section())
+        text = before + begin + (lines.replace(beside, "](") if page.parent == EVIDENCE else lines) + "\n" + END + rest.partition(END)[2]
     return text
 
 
 if __name__ == "__main__":
-    README.write_text(insert(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in PAGES:
+        each.write_text(insert(each), encoding="utf-8")
