@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -58,9 +59,9 @@ def compile_flags(device: str) -> list[str]:
     return [OPTIMISE, *FLAGS[device]]
 
 
-def on_host(request: Request) -> Request:
+def on_host(request: Request) -> Any:
     """Return the request for PyTorch, which only exports here: the GPU's memory is left to IREE, and a torch without CUDA will do."""
-    return dataclasses.replace(request, device="cpu")
+    return types.SimpleNamespace(**{**vars(request), "device": "cpu"})  # in a recipe the request is no dataclass
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject:

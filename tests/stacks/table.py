@@ -52,9 +52,9 @@ last two were each run twice at once on one GPU by mistake: their times say litt
 what is `incorrect` there (the builds for TensorRT for RTX, which add up in float16) and what is not (IREE) does not depend on that."""
 TEXTS_TOLD = """\
 These three were made on a host of four GPUs, two or three of them at work at once. Eager PyTorch waits for its launches, and the neighbours
-show in its noise. The first was stopped after its race. What went wrong with SGLang there was the probe's doing and is mended: a context two
-tokens too short by SGLang's reckoning, and a share of the whole GPU's memory, where SGLang means what is free; at Llama-2's size that has not
-been run again. MAX, the last in line, was not reached."""
+show in its noise. The first was stopped after its race. What went wrong with SGLang there was the probe's doing and is mended: a context
+two tokens too short by SGLang's reckoning, and a share of the whole GPU's memory, where SGLang means what is free; at Llama-2's size that
+has not been run again. MAX, the last in line, was not reached."""
 EARLIER_TOLD = """\
 TinyLlama with fewer arms and one neighbour, on the host's other GPU, and 6.5 minutes for all builds together, of which the checks of eager
 PyTorch take a part. ONNX Runtime GenAI's package had been cut down for the way to that machine and lacked what its builder imports:"""

@@ -146,9 +146,8 @@ for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
 
 #: What is compiled for a GPU can be tried without one: PyTorch only exports, on the processor.
 TARGETS = """
-import dataclasses
-from probes import torch_stack
-torch_stack.versions = lambda *_: {}
+import dataclasses, subprocess
+from probes import recipe
 from probes.workflows import iree as workflow
 for device in ("cpu", "cuda"):
     request = dataclasses.replace(request, device=device, scratch_directory=str(place / device))
@@ -157,6 +156,14 @@ for device in ("cpu", "cuda"):
         (module,) = (place / device).rglob("*.vmfb")
         return {**json.loads(module.read_bytes()), "driver": workflow.settings(request)["driver"], "cuda": torch.cuda.is_initialized()}
     tell(device, compiled)
+
+def serve():
+    asked = dataclasses.replace(request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2])
+    made = recipe.compose(asked, {}, {2: [1e-7]}, None)
+    script = place / "serve.py"
+    script.write_text("\\n".join([*made.imports, "MEASURED = {}", made.source]))
+    return subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
+tell("recipe", serve)
 """
 
 
@@ -259,3 +266,4 @@ def test_iree_compiles_for_the_device_that_is_asked_for() -> None:
     assert (told["cpu"]["target"], told["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), "one thread: it computes where it is called"
     assert (told["cuda"]["target"], told["cuda"]["driver"]) == ("cuda", "cuda"), told
     assert not told["cuda"]["cuda"], "PyTorch leaves the GPU's memory to IREE"
+    assert "do not serve with this" in told["recipe"], "the stand-in returns what it is given: as far as that the recipe runs"
