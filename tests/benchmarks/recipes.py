@@ -2,7 +2,7 @@
 
     python tests/benchmarks/recipes.py          # five pairs, five arms: about 25 minutes
     python tests/benchmarks/recipes.py --make openvino,iree --workflows pytorch-eager,openvino,iree --name recipes-own
-    python tests/benchmarks/recipes.py --python python3 --name recipes-h200     # where nothing can be installed
+    python tests/benchmarks/recipes.py --python python3 --gpu cpu --name recipes-many-cores     # where nothing can be installed
 
 Needs uv, which makes the environments, unless an interpreter is named that has what the recipes need. Target: in the median of five pairs
 each recipe's throughput is within 5 % of the measured one. The same ratio of the speed-ups over eager PyTorch stands beside it: both sides
@@ -35,8 +35,8 @@ WORKFLOWS = "pytorch-eager,torch-compile-inductor/default,aotinductor,onnxruntim
 def measure(asked: argparse.Namespace, environment: dict[str, str]) -> dict[str, dict[int, dict[str, float]]]:
     """Do an ordinary run; return throughput and speed-up by arm and batch size."""
     question = ["--model", asked.model, "--batch-sizes", asked.batch_sizes, "--workflows", asked.workflows, "--budget", asked.budget]
-    if asked.python:
-        question += ["--python", asked.python]
+    question += ["--python", asked.python] if asked.python else []
+    question += ["--gpu", asked.gpu] if asked.gpu else []
     answer = subprocess.run([*COMMAND, "--json", *question], env=environment, stdout=subprocess.PIPE, check=True)
     return {
         entry["arm"]: {
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--budget", default="10")
     parser.add_argument("--make", default="", help="environments of their own that the workflows need")
     parser.add_argument("--python", help="the interpreter of the run and of the recipes, instead of environments")
+    parser.add_argument("--gpu", help="the GPU, or cpu, where a machine has both")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--name", default="recipes", help="what the file with the results is called")
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
