@@ -68,7 +68,7 @@ async def test_rows_are_filtered_and_older_fleets_are_a_key_away(world: World) -
         await wait_for_screen(pilot, "Fleet")
         await pilot.press("slash", *"l40s", "enter")
         await wait_for(pilot, lambda: "H200 " not in lines_of(pilot).split("node")[0])
-        assert HOSTILE in lines_of(pilot)
+        await wait_for(pilot, lambda: HOSTILE in lines_of(pilot))
         await pilot.press("escape")
         await wait_for(pilot, lambda: "H200" in lines_of(pilot))
         await pilot.press("left_square_bracket")

@@ -65,7 +65,7 @@ async def test_what_a_stack_prints_is_shown_as_text(tui_world: World, tmp_path: 
         await wait_for_screen(pilot, "Live")
         await pilot.press("l")
         await wait_for(pilot, lambda: "last words" in lines_of(pilot))
-        assert "its log ends: [/ oh" in lines_of(pilot)
+        await wait_for(pilot, lambda: "its log ends: [/ oh" in lines_of(pilot))
 
 
 def test_a_log_is_read_to_its_end_without_its_colours(tmp_path: pathlib.Path) -> None:
