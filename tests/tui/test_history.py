@@ -56,7 +56,8 @@ async def test_a_run_that_was_stopped_is_offered_at_the_start_and_gone_on_with_b
         assert isinstance(app, AdvisorApp)
         await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
         for size in SIZES:
-            assert "^g Go on" in await shown_at(pilot, size)
+            await shown_at(pilot, size)
+            await wait_for(pilot, lambda: "^g Go on" in lines_of(pilot))
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: app.runs.session is not None)
         session = app.runs.session
@@ -99,7 +100,8 @@ async def test_a_run_is_removed_only_after_asking_and_never_while_it_goes_on(sto
         await pilot.press("d")
         await wait_for_screen(pilot, "Deleting")
         for size in SIZES:
-            assert run.directory.name in await shown_at(pilot, size)
+            await shown_at(pilot, size)
+            await wait_for(pilot, lambda: run.directory.name in lines_of(pilot))
         await pilot.press("escape")
         await wait_for_screen(pilot, "History")
         assert run.directory.exists()

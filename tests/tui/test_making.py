@@ -37,7 +37,8 @@ async def test_what_is_said_is_shown_as_text_and_the_end_is_handed_back(tui_worl
     async with shown(app) as pilot:
         await app.push_screen(screen, handed.append)
         await wait_for_screen(pilot, "Making")
-        assert "y    make it" in await shown_at(pilot, (80, 24))
+        await shown_at(pilot, (80, 24))
+        await wait_for(pilot, lambda: "y    make it" in lines_of(pilot))
         await pilot.press("y")
         await wait_for(pilot, lambda: "rare: [red]making[/red] it now" in lines_of(pilot))
         await wait_for(pilot, lambda: "s so far.  esc stops it" in lines_of(pilot))
