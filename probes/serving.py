@@ -32,8 +32,8 @@ CACHES = {
 }
 #: Distinct inputs that take turns.
 INPUT_SETS = 4
-#: How often the workflow and eager take turns at least.
-TURNS = 8
+#: How often the workflow and eager take turns at least: of calls that take seconds, each turn has two.
+TURNS = 5
 #: A process rests when for so long it has used less than this share of a processor: some threads spin after a call in the hope of another.
 REST_SECONDS = 0.005
 REST_SHARE = 0.2

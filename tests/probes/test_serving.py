@@ -17,7 +17,7 @@ class Device:
 
     def __init__(self) -> None:
         self.now = self.free_at = self.spins_until = 0.0
-        self.calls = 0
+        self.calls = self.rests = 0
 
     def perf_counter(self) -> float:
         return self.now
@@ -30,6 +30,7 @@ class Device:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.rests += 1
 
     def call(self, _: str) -> None:
         self.calls += 1
@@ -81,6 +82,7 @@ def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_i
     visits = [next(group) for _, group in itertools.groupby(name[0] for name in called)]
     assert visits == ["a", "b"] * (len(visits) // 2)
     assert len(visits) // 2 - 1 > serving.TURNS, "the first of each warms up"
+    assert device.rests == len(visits) - 2, "every other one comes after a rest"
     assert {*called} == {"a1", "a2", "a3", "b1", "b2", "b3"}
     assert device.now == pytest.approx(0.9, rel=0.15)
 

@@ -33,6 +33,7 @@ EXPECTED = {
     "stale": ("incorrect", "above the allowed"),
     "returns-early": ("incorrect", "return before their work is done"),
     "hands-out-promises": ("incorrect", "return before their work is done"),
+    "reads-slowly-at-first": ("completed", ""),
     "stalls-later": ("completed", ""),
     "wrong-later": ("incorrect", "after the measurement"),
     "crash-in-visit": ("crashed", "SIGSEGV"),
@@ -66,7 +67,7 @@ def test_each_misdeed_is_its_own_status(fake_world: Callable[[], World]) -> None
     assert isinstance(ends["pytorch-eager"], Completed)
     assert isinstance(ends["quick"], Completed)
     measured = {measurement.arm for measurement in decision.results.measurements}
-    assert measured == {"pytorch-eager", "quick", "misbehaving/floods", "misbehaving/stalls-later"}
+    assert measured == {"pytorch-eager", "quick", "misbehaving/floods", "misbehaving/reads-slowly-at-first", "misbehaving/stalls-later"}
     stalled = {measurement.arm for measurement in decision.results.measurements if measurement.visits.stalled_calls}
     assert stalled == {"misbehaving/stalls-later"}
     assert decision.recommendation is not None

@@ -54,6 +54,8 @@ def in_visits():
 class Program(honest.Program):
     def __call__(self, fed):
         output = super().__call__(fed)
+        if in_visits():
+            sys.modules.pop("torch", None)  # the device was asked what it is there for
         match MISDEED["name"]:
             case "wrong":
                 return output + 0.1
@@ -70,7 +72,7 @@ class Program(honest.Program):
                 return output
             case "returns-early":
                 DEVICE.work(0.02)
-            case "hands-out-promises":
+            case "hands-out-promises" | "reads-slowly-at-first":
                 self.done = time.perf_counter() + 0.02
             case "stalls-later" if in_visits():
                 self.calls = getattr(self, "calls", 0) + 1
@@ -85,7 +87,8 @@ class Program(honest.Program):
         return output
 
     def collect(self, output):
-        # A device that PyTorch does not know works on; only whoever reads the output has to wait for it.
+        # A device that PyTorch does not know works on, and only whoever reads the output has to wait for it; or one that it knows has
+        # finished, and what is slow is the way to the host.
         time.sleep(max(getattr(self, "done", 0.0) - time.perf_counter(), 0))
         return super().collect(output)
 
@@ -96,7 +99,7 @@ def versions():
 
 def settings(request):
     MISDEED["name"] = request.options["misdeed"]
-    if MISDEED["name"] == "returns-early":
+    if MISDEED["name"] in {"returns-early", "reads-slowly-at-first"}:
         sys.modules["torch"] = types.SimpleNamespace(cuda=DEVICE)
     if MISDEED["name"] == "import-error":
         raise ImportError("libmissing.so.1: cannot open shared object file")
