@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from probes.correctness import RULES, root_mean_square, sample
+from probes.memory import keep_freed_blocks
 from probes.timing import Timed, size_block, time_block
 
 #: Caches of compilers and drivers, by the variables that move them.
@@ -44,6 +45,7 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
     """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
     wishes = make_parser(request.batch_sizes).parse_args()
     stream = take_stdout()
+    keep_freed_blocks()
     versions = workflow.versions()
     with cache_folder(wishes.cache, versions) as place:
         request.scratch_directory = str(place)
@@ -58,6 +60,7 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
             program(fed[0])
             workflow.synchronise()
             built = time.perf_counter() - begin
+            bring_back(subject, inputs[0])
             error = compare(program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, []))
             calls = callers(program, fed, subject, inputs)
             ours, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds, request)
@@ -125,6 +128,12 @@ def compare(
         message = f"the outputs differ from eager by {worst:.1f} times what is allowed: do not serve with this"
         raise ArithmeticError(message)
     return worst
+
+
+def bring_back(subject: Any, arguments: list[Any]) -> None:
+    """Move the module's weights to where its inputs go: an export leaves them on the host, and eager is still to run."""
+    if hasattr(subject, "module"):
+        subject.module.to(subject.tensors(arguments)[0].device)
 
 
 def run_eagerly(subject: Any, arguments: list[Any]) -> list[Any]:

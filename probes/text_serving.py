@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from probes.generation import find_divergence, rows_kept
+from probes.memory import keep_freed_blocks
 from probes.serving import Caller, cache_folder, make_parser, take_stdout, tell, time_in_turn
 
 
@@ -35,6 +36,7 @@ def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], mea
     parser.add_argument("checkpoint", nargs="?", help="a model directory or a name on the hub, in place of what was measured")
     wishes = parser.parse_args()
     stream = take_stdout()
+    keep_freed_blocks()
     if wishes.checkpoint:
         request.subject = {"kind": "transformers", "name": wishes.checkpoint, "weights": wishes.checkpoint}
         allowed_gaps, measured = {}, {}

@@ -24,6 +24,19 @@ CORE = ("adapter", "caches", "channel", "correctness", "harness", "lifeline", "m
 #: Variable that a worker and everything it starts inherits, whatever session it makes for itself: so a test finds them all.
 MARK = "P3_ADVISOR_TEST_MARK"
 SECONDS_BEFORE_GIVING_UP = 30.0
+#: For a workflow of a test: the page faults of fifteen calls that free three blocks of 1 MiB each, and how many one such block takes anew.
+COUNT_FAULTS = """
+import resource
+
+def count_faults():
+    faults = []
+    for _ in range(20):
+        blocks = [bytearray(1 << 20) for _ in range(3)]
+        del blocks
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+    return faults[-1] - faults[4]
+"""
+FAULTS_OF_A_BLOCK = 256
 
 
 @dataclasses.dataclass(frozen=True)

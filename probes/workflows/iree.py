@@ -33,6 +33,11 @@ FLAGS = {"cpu": ("--iree-llvmcpu-target-cpu=host", "--iree-llvmcpu-stack-allocat
 OPTIMISE = "--iree-opt-level=O3"
 NARROW = {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
 LONGEST_REASON = 400
+#: Weights beyond this are kept in an archive beside the module: protobuf, in which ONNX comes, ends at 2 GiB, and the module's text form
+#: is several times as large as its weights.
+MOST_BYTES_INSIDE = 2**31
+#: The importer's name for the archive's weights.
+SCOPE = "model"
 
 
 def versions() -> dict[str, str]:
@@ -103,11 +108,14 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     """Export, import and compile unless an earlier process of this arm has; load the module."""
     folder = pathlib.Path(request.scratch_directory) / "iree" / "-".join("x".join(map(str, array.shape)) for array in inputs)
     module = folder / "model.vmfb"
+    archive = folder / "weights.irpa" if subject.parameter_bytes > MOST_BYTES_INSIDE else None
     if not module.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        compile_module(export(subject, inputs, folder), module, request.device)
+        compile_module(import_model(export(subject, inputs, folder), folder / "model.mlir", archive), module, request.device)
     context = runtime.SystemContext(config=runtime.Config(driver_of(request)))
     loaded = runtime.VmModule.mmap(context.instance, str(module))
+    if archive is not None:
+        context.add_vm_module(open_weights(context.instance, archive))
     context.add_vm_module(loaded)
     name = next(name for name in loaded.function_names if not name.startswith("__") and not name.endswith("$async"))
     types = tuple(array_type(subject, array) for array in inputs)
@@ -125,14 +133,29 @@ def export(subject: TorchSubject | OnnxSubject, inputs: list[Any], folder: pathl
     return file
 
 
-def compile_module(model: pathlib.Path, module: pathlib.Path, device: str) -> None:
-    """Import an ONNX file and compile it for the device; what the importer says is the reason when it fails."""
-    imported = module.with_name("model.mlir")
-    command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(model), "-o", str(imported), "--opset-version", str(OPSET)]
+def import_model(model: pathlib.Path, imported: pathlib.Path, archive: pathlib.Path | None) -> pathlib.Path:
+    """Turn an ONNX file into MLIR, its weights into `archive` if there is to be one; what the importer says last is the reason it fails."""
+    beside = ["--large-model", "--externalize-params", "--params-scope", SCOPE, "--save-params-to", str(archive)]
+    # The operator set of a large file stays as it is: the importer would have to hold the whole file to change it.
+    options = beside if archive else ["--opset-version", str(OPSET)]
+    command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(model), "-o", str(imported), *options]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - an argument list, no shell
     if answer.returncode:
-        message = f"IREE does not import the ONNX file: {answer.stderr.strip()[-LONGEST_REASON:]}"
+        *_, last = ["nothing was said", *filter(None, map(str.strip, answer.stderr.splitlines()))]
+        message = f"IREE does not import the ONNX file: {last[-LONGEST_REASON:]}"
         raise RuntimeError(message)
+    return imported
+
+
+def open_weights(instance: Any, archive: pathlib.Path) -> Any:
+    """Return the runtime's module that hands out the weights in `archive`."""
+    index = runtime.ParameterIndex()
+    index.load(str(archive))
+    return runtime.create_io_parameters_module(instance, index.create_provider(scope=SCOPE))
+
+
+def compile_module(imported: pathlib.Path, module: pathlib.Path, device: str) -> None:
+    """Compile MLIR for the device; the compiler's first error is the reason it fails."""
     try:
         built = compiler.compile_file(str(imported), input_type="onnx", target_backends=[TARGET[device]], extra_args=compile_flags(device))
     except compiler.CompilerToolError as problem:

@@ -19,6 +19,65 @@ from probes.joining import CannotJoinError, Joiner
 
 WORKFLOWS = sorted(file for file in (catalogue.probes_directory() / "workflows").glob("*.py") if file.name != "__init__.py")
 KINDS = ("synthetic", "transformers", "factory", "exported", "onnx")
+#: A workflow whose build leaves the module's weights on the host, as an export to ONNX does.
+EXPORTING = """
+import numpy as np
+
+class Tensor:
+    def __init__(self, array, device):
+        self.array, self.device = array, device
+
+class Module:
+    device = "gpu"
+
+    def to(self, device):
+        self.device = device
+
+    def __call__(self, tensor):
+        if tensor.device != self.device:
+            raise RuntimeError(f"the weights are on the {self.device}")
+        return 2 * tensor.array
+
+class Subject:
+    dtype, unit, units_per_sample = "float32", "samples", 1
+
+    def __init__(self, request):
+        self.module = Module()
+
+    def inputs(self, batch_size, number):
+        return [np.full((batch_size, 8), number + 1, dtype=np.float32)]
+
+    def tensors(self, inputs):
+        return (Tensor(inputs[0], "gpu"),)
+
+    def run(self, inputs):
+        return [self.module(*self.tensors(inputs))]
+
+class Program:
+    def feed(self, inputs):
+        return inputs[0]
+
+    def __call__(self, fed):
+        return 2 * fed
+
+    def collect(self, output):
+        return [output]
+
+def versions():
+    return {"faults": str(count_faults())}
+
+def settings(request):
+    return {}
+
+open_subject = Subject
+
+def build(subject, inputs, request):
+    subject.module.to("host")
+    return Program()
+
+def synchronise():
+    pass
+"""
 RUFF = pathlib.Path(sys.executable).with_name("ruff")
 
 
@@ -158,6 +217,19 @@ def test_a_recipe_runs_and_says_how_fast_it_is(fake_probes: pathlib.Path, tmp_pa
         assert entry["seconds"] >= 0.003
         assert entry["error_against_eager"] <= 1
     assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_a_recipe_keeps_freed_memory_and_brings_exported_weights_back_for_eager(tmp_path: pathlib.Path) -> None:
+    workflow = tmp_path / "exporting.py"
+    workflow.write_text(workers.COUNT_FAULTS + EXPORTING)
+    made = recipe.compose(workers.make_request(workflow, tmp_path), {}, {1: [1e-7]}, None)
+    script = tmp_path / "serve.py"
+    script.write_text("\n".join([*made.imports, "MEASURED = {}", made.source]))
+    answer = subprocess.run([sys.executable, script, "--json", "--seconds", "0.02"], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["speedup"] > 0
+    assert int(found["versions"]["faults"]) < workers.FAULTS_OF_A_BLOCK
 
 
 def test_a_recipe_whose_output_is_wrong_refuses_to_serve(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -43,6 +43,14 @@ def versions():
 def settings(request):
     return {}
 """
+PAGES_OF_A_BLOCK = 256
+FREEING = """
+def versions():
+    return {"answer": str(count_faults())}
+
+def settings(request):
+    return {}
+"""
 POISON = 'raise RuntimeError("the wrong module was imported")\n'
 
 
@@ -117,6 +125,14 @@ def test_a_process_that_the_stack_spawns_has_the_package_and_the_same_path(
     seen = json.loads(answer.versions["answer"])
     expected = {"package": str(own_probes / "__init__.py"), "version": protocol.VERSION, "path": path_of(foreign_python)}
     assert seen == expected
+
+
+def test_memory_that_a_call_frees_is_kept_for_the_next(tmp_path: pathlib.Path) -> None:
+    workflow = tmp_path / "freeing.py"
+    workflow.write_text(workers.COUNT_FAULTS + FREEING)
+    answer = workers.ask(workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n")
+    assert answer.response == {"status": "completed"}, answer.log
+    assert int(answer.versions["answer"]) < workers.FAULTS_OF_A_BLOCK
 
 
 def test_modules_of_the_same_names_on_the_users_path_are_left_alone(tmp_path: pathlib.Path) -> None:

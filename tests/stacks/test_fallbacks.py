@@ -157,6 +157,12 @@ for device in ("cpu", "cuda"):
         return {**json.loads(module.read_bytes()), "driver": workflow.settings(request)["driver"], "cuda": torch.cuda.is_initialized()}
     tell(device, compiled)
 
+def engaged_beside():
+    workflow.MOST_BYTES_INSIDE = 0
+    return engage(workflow, [2])["share"], len(list((place / "beside").rglob("*.irpa")))
+request = dataclasses.replace(request, device="cpu", scratch_directory=str(place / "beside"))
+tell("weights beside", engaged_beside)
+
 def serve():
     asked = dataclasses.replace(request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2])
     made = recipe.compose(asked, {}, {2: [1e-7]}, None)
@@ -266,4 +272,5 @@ def test_iree_compiles_for_the_device_that_is_asked_for() -> None:
     assert (told["cpu"]["target"], told["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), "one thread: it computes where it is called"
     assert (told["cuda"]["target"], told["cuda"]["driver"]) == ("cuda", "cuda"), told
     assert not told["cuda"]["cuda"], "PyTorch leaves the GPU's memory to IREE"
+    assert told["weights beside"] == [1.0, 1], told
     assert "do not serve with this" in told["recipe"], "the stand-in returns what it is given: as far as that the recipe runs"

@@ -93,6 +93,13 @@ def test_half_precision_is_right(workflow: str, advise: Advise) -> None:
 
 
 @pytest.mark.long
+def test_iree_takes_weights_that_no_single_onnx_file_can_hold(advise: Advise) -> None:
+    make(advise, "iree")
+    asked = ("--model", "synthetic/ffn-multilayer@4096x11008x6", "--dtype", "float32", "--batch-sizes", "1")
+    assert_right(probe(advise, "iree", *asked)["iree"], [1])
+
+
+@pytest.mark.long
 def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refused(advise: Advise) -> None:
     make(advise, "openvino")
     entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")["torch-compile-openvino"]

@@ -39,6 +39,25 @@ class VmModule:
         return lambda given: given
 
 
+class ParameterIndex:
+    def load(self, file):
+        self.weights = pathlib.Path(file).read_text()
+
+    def create_provider(self, scope):
+        return {scope: self.weights}
+
+
+class ParametersModule:
+    name = "io_parameters"
+
+    def __init__(self, scopes):
+        self.scopes = scopes
+
+
+def create_io_parameters_module(_instance, *providers):
+    return ParametersModule({scope for provider in providers for scope in provider})
+
+
 class SystemContext:
     def __init__(self, config):
         self.config = config
@@ -46,7 +65,13 @@ class SystemContext:
         self.modules = {}
 
     def add_vm_module(self, module):
+        self.modules[module.name] = module
+        if isinstance(module, ParametersModule):
+            return
+        needed = module.made["parameters"]
+        if needed and needed not in getattr(self.modules.get("io_parameters"), "scopes", ()):
+            message = "NOT_FOUND; required module 'io_parameters' not registered on the context"
+            raise RuntimeError(message)
         if self.config.driver not in DRIVERS[module.made["target"]]:
             message = f"NOT_FOUND; HAL device `{self.config.device}` not found or unavailable"
             raise RuntimeError(message)
-        self.modules[module.name] = module

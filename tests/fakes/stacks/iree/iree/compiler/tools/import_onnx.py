@@ -1,5 +1,20 @@
+import argparse
 import pathlib
-import sys
+
+#: Of the importer's options, those that the probe gives; what is written names the scope of the weights that lie beside it.
+parser = argparse.ArgumentParser()
+parser.add_argument("input", type=pathlib.Path)
+parser.add_argument("-o", type=pathlib.Path)
+parser.add_argument("--opset-version")
+parser.add_argument("--large-model", action="store_true")
+parser.add_argument("--externalize-params", action="store_true")
+parser.add_argument("--params-scope")
+parser.add_argument("--save-params-to", type=pathlib.Path)
 
 if __name__ == "__main__":
-    pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text("module {}")
+    asked = parser.parse_args()
+    if asked.large_model and asked.opset_version:
+        raise NotImplementedError("Updating the opset version for large models is currently unsupported.")
+    asked.o.write_text(asked.params_scope if asked.externalize_params else "")
+    if asked.externalize_params:
+        asked.save_params_to.write_text("weights")
