@@ -117,6 +117,7 @@ def compare_texts(tokens: Sequence[Any], expected: Expected, allowed: float | No
         return None
     gap = found.gap or 0.0
     if not gap <= allowed:
-        message = f"eager PyTorch prefers other tokens by {gap:.2e}, and the precision accounts for {allowed:.2e}: do not serve with this"
+        excess = f"eager PyTorch prefers other tokens by {gap:.2e}, and the precision accounts for {allowed:.2e}"
+        message = f"{excess}; {found.told}: do not serve with this"
         raise ArithmeticError(message)
     return gap / allowed

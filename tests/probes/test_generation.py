@@ -64,9 +64,12 @@ def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReferenc
 
 
 def test_a_flip_where_the_reference_is_sure_is_wrong_and_said_where(reference: TokenReference) -> None:
-    verdict, reason, agreement = judge(reference, flipped(reference, 2, 1), [])
+    tokens = flipped(reference, 2, 1)
+    verdict, reason, agreement = judge(reference, tokens, [])
     assert verdict == "wrong"
-    assert "departs" in reason
+    ours, theirs = (" ".join(map(str, each[0][0, 2 : 2 + generation.EXCERPT])) for each in (tokens, reference.tokens))
+    assert reason.startswith("its text departs")
+    assert reason.endswith(f"after 2 tokens it writes {ours} for {theirs}")
     assert (agreement.first_divergence, agreement.identical_sequences) == (2, 5)
     assert agreement.divergence_gap > 10 * agreement.allowed_gap
 
