@@ -62,7 +62,7 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
             built = time.perf_counter() - begin
             bring_back(subject, inputs[0])
             error = compare(program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, []))
-            calls = callers(program, fed, subject, inputs)
+            calls = callers(program, fed, subject, inputs, request.device)
             ours, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds, request)
             found = {
                 "batch_size": size,
@@ -144,12 +144,18 @@ def run_eagerly(subject: Any, arguments: list[Any]) -> list[Any]:
     return list(next(iter(outputs)))
 
 
-def callers(program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]]) -> list[Caller]:
-    """Return what is timed, each with its inputs: the program and, where the model is a PyTorch module, that module."""
+def callers(program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]], device: str) -> list[Caller]:
+    """Return what is timed, each with its inputs: the program and, where the model is a PyTorch module on the same device, that module.
+
+    Some stacks export on the processor what they run on a GPU: eager PyTorch there would be no match.
+    """
     ours = Caller(program, fed)
     if not hasattr(subject, "module"):
         return [ours]
-    return [ours, Caller(lambda tensors: subject.module(*tensors), [subject.tensors(arguments) for arguments in inputs])]
+    tensors = [subject.tensors(arguments) for arguments in inputs]
+    if tensors[0][0].device.type != device:
+        return [ours]
+    return [ours, Caller(lambda each: subject.module(*each), tensors)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,9 +33,9 @@ FLAGS = {"cpu": ("--iree-llvmcpu-target-cpu=host", "--iree-llvmcpu-stack-allocat
 OPTIMISE = "--iree-opt-level=O3"
 NARROW = {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
 LONGEST_REASON = 400
-#: Weights beyond this are kept in an archive beside the module: protobuf, in which ONNX comes, ends at 2 GiB, and the module's text form
-#: is several times as large as its weights.
-MOST_BYTES_INSIDE = 2**31
+#: Weights beyond this are kept in an archive beside the module: protobuf, in which ONNX comes, ends at 2 GiB, constants and graph
+#: included, and the module's text form has two letters for each byte.
+MOST_BYTES_INSIDE = 2**30
 #: The importer's name for the archive's weights.
 SCOPE = "model"
 
@@ -112,6 +112,9 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     if not module.exists():
         folder.mkdir(parents=True, exist_ok=True)
         compile_module(import_model(export(subject, inputs, folder), folder / "model.mlir", archive), module, request.device)
+        # The weights are in the module or the archive now: twice is enough.
+        for made in (*folder.glob("model.onnx*"), folder / "model.mlir"):
+            made.unlink()
     context = runtime.SystemContext(config=runtime.Config(driver_of(request)))
     loaded = runtime.VmModule.mmap(context.instance, str(module))
     if archive is not None:

@@ -21,21 +21,24 @@ WORKFLOWS = sorted(file for file in (catalogue.probes_directory() / "workflows")
 KINDS = ("synthetic", "transformers", "factory", "exported", "onnx")
 #: A workflow whose build leaves the module's weights on the host, as an export to ONNX does.
 EXPORTING = """
+import types
 import numpy as np
+
+PLACE = types.SimpleNamespace(type="cpu")
 
 class Tensor:
     def __init__(self, array, device):
         self.array, self.device = array, device
 
 class Module:
-    device = "gpu"
+    device = PLACE
 
     def to(self, device):
         self.device = device
 
     def __call__(self, tensor):
-        if tensor.device != self.device:
-            raise RuntimeError(f"the weights are on the {self.device}")
+        if tensor.device is not self.device:
+            raise RuntimeError("the weights are elsewhere")
         return 2 * tensor.array
 
 class Subject:
@@ -48,7 +51,7 @@ class Subject:
         return [np.full((batch_size, 8), number + 1, dtype=np.float32)]
 
     def tensors(self, inputs):
-        return (Tensor(inputs[0], "gpu"),)
+        return (Tensor(inputs[0], PLACE),)
 
     def run(self, inputs):
         return [self.module(*self.tensors(inputs))]
@@ -72,7 +75,7 @@ def settings(request):
 open_subject = Subject
 
 def build(subject, inputs, request):
-    subject.module.to("host")
+    subject.module.to("where the export left it")
     return Program()
 
 def synchronise():
@@ -219,17 +222,30 @@ def test_a_recipe_runs_and_says_how_fast_it_is(fake_probes: pathlib.Path, tmp_pa
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-def test_a_recipe_keeps_freed_memory_and_brings_exported_weights_back_for_eager(tmp_path: pathlib.Path) -> None:
-    workflow = tmp_path / "exporting.py"
-    workflow.write_text(workers.COUNT_FAULTS + EXPORTING)
-    made = recipe.compose(workers.make_request(workflow, tmp_path), {}, {1: [1e-7]}, None)
+def run_recipe_of(workflow: str, tmp_path: pathlib.Path) -> dict[str, Any]:
+    file = tmp_path / "workflow.py"
+    file.write_text(workflow)
+    made = recipe.compose(workers.make_request(file, tmp_path), {}, {1: [1e-7]}, None)
     script = tmp_path / "serve.py"
     script.write_text("\n".join([*made.imports, "MEASURED = {}", made.source]))
     answer = subprocess.run([sys.executable, script, "--json", "--seconds", "0.02"], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout)
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+def test_a_recipe_keeps_freed_memory_and_brings_exported_weights_back_for_eager(tmp_path: pathlib.Path) -> None:
+    found = run_recipe_of(workers.COUNT_FAULTS + EXPORTING, tmp_path)
     assert found["speedup"] > 0
     assert int(found["versions"]["faults"]) < workers.FAULTS_OF_A_BLOCK
+
+
+def test_a_recipe_that_exports_on_another_device_compares_outputs_and_not_speeds(tmp_path: pathlib.Path) -> None:
+    elsewhere = EXPORTING.replace('type="cpu"', 'type="meta"')
+    assert elsewhere != EXPORTING
+    found = run_recipe_of(workers.COUNT_FAULTS + elsewhere, tmp_path)
+    assert found["speedup"] is None
+    assert found["error_against_eager"] == 0
 
 
 def test_a_recipe_whose_output_is_wrong_refuses_to_serve(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -43,7 +43,6 @@ def versions():
 def settings(request):
     return {}
 """
-PAGES_OF_A_BLOCK = 256
 FREEING = """
 def versions():
     return {"answer": str(count_faults())}

@@ -93,9 +93,10 @@ def test_half_precision_is_right(workflow: str, advise: Advise) -> None:
 
 
 @pytest.mark.long
-def test_iree_takes_weights_that_no_single_onnx_file_can_hold(advise: Advise) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_iree_takes_weights_that_lie_beside_the_module(dtype: str, advise: Advise) -> None:
     make(advise, "iree")
-    asked = ("--model", "synthetic/ffn-multilayer@4096x11008x6", "--dtype", "float32", "--batch-sizes", "1")
+    asked = ("--model", "synthetic/ffn-multilayer@4096x11008x6", "--dtype", dtype, "--batch-sizes", "1")
     assert_right(probe(advise, "iree", *asked)["iree"], [1])
 
 

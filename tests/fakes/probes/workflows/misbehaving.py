@@ -55,7 +55,7 @@ class Program(honest.Program):
     def __call__(self, fed):
         output = super().__call__(fed)
         if in_visits():
-            sys.modules.pop("torch", None)  # the device was asked what it is there for
+            sys.modules.pop("torch", None)  # the stand-in has no profiler, which what follows the visits would ask it for
         match MISDEED["name"]:
             case "wrong":
                 return output + 0.1
