@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import gc
 import hashlib
 import itertools
 import json
@@ -183,11 +184,26 @@ def time_in_turn(callers: Sequence[Caller], synchronise: Callable[[], None], sec
     blocks = [size_block(warm(each, synchronise, seconds / TURNS), request.block_seconds) for each in callers]
     visits: list[list[Timed]] = [[] for _ in callers]
     end = time.perf_counter() + seconds * len(callers)
-    while len(visits[0]) < TURNS or time.perf_counter() < end:
-        for each, block, found in zip(callers, blocks, visits, strict=True):
-            rest()
-            found.append(time_block(each.call, each.fed, synchronise, block, offset=len(found) * block.calls, streams=streams))
+    with frozen_objects():
+        while len(visits[0]) < TURNS or time.perf_counter() < end:
+            for each, block, found in zip(callers, blocks, visits, strict=True):
+                rest()
+                found.append(time_block(each.call, each.fed, synchronise, block, offset=len(found) * block.calls, streams=streams))
     return [speed_of(found) for found in visits]
+
+
+@contextlib.contextmanager
+def frozen_objects() -> Iterator[None]:
+    """Leave the objects that there are out of garbage collection while the block runs.
+
+    What is timed collects first, and to walk all objects of a stack leaves the caches cold: OpenXLA's calls took 5.6 ms instead of 4.7.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def warm(caller: Caller, synchronise: Callable[[], None], seconds: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import types
 
@@ -85,6 +86,19 @@ def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_i
     assert device.rests == len(visits) - 2, "every other one comes after a rest"
     assert {*called} == {"a1", "a2", "a3", "b1", "b2", "b3"}
     assert device.now == pytest.approx(0.9, rel=0.15)
+
+
+def test_what_is_there_is_not_collected_between_blocks_and_is_again_afterwards(device: Device) -> None:
+    frozen: list[int] = []
+
+    def call(value: str) -> None:
+        frozen.append(gc.get_freeze_count())
+        device.call(value)
+
+    request = types.SimpleNamespace(device="cpu", block_seconds=0.03)
+    serving.time_in_turn([serving.Caller(call, ["1"])], device.synchronise, 0.0, request)
+    assert all(frozen[1:]), "the first warms up"
+    assert gc.get_freeze_count() == 0, "what a recipe drops between batch sizes must go"
 
 
 def test_however_short_the_time_all_have_their_turns(device: Device) -> None:
