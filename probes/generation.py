@@ -119,8 +119,8 @@ class Divergence:
     identical: int
     first: int | None
     gap: float | None
-    #: How both texts go on at the largest gap.
-    told: str
+    #: How both texts go on at the largest gap; empty where that is not known.
+    parting: str
 
 
 def find_divergence(produced: Sequence[Any], reference: Continuations, rows: Sequence[Sequence[int]] | None = None) -> Divergence:
@@ -142,8 +142,8 @@ def find_divergence(produced: Sequence[Any], reference: Continuations, rows: Seq
                 gap = float(along[wanted[row, place]] - along[token]) if 0 <= token < len(along) else math.inf
                 ours, theirs = (" ".join(map(str, each[row, place : place + EXCERPT].tolist())) for each in (tokens, wanted))
                 gaps.append((gap, f"after {place} tokens it writes {ours} for {theirs}"))
-    largest, told = max(gaps, default=(None, ""))
-    return Divergence(sequences, sequences - len(places), min(places, default=None), largest, told)
+    largest, parting = max(gaps, default=(None, ""))
+    return Divergence(sequences, sequences - len(places), min(places, default=None), largest, parting)
 
 
 def allowed_gap(reference: TokenReference, dtype: str) -> float:
@@ -172,7 +172,7 @@ def judge(
     method = next((each.method for each in scores if each is not None), "tokens only")
     divergence = find_divergence(tokens, reference)
     agreement = summarise(divergence, told, reference, dtype, method)
-    verdict, reason = classify(agreement, divergence.told)
+    verdict, reason = classify(agreement, divergence.parting)
     if reason and len(tokens) > 1 and all((other == tokens[0]).all() for other in tokens[1:]):
         reason = "it returns the same tokens for every prompt"
     return _record(verdict, reference, batch_size, agreement), reason
@@ -202,13 +202,13 @@ def summarise(found: Divergence, told: Losses | None, reference: TokenReference,
     )
 
 
-def classify(agreement: Agreement, told: str) -> tuple[str, str | None]:
-    """Return `equivalent`, `near` or `wrong` and, for the last, why; `told` is how the texts part."""
+def classify(agreement: Agreement, parting: str) -> tuple[str, str | None]:
+    """Return `equivalent`, `near` or `wrong` and, for the last, why; `parting` is how both texts go on where they part."""
     gap = agreement.divergence_gap
     if gap is not None and not gap <= agreement.allowed_gap:
         return "wrong", (
             f"its text departs where it may not: the reference prefers its own token by {gap:.2e} there, "
-            f"and the precision accounts for {agreement.allowed_gap:.2e}; {told}"
+            f"and the precision accounts for {agreement.allowed_gap:.2e}; {parting}"
         )
     if agreement.kl_mean is None or agreement.top1 is None:
         return "equivalent", None
@@ -229,7 +229,7 @@ def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: s
         return f"it returns {tokens.shape} tokens"
     found = find_divergence([tokens], reference, [[row % built for row in range(batch_size)]])
     if found.gap is not None and not found.gap <= allowed_gap(reference, dtype):
-        return f"its text departs by {found.gap:.2e} where the precision accounts for {allowed_gap(reference, dtype):.2e}; {found.told}"
+        return f"its text departs by {found.gap:.2e} where the precision accounts for {allowed_gap(reference, dtype):.2e}; {found.parting}"
     return None
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from probes.generation import find_divergence, rows_kept
-from probes.memory import keep_freed_blocks
 from probes.serving import Caller, cache_folder, make_parser, take_stdout, tell, time_in_turn
 
 
@@ -36,7 +35,6 @@ def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], mea
     parser.add_argument("checkpoint", nargs="?", help="a model directory or a name on the hub, in place of what was measured")
     wishes = parser.parse_args()
     stream = take_stdout()
-    keep_freed_blocks()
     if wishes.checkpoint:
         request.subject = {"kind": "transformers", "name": wishes.checkpoint, "weights": wishes.checkpoint}
         allowed_gaps, measured = {}, {}
@@ -118,6 +116,6 @@ def compare_texts(tokens: Sequence[Any], expected: Expected, allowed: float | No
     gap = found.gap or 0.0
     if not gap <= allowed:
         excess = f"eager PyTorch prefers other tokens by {gap:.2e}, and the precision accounts for {allowed:.2e}"
-        message = f"{excess}; {found.told}: do not serve with this"
+        message = f"{excess}; {found.parting}: do not serve with this"
         raise ArithmeticError(message)
     return gap / allowed

@@ -188,6 +188,7 @@ def engagement(program: IreeProgram, fed: Any) -> Engagement:
 def integration(request: Request) -> str:
     """Return the lines that export, import, compile, load and run it."""
     return f"""\
+# Weights of more than 2 GiB go into an archive beside the module: the script of `p3-advisor recipe` does it.
 import subprocess, sys
 
 import torch
