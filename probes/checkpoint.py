@@ -1,6 +1,6 @@
 """The one checkpoint of a run, which every stack loads so that their texts can be compared; the reference worker writes it.
 
-Next to the weights it has a tokenizer made up of whole words, one for each token: so an engine that takes text only can be given tokens.
+Next to the weights it has a tokenizer made up of whole words, one for each token: some engines do not open a checkpoint without one.
 """
 
 from __future__ import annotations

@@ -49,11 +49,17 @@ IS_ONNX = 'request.subject["kind"] == "onnx"'
 
 
 def compose(
-    request: protocol.Request, versions: dict[str, str], allowances: Mapping[int, Any], command: str | None, lines: str = ""
+    request: protocol.Request,
+    versions: dict[str, str],
+    allowances: Mapping[int, Any],
+    command: str | None,
+    lines: str = "",
+    extras: Mapping[str, str] | None = None,
 ) -> protocol.Recipe:
     """Return the recipe of the workflow in `request`, as far as the worker knows it: all but the figures that the race will give.
 
-    `allowances` say for each batch size how far outputs may be off, see `ALLOWANCES`; `lines` are told beside the script.
+    `allowances` say for each batch size how far outputs may be off, see `ALLOWANCES`; `lines` are told beside the script; `extras` says
+    which extra of a distribution the stack needs.
     """
     file = pathlib.Path(request.workflow_file)
     module = f"probes.workflows.{file.stem}"
@@ -83,7 +89,7 @@ if __name__ == "__main__":
 """
     imports = joiner.imports()
     python = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
-    return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions), python, sys.executable, command)
+    return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions, extras), python, sys.executable, command)
 
 
 def _comment(lines: str) -> str:
@@ -100,8 +106,8 @@ def _call(function: str, fields: dict[str, Any], *, literal: bool = True) -> str
     return "\n".join([f"{function}(", *(indent + line for line in lines), f"{indent})"])
 
 
-def pin(imports: list[str], versions: dict[str, str]) -> list[str]:
-    """Return the distributions that bring these imports or are named in `versions`, each at the version that is installed.
+def pin(imports: list[str], versions: dict[str, str], extras: Mapping[str, str] | None = None) -> list[str]:
+    """Return the distributions that bring these imports or are named in `versions`, with their extras, at the version that is installed.
 
     What follows a plus sign names a build, such as `+cpu`, which the index that most people use does not have.
     """
@@ -109,7 +115,8 @@ def pin(imports: list[str], versions: dict[str, str]) -> list[str]:
     imported = {line.split()[1].partition(".")[0] for line in imports}
     needed = {min(providers[name]) for name in imported if name in providers}
     needed |= {name for name in versions if _is_installed(name)}
-    return sorted(f"{name}=={metadata.version(name).partition('+')[0]}" for name in needed)
+    asked = {name: f"{name}[{extra}]" for name, extra in (extras or {}).items()}
+    return sorted(f"{asked.get(name, name)}=={metadata.version(name).partition('+')[0]}" for name in needed)
 
 
 @functools.cache

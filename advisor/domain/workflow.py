@@ -109,6 +109,20 @@ class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     architectures: Sourced | None = None
 
 
+class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault of the stack that is known beyond this machine, by the outcome it leads to; nothing is left out because of it."""
+
+    #: Outcomes that it accounts for.
+    statuses: Annotated[tuple[Literal["incorrect", "build-failed", "crashed"], ...], msgspec.Meta(min_length=1)]
+    #: Precisions it is limited to; empty for all.
+    dtypes: tuple[Dtype, ...] = ()
+    #: Version specifiers of the compute capabilities it is limited to, of which one must hold; empty for every device.
+    compute_capabilities: tuple[str, ...] = ()
+    what: Annotated[str, msgspec.Meta(min_length=1)]
+    next_step: Annotated[str, msgspec.Meta(min_length=1)]
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way to compile and run a PyTorch model."""
 
@@ -150,6 +164,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compute_capabilities: tuple[str, ...] = ()
     #: Why it is known not to work, by device or task; each with a source.
     refused: dict[str, Sourced] = {}
+    faults: tuple[KnownFault, ...] = ()
     weight_copies: WeightCopies = WeightCopies()
     #: Where an arm differs from what is declared for the workflow.
     arm_declared: dict[str, ArmDeclared] = {}

@@ -34,8 +34,10 @@ from advisor.domain.outcome import Completed, Failure
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.question import Question
 from advisor.domain.rubric import Basis
+from advisor.domain.run import Header
 from advisor.domain.said import Checked, Flexed, Peaks
 from advisor.domain.state import RunState
+from advisor.report.faults import find_next_step
 
 if TYPE_CHECKING:
     from advisor.pipeline import Decision
@@ -188,7 +190,7 @@ def compose(decision: Decision) -> RunDocument:
     evidence: Evidence = "imported" if header.imported else "measured"
     entries = [_measured(arm, measurements[arm.arm], evidence) for arm in decision.scored]
     if plan is not None:
-        entries += [_failed(arm, state) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
+        entries += [_failed(arm, state, header) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
         entries += [_excluded(entry) for entry in plan.excluded]
     machine = header.machine
     return RunDocument(
@@ -254,14 +256,15 @@ def _rated(rating: Rating, evidence: Evidence) -> ScoreEntry:
     return msgspec.convert({**msgspec.structs.asdict(rating), **changes}, ScoreEntry, from_attributes=True)
 
 
-def _failed(arm: Arm, state: RunState) -> WorkflowEntry:
+def _failed(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
     ends = [process.outcome for process in state.processes.get(arm.id, ()) if process.outcome is not None]
     failures = [end for end in ends if not isinstance(end, Completed)]
     if not failures:
         reason, fix = "the run stopped before it was measured", "p3-advisor resume"
         return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status="excluded", reason=reason, fix=fix)
-    failure = failures[-1]
-    return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status=status_of(failure), reason=failure.reason, fix=failure.fix)
+    failure, status = failures[-1], status_of(failures[-1])
+    advice = failure.fix or find_next_step(header, arm.workflow, status)
+    return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status=status, reason=failure.reason, fix=advice)
 
 
 def status_of(failure: Failure) -> Status:

@@ -28,7 +28,7 @@ def render(document: RunDocument) -> str:
         if advice.trust_reasons:
             blocks.append(["What keeps the trust from being higher:", "", *(f"- {escape(reason)}" for reason in advice.trust_reasons)])
     barred = [(entry.arm, "; ".join(entry.fails)) for entry in ranked if entry.fails]
-    missing = [(entry.arm, f"{entry.status}: {entry.reason or 'no reason is known'}") for entry in left_out]
+    missing = [(entry.arm, _why(entry)) for entry in left_out]
     if barred or missing:
         rows = [[escape(arm), escape(reason)] for arm, reason in [*barred, *missing]]
         blocks.append(folded("Not in the ranking, or barred by a constraint", table(["workflow", "why"], rows)))
@@ -37,6 +37,11 @@ def render(document: RunDocument) -> str:
     origin = ", imported from another machine" if document.imported else ""
     blocks.append([f"Run {escape(document.run_id)}{origin}, {escape(document.created)}, p3-advisor {escape(document.advisor_version)}."])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _why(entry: WorkflowEntry) -> str:
+    advice = f"; next: {entry.fix}" if entry.fix else ""
+    return f"{entry.status}: {entry.reason or 'no reason is known'}{advice}"
 
 
 def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:

@@ -18,7 +18,7 @@ from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import find_entries
 from advisor.report.table import device_name
 
-PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9._!]*")
+PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z-]+\])?==[0-9][A-Za-z0-9._!]*")
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 
 FORWARD_USAGE = (
@@ -55,7 +55,7 @@ def stored(state: RunState, arm: str) -> Recipe | None:
 def is_in_the_way(name: str, recipe: Recipe) -> bool:
     """Say whether a script `name` would be imported in place of a module that it needs: Python looks beside the script first."""
     imported = {line.split()[1].partition(".")[0] for line in recipe.imports}
-    brought = {requirement.partition("==")[0].replace("-", "_") for requirement in recipe.requirements}
+    brought = {re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in recipe.requirements}
     return name.removesuffix(".py") in imported | brought | sys.stdlib_module_names
 
 

@@ -101,7 +101,11 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
 def left_out(document: RunDocument) -> list[str]:
     """Return the workflows without a measurement, each with its reason, and the arms that fail a constraint."""
     lines = [f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails]
-    lines += [f"  {entry.arm}: {entry.status}, {entry.reason}" for entry in document.workflows if entry.rank is None]
+    for entry in document.workflows:
+        if entry.rank is None:
+            lines.append(f"  {entry.arm}: {entry.status}, {entry.reason}")
+            # How to get what is not installed is among the next steps of the answer.
+            lines += [f"    next: {entry.fix}"] if entry.fix and entry.status != "not-installed" else []
     return ["Not in the ranking, or barred by a constraint (!):", *lines] if lines else []
 
 

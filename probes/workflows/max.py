@@ -1,29 +1,24 @@
-"""Modular MAX: its own graph compiler and kernels, offline.
-
-It takes and gives text only, so tokens travel as the words of the checkpoint.
-"""
+"""Modular MAX: its own graph compiler and kernels, through the model class that it has for use without a server."""
 
 from __future__ import annotations
 
-import _thread
 import math
-import re
 import shlex
-import threading
 from typing import Any
 
 import numpy as np
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.checkpoint import EngineSubject, word_of
+from probes.checkpoint import EngineSubject
 from probes.protocol import Engagement, Request
 
 TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-WORD = re.compile(r"t(\d{7})")
+#: What is imported with its pipelines is declared for its server only.
+EXTRAS = {"max": "serve"}
 #: What the engine takes of a GPU beside weights and cache, by its own estimate of activations and more.
 BESIDE_BYTES = 8 * 2**30
 #: The cache is given this much of what the largest batch needs: its pages are not filled to the last place.
@@ -43,15 +38,16 @@ def versions() -> dict[str, str]:
 
 def settings(request: Request) -> dict[str, str]:
     """Return what is in force; threads come from the environment."""
-    return {"threads": str(request.threads), "interface": "max._entrypoints.llm, private and deprecated since 26.5"}
+    return {"threads": str(request.threads), "prefix_caching": "off", "device_graphs": "on" if request.device == "cuda" else "off"}
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one engine serves all sizes
-    """Start the engine, once for all batch sizes: compiling the model is its build."""
+    """Open the model, once for all batch sizes: compiling it and capturing device graphs is its build."""
     if subject.engine is None:
+        from max.pipelines import AutoModel  # noqa: PLC0415
+
         check_support(subject)
-        keep_own_tokenizer()
-        subject.engine = start_engine(subject, request)
+        subject.engine = AutoModel(str(subject.folder), **engine_arguments(subject, request))
     return Generation(subject.engine, request)
 
 
@@ -69,50 +65,18 @@ def check_support(subject: EngineSubject) -> None:
         raise UnsupportedError(message)
 
 
-def start_engine(subject: EngineSubject, request: Request) -> Any:
-    """Start the engine; what its thread raises meanwhile is raised here, where the engine itself would wait for ever.
-
-    https://github.com/modular/modular: `LLM.__init__` waits for an event that a failed thread never sets.
-    """
-    from max._entrypoints.llm import LLM  # noqa: PLC0415 - the only offline interface that it has
-    from max.driver import DeviceSpec  # noqa: PLC0415
-    from max.pipelines.lib import PipelineArgs  # noqa: PLC0415
-
-    arguments = PipelineArgs.from_flat_kwargs(
-        model_path=str(subject.folder),
-        quantization_encoding=subject.dtype,
-        max_length=request.input_tokens + request.output_tokens + 1,
-        max_batch_size=max(request.batch_sizes),
-        device_specs=[DeviceSpec.accelerator() if request.device == "cuda" else DeviceSpec.cpu()],
-        enable_prefix_caching=False,
-        trust_remote_code=request.trust_remote_code,
-        **({"device_memory_utilization": memory_share(subject, request)} if request.device == "cuda" else {}),
-    )
-    problems: list[BaseException | None] = []
-
-    def interrupt(raised: threading.ExceptHookArgs) -> None:
-        problems.append(raised.exc_value)
-        _thread.interrupt_main()
-
-    before, threading.excepthook = threading.excepthook, interrupt
-    try:
-        return LLM(arguments)
-    except KeyboardInterrupt as interruption:
-        message = f"it cannot start: {problems[0] if problems else interruption}"
-        raise RuntimeError(message) from interruption
-    finally:
-        threading.excepthook = before
-
-
-def keep_own_tokenizer() -> None:
-    """Make transformers open the checkpoint's tokenizer as it is.
-
-    For some architectures, Qwen2 among them, it takes the class by the model's type whatever the checkpoint says. That one reads nothing in
-    the prompts, and the engine waits for ever. https://github.com/huggingface/transformers: MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS.
-    """
-    from transformers.models.auto import tokenization_auto  # noqa: PLC0415
-
-    getattr(tokenization_auto, "MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS", set()).clear()
+def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
+    """Return how the model is opened: on a GPU with device graphs, as the engine's server does by itself, and memory for this run alone."""
+    arguments: dict[str, Any] = {
+        "devices": "cpu",
+        "quantization_encoding": subject.dtype,
+        "max_length": request.input_tokens + request.output_tokens + 1,
+        "max_batch_size": max(request.batch_sizes),
+        "trust_remote_code": request.trust_remote_code,
+    }
+    if request.device == "cuda":
+        arguments |= {"devices": "gpu:0", "device_graph_capture": True, "device_memory_utilization": memory_share(subject, request)}
+    return arguments
 
 
 def memory_share(subject: EngineSubject, request: Request) -> float:
@@ -130,27 +94,29 @@ class Generation:
         self.engine = engine
         self.request = request
 
-    def feed(self, inputs: list[Any]) -> list[str]:
-        """Return the prompts as words."""
-        return [" ".join(word_of(token) for token in row) for row in inputs[0].tolist()]
+    def feed(self, inputs: list[Any]) -> list[list[int]]:
+        """Return the prompts as lists of tokens."""
+        rows: list[list[int]] = inputs[0].tolist()
+        return rows
 
-    def __call__(self, fed: list[str]) -> Any:
+    def __call__(self, fed: list[list[int]]) -> Any:
         """Generate all new tokens."""
-        return self.engine.generate(fed, max_new_tokens=self.request.output_tokens, use_tqdm=False)
+        return self._generate(fed, self.request.output_tokens)
 
-    def first_token(self, fed: list[str]) -> Any:
+    def first_token(self, fed: list[list[int]]) -> Any:
         """Generate one new token."""
-        return self.engine.generate(fed, max_new_tokens=1, use_tqdm=False)
+        return self._generate(fed, 1)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the tokens of the words; a text that ended early is filled up with a token that there is not."""
-        rows = [[int(word) for word in WORD.findall(text)] for text in output]
-        longest = self.request.output_tokens
-        return [np.array([(row + [-1] * longest)[:longest] for row in rows], dtype=np.int64)]
+        """Return the new tokens."""
+        return [np.array([row[self.request.input_tokens :] for row in output.sequences], dtype=np.int64)]
+
+    def _generate(self, fed: list[list[int]], new_tokens: int) -> Any:
+        return self.engine.generate(fed, max_new_tokens=new_tokens, temperature=0.0, ignore_eos=True)
 
 
 def synchronise() -> None:
-    """Return at once: the texts are there when a call returns."""
+    """Return at once: the tokens are on the host when a call returns."""
 
 
 def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
@@ -167,11 +133,13 @@ def serving_command(request: Request) -> str:
 
 
 def integration(request: Request) -> str:
-    """Return the lines that ask the server, with any client of the OpenAI interface: the offline one is private."""
+    """Return the lines that open the model and generate."""
+    graphs = ", device_graph_capture=True" if request.device == "cuda" else ""
+    device, most = "gpu:0" if request.device == "cuda" else "cpu", max(request.batch_sizes)
     return f"""\
-import openai
+from max.pipelines import AutoModel
 
-client = openai.OpenAI(base_url="http://localhost:8000/v1", api_key="none")
-answer = client.completions.create(model=CHECKPOINT, prompt=prompts, max_tokens={request.output_tokens}, temperature=0)
-tokens = [choice.text for choice in answer.choices]
+engine = AutoModel(CHECKPOINT, devices="{device}", quantization_encoding="{request.dtype}", max_batch_size={most}{graphs})
+output = engine.generate(prompts, max_new_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True)
+tokens = [sequence[len(prompt) :] for sequence, prompt in zip(output.sequences, prompts)]
 """

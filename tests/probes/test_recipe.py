@@ -137,6 +137,11 @@ def test_a_recipe_pins_what_is_installed() -> None:
     assert all(str(pin.specifier).startswith("==") and "+" not in str(pin.specifier) for pin in pins)
 
 
+def test_a_recipe_asks_for_the_extras_that_the_stack_needs() -> None:
+    (pin,) = map(Requirement, recipe.pin(["import msgspec"], {}, {"msgspec": "yaml"}))
+    assert (pin.name, pin.extras) == ("msgspec", {"yaml"})
+
+
 def test_a_definition_brings_what_it_needs_and_nothing_else(tmp_path: pathlib.Path) -> None:
     main = """
 import json

@@ -50,6 +50,11 @@ def test_the_header_pins_what_was_measured() -> None:
     assert header_of(render()) == {"requires-python": "==3.11.*", "dependencies": ["numpy==2.4.6", "torch==2.13.0"]}
 
 
+def test_the_header_may_ask_for_an_extra() -> None:
+    assert header_of(render(requirements=("max[serve]==26.7.0",)))["dependencies"] == ["max[serve]==26.7.0"]
+    assert recipe.is_in_the_way("max.py", msgspec.structs.replace(RECIPE, requirements=("max[serve]==26.7.0",)))
+
+
 def test_the_script_knows_what_it_has_to_reach() -> None:
     script = render()
     (cell,) = builders.document().workflows[0].cells
