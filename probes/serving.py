@@ -31,6 +31,8 @@ CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "CUDA_CACHE_PATH": "cuda",
     "JAX_COMPILATION_CACHE_DIR": "jax",
+    "VLLM_CACHE_ROOT": "vllm",
+    "MODULAR_CACHE_DIR": "modular",
 }
 #: Distinct inputs that take turns.
 INPUT_SETS = 4

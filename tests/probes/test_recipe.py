@@ -14,7 +14,8 @@ import workers
 from packaging.requirements import Requirement
 
 from advisor import catalogue
-from probes import recipe
+from advisor.probing import environments
+from probes import recipe, serving
 from probes.joining import CannotJoinError, Joiner
 
 WORKFLOWS = sorted(file for file in (catalogue.probes_directory() / "workflows").glob("*.py") if file.name != "__init__.py")
@@ -140,6 +141,10 @@ def test_a_recipe_pins_what_is_installed() -> None:
 def test_a_recipe_asks_for_the_extras_that_the_stack_needs() -> None:
     (pin,) = map(Requirement, recipe.pin(["import msgspec"], {}, {"msgspec": "yaml"}))
     assert (pin.name, pin.extras) == ("msgspec", {"yaml"})
+
+
+def test_a_recipe_moves_every_cache_that_a_worker_has_to_itself() -> None:
+    assert serving.CACHES == environments.CACHES
 
 
 def test_a_definition_brings_what_it_needs_and_nothing_else(tmp_path: pathlib.Path) -> None:
