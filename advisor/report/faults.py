@@ -14,11 +14,15 @@ def find_next_step(header: Header, workflow: str, status: str) -> str | None:
     gpu = header.machine.find_gpu(header.question.gpu)
     known = (fault for entry in header.catalogue.workflows if entry.id == workflow for fault in entry.faults)
     for fault in known:
-        if status in fault.statuses and header.question.dtype in (fault.dtypes or (header.question.dtype,)) and _is_hit(fault, gpu):
+        if status in fault.statuses and _is_in(fault, header.question.dtype) and _is_on(fault, gpu):
             return f"{fault.next_step}: {fault.what} ({fault.source})"
     return None
 
 
-def _is_hit(fault: KnownFault, gpu: Gpu | None) -> bool:
+def _is_in(fault: KnownFault, dtype: str) -> bool:
+    return not fault.dtypes or dtype in fault.dtypes
+
+
+def _is_on(fault: KnownFault, gpu: Gpu | None) -> bool:
     generations = fault.compute_capabilities
     return not generations or (gpu is not None and any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations))
