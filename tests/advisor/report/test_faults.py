@@ -13,7 +13,7 @@ from builders import BASELINE
 from advisor import catalogue
 from advisor.domain.outcome import Completed, Failure, Incorrect
 from advisor.domain.workflow import KnownFault, Workflow
-from advisor.report import document, faults, table
+from advisor.report import document, faults, markdown, table
 
 FAULT = KnownFault(
     statuses=("incorrect",),
@@ -81,6 +81,10 @@ def test_the_document_has_it_where_the_outcome_itself_has_no_advice() -> None:
 def test_the_table_has_it_below_the_reason() -> None:
     lines = table.left_out(builders.document())
     assert lines[1:3] == ["  broken: crashed, it crashed", "    next: update it"]
+
+
+def test_the_markdown_has_it_behind_the_reason() -> None:
+    assert "crashed: it crashed; next: update it" in markdown.render(builders.document())
 
 
 def test_how_to_install_a_workflow_is_not_said_twice() -> None:
