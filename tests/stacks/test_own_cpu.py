@@ -21,6 +21,7 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 ALWAYS = ("openvino", "torch-compile-openvino")
 OWN_ON_CPU = [each for each in catalogue.load().workflows if each.has_probe and each.environment.kind == "own" and "cpu" in each.devices]
 SELDOM = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks and workflow.id not in ALWAYS)
+WRITERS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
 #: Other precisions that are known to work, and what the proof of engagement then says.
 HALF = {"openvino": "bfloat16", "iree": "bfloat16", "openxla-jax": "bfloat16", "torch-compile-openxla": "bfloat16"}
 Advise = Callable[..., subprocess.CompletedProcess[str]]
@@ -82,6 +83,14 @@ def test_every_other_workflow_is_probed_in_its_environment(workflow: str, advise
     before = snapshot(python)
     assert_right(probe(advise, workflow)[workflow], [1, 16])
     assert snapshot(python) == before, "probing has changed the environment"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workflow", WRITERS)
+def test_every_writer_of_text_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
+    make(advise, workflow)
+    asked = ("--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4")
+    assert_right(probe(advise, workflow, *asked)[workflow], [1, 4])
 
 
 @pytest.mark.long
