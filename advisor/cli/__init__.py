@@ -10,13 +10,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
 import advisor
 from advisor.cli import advising, carrying, environments, fleets, inspecting, stored, terminal
+from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.output import put
 from advisor.errors import UserError
 
@@ -44,14 +44,6 @@ for part in (terminal, advising, fleets, inspecting, environments, carrying, sto
     app.add_typer(part.app)
 
 
-class InterruptedRunError(BaseException):
-    """A signal asked the program to end; raised in the main thread so that workers are ended on the way out."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -60,8 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(2)
     if not given or (given[0].startswith("-") and given[0] not in ROOT_FLAGS):
         given.insert(0, "ask" if terminal.wants_terminal(given, os.environ) else "recommend")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    with Interruptions():
+        _run(given)
+    sys.exit(0)
+
+
+def _run(given: Sequence[str]) -> None:
+    """Run the command line; what ends it early is an exit code."""
     try:
         app(given, prog_name="p3-advisor")
     except UserError as problem:
@@ -74,13 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # Whoever read standard output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    sys.exit(0)
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(again, signal.SIG_IGN)
-    raise InterruptedRunError(number)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback

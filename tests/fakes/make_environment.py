@@ -3,22 +3,14 @@
 import os
 import pathlib
 import platform
-import signal
 import sys
 
-from advisor.cli import InterruptedRunError
+from advisor.cli.interruption import Interruptions
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import UserError
 from advisor.probing.environments import creation
 
-
-def stop(number, frame):
-    # As the command line does it.
-    raise InterruptedRunError(number)
-
-
-signal.signal(signal.SIGTERM, stop)
 root = pathlib.Path(sys.argv[1])
 environment = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
 python = Interpreter(executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None)
@@ -30,7 +22,8 @@ shop = creation.Workshop(
     say=lambda line: print(line, flush=True),
 )
 try:
-    creation.create("tiny", environment, shop)
+    with Interruptions():
+        creation.create("tiny", environment, shop)
 except UserError as problem:
     print(f"{problem.what}; next: {problem.next_step}", flush=True)
     sys.exit(problem.exit_code)
