@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -38,20 +39,14 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
             missed = purpose_missed(workflow, asked[0], question)
             excluded.append(_exclude(workflow, "unsupported", f"{asked[0].id} is not for {missed}", None))
     baseline = _find_baseline(question, arms, excluded)
-    duplicate = Arm(
-        id=baseline.id + DUPLICATE_SUFFIX,
-        workflow=baseline.workflow,
-        option=baseline.option,
-        options=baseline.options,
-        python=baseline.python,
-        image=baseline.image,
-        duplicate_of=baseline.id,
-    )
+    duplicate = msgspec.structs.replace(baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id)
     return Plan(arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)), excluded=tuple(excluded))
 
 
 def arms_of(workflow: Workflow, python: str = "", image: str = "") -> list[Arm]:
     """Return the workflow with each of its sets of options."""
+    requirements = [Requirement(text) for text in workflow.environment.requirements]
+    extras = {each.name: tuple(sorted(each.extras)) for each in requirements if each.extras}
     return [
         Arm(
             id=workflow.id if option == DEFAULT else f"{workflow.id}/{option}",
@@ -60,6 +55,7 @@ def arms_of(workflow: Workflow, python: str = "", image: str = "") -> list[Arm]:
             options=options,
             python=python,
             image=image,
+            extras=extras,
         )
         for option, options in workflow.arms.items()
     ]

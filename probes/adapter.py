@@ -104,5 +104,4 @@ class Workflow(Protocol):
         For text they leave `tokens`, and stand in the script as well: the prompts there are drawn, and a user has others.
         """
 
-    # An engine may also have `serving_command(request) -> str`: the command line that serves the model. A stack that wants an extra of a
-    # distribution names it, so that its recipe asks for it too: `EXTRAS = {"max": "serve"}`.
+    # An engine may also have `serving_command(request) -> str`: the command line that serves the model.

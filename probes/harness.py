@@ -209,7 +209,7 @@ def hand_out_recipe(
     def compose() -> protocol.Recipe:
         command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
         lines = workflow.integration(request) if request.task == protocol.GENERATE else ""
-        return recipe.compose(request, versions, allowances, command, lines, getattr(workflow, "EXTRAS", None))
+        return recipe.compose(request, versions, allowances, command, lines)
 
     made: protocol.Recipe | str = attempt(compose, first_line)
     if isinstance(made, protocol.Recipe):

@@ -86,6 +86,8 @@ class Request:
     #: `forward`: one pass over the inputs; `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
     output_tokens: int = 1
+    #: Extras that the workflow's environment asks for, by distribution.
+    extras: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

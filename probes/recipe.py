@@ -11,7 +11,7 @@ import functools
 import pathlib
 import pprint
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -29,6 +29,7 @@ LEFT_OUT = {
     "scratch_directory",
     "input_sets",
     "warmup_seconds",
+    "extras",
     "minimum_engaged_share",
 }
 WIDTH = 140
@@ -54,12 +55,10 @@ def compose(
     allowances: Mapping[int, Any],
     command: str | None,
     lines: str = "",
-    extras: Mapping[str, str] | None = None,
 ) -> protocol.Recipe:
     """Return the recipe of the workflow in `request`, as far as the worker knows it: all but the figures that the race will give.
 
-    `allowances` say for each batch size how far outputs may be off, see `ALLOWANCES`; `lines` are told beside the script; `extras` says
-    which extra of a distribution the stack needs.
+    `allowances` say for each batch size how far outputs may be off, see `ALLOWANCES`; `lines` are told beside the script.
     """
     file = pathlib.Path(request.workflow_file)
     module = f"probes.workflows.{file.stem}"
@@ -89,7 +88,9 @@ if __name__ == "__main__":
 """
     imports = joiner.imports()
     python = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
-    return protocol.Recipe(sorted({*imports, "import types"}), source, pin(imports, versions, extras), python, sys.executable, command)
+    return protocol.Recipe(
+        sorted({*imports, "import types"}), source, pin(imports, versions, request.extras), python, sys.executable, command
+    )
 
 
 def _comment(lines: str) -> str:
@@ -106,8 +107,8 @@ def _call(function: str, fields: dict[str, Any], *, literal: bool = True) -> str
     return "\n".join([f"{function}(", *(indent + line for line in lines), f"{indent})"])
 
 
-def pin(imports: list[str], versions: dict[str, str], extras: Mapping[str, str] | None = None) -> list[str]:
-    """Return the distributions that bring these imports or are named in `versions`, with their extras, at the version that is installed.
+def pin(imports: list[str], versions: dict[str, str], extras: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the distributions that bring these imports or are named in `versions`, with these extras, at the version that is installed.
 
     What follows a plus sign names a build, such as `+cpu`, which the index that most people use does not have.
     """
@@ -115,7 +116,7 @@ def pin(imports: list[str], versions: dict[str, str], extras: Mapping[str, str] 
     imported = {line.split()[1].partition(".")[0] for line in imports}
     needed = {min(providers[name]) for name in imported if name in providers}
     needed |= {name for name in versions if _is_installed(name)}
-    asked = {name: f"{name}[{extra}]" for name, extra in (extras or {}).items()}
+    asked = {name: f"{name}[{','.join(of_it)}]" for name, of_it in extras.items()}
     return sorted(f"{asked.get(name, name)}=={metadata.version(name).partition('+')[0]}" for name in needed)
 
 

@@ -30,6 +30,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     #: Image of the container it runs in; empty for none.
     image: str = ""
+    #: Extras that its environment asks for, by distribution; its recipe asks for them too.
+    extras: dict[str, tuple[str, ...]] = {}
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,6 +69,7 @@ class Site:
             block_seconds=BLOCK_SECONDS,
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=self.minimum_engaged_share,
+            extras={name: list(extras) for name, extras in arm.extras.items()},
         )
 
     def container_of(self, arm: Arm, writable: tuple[pathlib.Path, ...]) -> list[str]:

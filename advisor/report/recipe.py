@@ -18,7 +18,7 @@ from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import find_entries
 from advisor.report.table import device_name
 
-PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+\])?==[0-9][A-Za-z0-9._!]*")
+PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*")
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 
 FORWARD_USAGE = (

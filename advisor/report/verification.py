@@ -33,6 +33,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     reached: float
     speedup_measured: float
+    speedup_low: float | None
+    speedup_high: float | None
     speedup_reached: float | None
     result: Literal["holds", "faster", "slower machine", "slower"]
 
@@ -83,6 +85,8 @@ def check(cell: Cell, found: Reached, tolerance: float) -> Check:
         high=high,
         reached=found.throughput,
         speedup_measured=cell.speedup.value,
+        speedup_low=cell.speedup.low,
+        speedup_high=cell.speedup.high,
         speedup_reached=found.speedup,
         result=result,
     )
@@ -91,7 +95,7 @@ def check(cell: Cell, found: Reached, tolerance: float) -> Check:
 WORDS = {
     "holds": "holds",
     "faster": "holds, and is faster than it was measured",
-    "slower machine": "is not reached, but the speed-up over eager holds: the machine is slower than it was",
+    "slower machine": "is not reached, but the speed-up over eager is within what was measured: the machine is slower than it was",
     "slower": "does not hold",
 }
 
@@ -102,12 +106,17 @@ def render(verification: Verification) -> str:
         f"{verification.arm}, run {verification.run_id}: the measured throughput {'holds' if verification.holds else 'does not hold'}."
     ]
     for each in verification.checks:
-        bounds = f" (95 %: {each.low:,.4g} to {each.high:,.4g})" if each.low is not None and each.high is not None else ""
-        eager = f", {each.speedup_reached:.2f} times eager where {each.speedup_measured:.2f} was measured" if each.speedup_reached else ""
-        figures = f"{each.reached:,.4g} {each.unit} against {each.measured:,.4g}{bounds}{eager}"
+        figures = f"{each.reached:,.4g} {each.unit} against {each.measured:,.4g}{_bounds(each.low, each.high, ',.4g')}"
+        if each.speedup_reached:
+            measured = f"{each.speedup_measured:.2f}{_bounds(each.speedup_low, each.speedup_high, '.2f')}"
+            figures += f", {each.speedup_reached:.2f} times eager where {measured} was measured"
         lines.append(f"  batch size {each.batch_size}: {figures}: {WORDS[each.result]}")
     changed = ", ".join(f"{name} is now {version}" for name, version in verification.changed_versions.items())
     return "\n".join([*lines, *([f"  the environment has changed: {changed}"] if changed else [])]) + "\n"
+
+
+def _bounds(low: float | None, high: float | None, form: str) -> str:
+    return f" (95 %: {low:{form}} to {high:{form}})" if low is not None and high is not None else ""
 
 
 def encode(verification: Verification) -> str:

@@ -17,8 +17,6 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-#: What is imported with its pipelines is declared for its server only.
-EXTRAS = {"max": "serve"}
 #: What the engine takes of a GPU beside weights and cache, by its own estimate of activations and more.
 BESIDE_BYTES = 8 * 2**30
 #: The cache is given this much of what the largest batch needs: its pages are not filled to the last place.

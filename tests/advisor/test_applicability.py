@@ -187,6 +187,16 @@ def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
     ]
 
 
+def test_an_arm_knows_the_extras_that_its_environment_asks_for_on_the_device() -> None:
+    known = builders.shipped_catalogue()
+    extras = {
+        device: {workflow.id: arm.extras for workflow in known.on(device).workflows for arm in applicability.arms_of(workflow)}
+        for device in ("cpu", "cuda")
+    }
+    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [{}, {"jax": ("cuda13",)}]
+    assert extras["cpu"]["max"] == {"max": ("serve",)}
+
+
 def test_every_workflow_is_in_the_plan_or_left_out_with_a_reason() -> None:
     shipped = builders.shipped_catalogue()
     for machine in (builders.machine(), builders.gpu_machine()):

@@ -132,15 +132,15 @@ def test_every_recipe_of_text_is_a_whole_script_without_what_is_for_one_pass(tmp
 def test_a_recipe_pins_what_is_installed() -> None:
     pins = [
         Requirement(pin)
-        for pin in recipe.pin(["import msgspec", "from packaging import version", "import json"], {"psutil": "1", "cuda": "13.0"})
+        for pin in recipe.pin(["import msgspec", "from packaging import version", "import json"], {"psutil": "1", "cuda": "13.0"}, {})
     ]
     assert [pin.name for pin in pins] == ["msgspec", "packaging", "psutil"]
     assert all(str(pin.specifier).startswith("==") and "+" not in str(pin.specifier) for pin in pins)
 
 
 def test_a_recipe_asks_for_the_extras_that_the_stack_needs() -> None:
-    (pin,) = map(Requirement, recipe.pin(["import msgspec"], {}, {"msgspec": "yaml"}))
-    assert (pin.name, pin.extras) == ("msgspec", {"yaml"})
+    (pin,) = map(Requirement, recipe.pin(["import msgspec"], {}, {"msgspec": ["toml", "yaml"], "elsewhere": ["more"]}))
+    assert (pin.name, pin.extras) == ("msgspec", {"toml", "yaml"})
 
 
 def test_a_recipe_moves_every_cache_that_a_worker_has_to_itself() -> None:

@@ -83,6 +83,11 @@ def test_a_call_that_generates_is_long_so_fewer_inputs_take_turns(site: Site) ->
     assert asked == [4, 2]
 
 
+def test_a_worker_is_told_the_extras_of_its_environment(site: Site) -> None:
+    arm = msgspec.structs.replace(BASELINE, extras={"jax": ("cuda13",)})
+    assert site.request_for(arm, site.scratch, site.scratch).extras == {"jax": ["cuda13"]}
+
+
 def bring_up(session: Session, *arms: Arm) -> list[Happening]:
     """Make the reference and import, as the pipeline does before the first build."""
     return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms), *session.ask(REFERENCE, "peaks")]

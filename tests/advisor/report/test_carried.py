@@ -122,6 +122,13 @@ def test_what_differs_is_said_before_any_figure() -> None:
         assert "9.9" in other(comparison.compare(run(), run(0.2, advisor_version="9.9"), 0.05)).replace("\\", "")
 
 
+def test_a_wide_interval_of_the_speed_up_is_told_beside_what_was_reached() -> None:
+    (check,) = verified(8.0).checks
+    wide = msgspec.structs.replace(check, speedup_measured=2.23, speedup_low=0.68, speedup_high=3.1, speedup_reached=0.74)
+    text = verification.render(msgspec.structs.replace(verified(8.0), checks=(wide,)))
+    assert "0.74 times eager where 2.23 (95 %: 0.68 to 3.10) was measured" in text
+
+
 def verified(throughput: float, speedup: float | None = 2.0) -> verification.Verification:
     entry = next(entry for entry in run().workflows if entry.arm == "compiled")
     entry = msgspec.structs.replace(entry, versions={"torch": "2.13.0"})

@@ -51,7 +51,8 @@ def test_the_header_pins_what_was_measured() -> None:
 
 
 def test_the_header_may_ask_for_an_extra() -> None:
-    assert header_of(render(requirements=("max[serve]==26.7.0",)))["dependencies"] == ["max[serve]==26.7.0"]
+    asked = ("jax[cuda13,k8s]==0.10.2", "max[serve]==26.7.0")
+    assert header_of(render(requirements=asked))["dependencies"] == [*asked]
     assert recipe.is_in_the_way("max.py", msgspec.structs.replace(RECIPE, requirements=("max[serve]==26.7.0",)))
 
 
