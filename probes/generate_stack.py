@@ -9,22 +9,29 @@ from typing import Any
 import torch
 import transformers
 
-from probes.probabilities import Scores
+from probes.probabilities import CANDIDATES, Scores
 from probes.protocol import Request
 
 
 class Forcing(transformers.LogitsProcessor):
-    """Makes `generate()` give these tokens, whatever it would choose, and keeps the probabilities it had for the first rows."""
+    """Makes `generate()` give these tokens, whatever it would choose, and keeps the probabilities it had.
+
+    Those of all tokens are kept for the first rows, those of the likeliest for every row.
+    """
 
     def __init__(self, tokens: torch.Tensor, rows: int) -> None:
         self.tokens = tokens
         self.rows = rows
         self.kept: list[Any] = []
+        self.likeliest: list[tuple[Any, Any]] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - the signature is the library's
         """Keep the logarithms of this step's probabilities and leave only its token possible."""
         step = len(self.kept)
-        self.kept.append(torch.log_softmax(scores[: self.rows].float(), dim=-1).cpu().numpy())
+        logarithms = torch.log_softmax(scores.float(), dim=-1)
+        self.kept.append(logarithms[: self.rows].cpu().numpy())
+        values, ids = logarithms.topk(min(CANDIDATES, logarithms.shape[-1]), dim=-1)
+        self.likeliest.append((values.cpu().numpy(), ids.cpu().numpy()))
         return torch.full_like(scores, -torch.inf).scatter_(1, self.tokens[:, step : step + 1], 0.0)
 
 
@@ -60,11 +67,16 @@ class TextGeneration:
 
     def score(self, fed: torch.Tensor, tokens: Any, rows: int) -> Scores:
         """Generate `tokens` by force and return the probabilities that the model gave all tokens meanwhile."""
+        return self.score_all(fed, tokens, rows)[0]
+
+    def score_all(self, fed: torch.Tensor, tokens: Any, rows: int) -> tuple[Scores, Scores]:
+        """Return the same, and the likeliest tokens of every row with theirs."""
         import numpy as np  # noqa: PLC0415 - torch needs it for the conversion anyway
 
         forcing = Forcing(torch.from_numpy(tokens).to(fed.device), rows)
         self._generate(fed, self.request.output_tokens, logits_processor=transformers.LogitsProcessorList([forcing]))
-        return Scores(np.stack(forcing.kept, axis=1))
+        values, ids = (np.stack(each, axis=1) for each in zip(*forcing.likeliest, strict=True))
+        return Scores(np.stack(forcing.kept, axis=1)), Scores(values, ids)
 
     def collect(self, output: torch.Tensor) -> list[Any]:
         """Return the new tokens on the host."""

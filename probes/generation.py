@@ -34,6 +34,18 @@ EXCERPT = 4
 
 
 @dataclasses.dataclass(frozen=True)
+class Run:
+    """What the reference gave for one input set, and what eager PyTorch thinks of it."""
+
+    tokens: Any
+    #: Of all tokens, along the reference's own, for the first rows.
+    exact: Scores
+    #: Of the likeliest tokens, for every row.
+    likeliest: Scores
+    eager: Scores
+
+
+@dataclasses.dataclass(frozen=True)
 class TokenReference:
     """What the baseline worker leaves for all others, for one batch size; the probabilities stay in the file until they are needed."""
 
@@ -44,6 +56,7 @@ class TokenReference:
     tokens: list[Any]
     #: Of each input set, how many rows have their probabilities kept.
     rows: int
+    vocabulary: int
     eager: Losses
 
     def logarithms(self, number: int) -> Any:
@@ -53,16 +66,27 @@ class TokenReference:
         with np.load(self.file, allow_pickle=False) as archive:
             return archive[f"logarithms-{number}"]
 
+    def likeliest(self, number: int) -> Scores:
+        """Return the likeliest tokens along the reference's own with their logarithms, for every row of input set `number`."""
+        import numpy as np  # noqa: PLC0415
+
+        with np.load(self.file, allow_pickle=False) as archive:
+            return Scores(archive[f"likeliest-{number}"], archive[f"ids-{number}"])
+
 
 class Continuations(Protocol):
-    """Tokens by input set, and the logarithms of the probabilities along them for the first rows."""
+    """Tokens by input set, and the likeliest ones along them."""
 
     @property
     def tokens(self) -> list[Any]:
         """Return for each input set a row of tokens for each prompt."""
 
-    def logarithms(self, number: int) -> Any:
-        """Return what is kept of input set `number`, by row, position and token."""
+    @property
+    def vocabulary(self) -> int:
+        """Return how many tokens there are."""
+
+    def likeliest(self, number: int) -> Scores:
+        """Return the likeliest tokens of input set `number` with their logarithms, by row and position."""
 
 
 def rows_kept(batch_size: int, output_tokens: int, vocabulary: int, input_sets: int) -> int:
@@ -74,19 +98,22 @@ def save_reference(
     file: pathlib.Path,
     name: str,
     inputs: Sequence[Sequence[Any]],
-    runs: Iterable[tuple[Any, Scores, Scores]],
+    runs: Iterable[Run],
 ) -> None:
-    """Write what each of `runs` gave: the reference's tokens and scores, and eager PyTorch's scores along these tokens."""
+    """Write what the reference gave for each input set."""
     import numpy as np  # noqa: PLC0415
 
     arrays: dict[str, Any] = {"name": np.array(name), "sets": np.array(len(inputs))}
     losses = []
-    for number, (arguments, (tokens, exact, eager)) in enumerate(zip(inputs, runs, strict=True)):
-        if not (np.isfinite(exact.logarithms).all() and np.isfinite(eager.logarithms).all()):
+    for number, (arguments, run) in enumerate(zip(inputs, runs, strict=True)):
+        exact = run.exact.logarithms
+        if not (np.isfinite(exact).all() and np.isfinite(run.eager.logarithms).all()):
             raise ModelError("the model's probabilities are NaN or infinite", "choose another precision with --dtype, such as bfloat16")
         arrays |= {f"input-{number}-{place}": array for place, array in enumerate(arguments)}
-        arrays |= {"rows": np.array(len(exact.logarithms)), f"tokens-{number}": tokens, f"logarithms-{number}": exact.logarithms}
-        losses.append(measure_losses(eager, exact.logarithms))
+        arrays |= {"rows": np.array(len(exact)), "vocabulary": np.array(exact.shape[-1])}
+        arrays |= {f"tokens-{number}": run.tokens, f"logarithms-{number}": exact}
+        arrays |= {f"likeliest-{number}": run.likeliest.logarithms, f"ids-{number}": run.likeliest.ids}
+        losses.append(measure_losses(run.eager, exact))
     for field in dataclasses.fields(Losses):
         arrays[f"eager-{field.name}"] = np.array(getattr(merge(losses), field.name))
     beside = file.with_suffix(".part.npz")
@@ -107,19 +134,20 @@ def load_reference(file: pathlib.Path) -> TokenReference:
             inputs=[[archive[f"input-{number}-0"]] for number in sets],
             tokens=[archive[f"tokens-{number}"] for number in sets],
             rows=int(archive["rows"]),
+            vocabulary=int(archive["vocabulary"]),
             eager=Losses(**losses),
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """Where rows of tokens depart from the reference's: earliest place, rows that do not, and the largest gap where it is known."""
+    """Where rows of tokens depart from the reference's: earliest place, rows that do not, and the largest gap; None where none departs."""
 
     sequences: int
     identical: int
     first: int | None
     gap: float | None
-    #: How both texts go on at the largest gap; empty where that is not known.
+    #: How both texts go on at the largest gap; empty where none departs.
     parting: str
 
 
@@ -134,16 +162,25 @@ def find_divergence(produced: Sequence[Any], reference: Continuations, rows: Seq
             (row, int((one != other).argmax())) for row, (one, other) in enumerate(zip(tokens, wanted, strict=True)) if (one != other).any()
         ]
         places += [place for _, place in departing]
-        logarithms: Any = reference.logarithms(number) if departing else ()
+        likeliest = reference.likeliest(number) if departing else None
         for row, place in departing:
-            if chosen[row] < len(logarithms):
-                along, token = logarithms[chosen[row], place], tokens[row, place]
-                # What is no token at all, such as the filling of a text that ended early, is as far off as can be.
-                gap = float(along[wanted[row, place]] - along[token]) if 0 <= token < len(along) else math.inf
-                ours, theirs = (" ".join(map(str, each[row, place : place + EXCERPT].tolist())) for each in (tokens, wanted))
-                gaps.append((gap, f"after {place} tokens it writes {ours} for {theirs}"))
+            gap = measure_gap(likeliest, (chosen[row], place), wanted[row, place], tokens[row, place], reference.vocabulary)
+            ours, theirs = (" ".join(map(str, each[row, place : place + EXCERPT].tolist())) for each in (tokens, wanted))
+            gaps.append((gap, f"after {place} tokens it writes {ours} for {theirs}"))
     largest, parting = max(gaps, default=(None, ""))
     return Divergence(sequences, sequences - len(places), min(places, default=None), largest, parting)
+
+
+def measure_gap(likeliest: Any, where: tuple[int, int], own: int, other: int, vocabulary: int) -> float:
+    """Return by how much the reference prefers its `own` token to the `other`; at least, where that is none of the likeliest.
+
+    What is no token at all, such as the filling of a text that ended early, is as far off as can be.
+    """
+    if not 0 <= other < vocabulary:
+        return math.inf
+    known = dict(zip(likeliest.ids[where].tolist(), likeliest.logarithms[where].tolist(), strict=True))
+    least = min(known.values())
+    return float(known.get(int(own), least) - known.get(int(other), least))
 
 
 def allowed_gap(reference: TokenReference, dtype: str) -> float:
@@ -207,7 +244,7 @@ def classify(agreement: Agreement, parting: str) -> tuple[str, str | None]:
     gap = agreement.divergence_gap
     if gap is not None and not gap <= agreement.allowed_gap:
         return "wrong", (
-            f"its text departs where it may not: the reference prefers its own token by {gap:.2e} there, "
+            f"its text departs where it may not: the reference prefers its own token by {gap:.2e} there at the least, "
             f"and the precision accounts for {agreement.allowed_gap:.2e}; {parting}"
         )
     if agreement.kl_mean is None or agreement.top1 is None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LIKELIEST = 5
+#: Likeliest tokens of which a reference keeps the probabilities for every row: near ties are among them.
+CANDIDATES = 64
 PERCENTILE = 99
 
 
@@ -60,11 +62,19 @@ def measure_losses(scores: Scores, exact: Any) -> Losses:
     )
 
 
-def find_likeliest(logarithms: Any) -> Any:
+def keep_likeliest(logarithms: Any) -> Scores:
+    """Return what a reference keeps for every row."""
+    import numpy as np  # noqa: PLC0415
+
+    ids = find_likeliest(logarithms, CANDIDATES)
+    return Scores(np.take_along_axis(logarithms, ids, -1), ids)
+
+
+def find_likeliest(logarithms: Any, most: int = LIKELIEST) -> Any:
     """Return the places of the largest values along the last axis, largest first."""
     import numpy as np  # noqa: PLC0415
 
-    count = min(LIKELIEST, logarithms.shape[-1])
+    count = min(most, logarithms.shape[-1])
     unordered = np.argpartition(logarithms, -count, axis=-1)[..., -count:]
     order = np.argsort(-np.take_along_axis(logarithms, unordered, -1), axis=-1)
     return np.take_along_axis(unordered, order, -1)

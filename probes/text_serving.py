@@ -11,22 +11,24 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from probes.generation import find_divergence, rows_kept
+from probes.generation import find_divergence
+from probes.probabilities import Scores
 from probes.serving import Caller, cache_folder, make_parser, take_stdout, tell, time_in_turn
 
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What eager PyTorch generates at one batch size: prompts, tokens, the logarithms of their probabilities for some rows, its time."""
+    """What eager PyTorch generates at one batch size: prompts, tokens, the likeliest tokens along them, its time."""
 
     inputs: list[Any]
     tokens: list[Any]
-    kept: Any
+    scores: Scores
+    vocabulary: int
     seconds: float
 
-    def logarithms(self, number: int) -> Any:  # noqa: ARG002 - there is one set of prompts
-        """Return the logarithms of the probabilities along the tokens, for the first rows."""
-        return self.kept
+    def likeliest(self, number: int) -> Scores:  # noqa: ARG002 - there is one set of prompts
+        """Return the likeliest tokens along the text with their logarithms."""
+        return self.scores
 
 
 def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], measured: dict[int, Any]) -> None:
@@ -95,23 +97,22 @@ def expect(subject: Any, size: int, request: Any, wait: Callable[[], None], seco
     inputs = subject.inputs(size, 0)
     fed = program.feed(inputs)
     tokens = program.collect(program(fed))
-    rows = rows_kept(size, request.output_tokens, subject.note.vocabulary, 1)
-    kept = program.score(fed, tokens[0], rows).logarithms
+    _, likeliest = program.score_all(fed, tokens[0], 1)
     (eager,) = time_in_turn([Caller(program, [fed])], wait, seconds, request)
-    return Expected(inputs, tokens, kept, eager.seconds)
+    return Expected(inputs, tokens, likeliest, subject.note.vocabulary, eager.seconds)
 
 
 def compare_texts(tokens: Sequence[Any], expected: Expected, allowed: float | None) -> float | None:
     """Return how far the text departs from eager's, as a share of what is allowed; raise where it is above 1.
 
-    It is None where that is not known: for other weights than those that were measured, and where only rows depart that nothing is kept of.
+    It is None for other weights than those that were measured, of which nothing is known.
     """
     if [each.shape for each in tokens] != [each.shape for each in expected.tokens]:
         shapes = ", ".join(str(each.shape) for each in tokens)
         message = f"it generated {shapes} tokens instead of {expected.tokens[0].shape}: do not serve with this"
         raise ArithmeticError(message)
     found = find_divergence(tokens, expected)
-    if allowed is None or (found.gap is None and found.identical < found.sequences):
+    if allowed is None:
         return None
     gap = found.gap or 0.0
     if not gap <= allowed:

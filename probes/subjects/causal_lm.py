@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from probes import checkpoint, generation
 from probes.adapter import ModelError, UnsupportedError
 from probes.generate_stack import TextGeneration
-from probes.probabilities import Scores
+from probes.generation import Run
 from probes.protocol import Request
 from probes.subjects import transformers_model
 from probes.subjects.flops import count_flops
@@ -48,18 +48,19 @@ class CausalLm:
         shape = (batch_size, self.request.input_tokens)
         return [generator.integers(FIRST_ORDINARY_TOKEN, self.note.vocabulary, size=shape, dtype=np.int64)]
 
-    def reference_runs(self, eager: TextGeneration, fed: list[Any]) -> tuple[str, Iterator[tuple[Any, Scores, Scores]]]:
-        """Name the higher precision and yield, for each input set, its own text, its scores of it and eager PyTorch's."""
+    def reference_runs(self, eager: TextGeneration, fed: list[Any]) -> tuple[str, Iterator[Run]]:
+        """Name the higher precision and yield what it gives for each input set."""
         dtype = torch.float64 if self.parameters <= MOST_PARAMETERS_IN_FLOAT64 else torch.float32
         return str(dtype).removeprefix("torch."), self._runs_in(dtype, eager, fed)
 
-    def _runs_in(self, dtype: torch.dtype, eager: TextGeneration, fed: list[Any]) -> Iterator[Any]:
+    def _runs_in(self, dtype: torch.dtype, eager: TextGeneration, fed: list[Any]) -> Iterator[Run]:
         precise = TextGeneration(copy.deepcopy(self.model).to(dtype), self.request)
         batch_size = len(fed[0])
         rows = generation.rows_kept(batch_size, self.request.output_tokens, self.note.vocabulary, self.request.input_sets)
         for value in fed:
             (tokens,) = precise.collect(precise(value))
-            yield tokens, precise.score(value, tokens, rows), eager.score(value, tokens, rows)
+            exact, likeliest = precise.score_all(value, tokens, rows)
+            yield Run(tokens, exact, likeliest, eager.score(value, tokens, rows))
 
     def flops(self, inputs: list[Any]) -> int | None:
         """Count the operations of matrix products and attention in one call."""

@@ -21,7 +21,7 @@ from advisor import catalogue
 from advisor.domain.outcome import Crashed, TimedOut
 from advisor.probing.launch import Supervisor, Worker
 from probes import checkpoint, generation, protocol
-from probes.probabilities import Scores
+from probes.probabilities import Scores, keep_likeliest
 
 ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
 WORKFLOWS = catalogue.probes_directory() / "workflows"
@@ -50,7 +50,7 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
             for _ in range(NEW):
                 tokens.append(table[tokens[-1]].argmax(-1))
             exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
-            runs.append((np.stack(tokens[1:], axis=1), Scores(exact), Scores(exact)))
+            runs.append(generation.Run(np.stack(tokens[1:], axis=1), Scores(exact), keep_likeliest(exact), Scores(exact)))
         generation.save_reference(shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs)
 
 

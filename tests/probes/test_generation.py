@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from probes import generation
-from probes.generation import TokenReference
-from probes.probabilities import Scores, scores_of_likeliest
+from probes.generation import Run, TokenReference
+from probes.probabilities import Scores, keep_likeliest, scores_of_likeliest
 
 SETS, ROWS, PLACES, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.
@@ -32,10 +32,15 @@ def noisy(values: Any, size: float) -> Any:
     return normalised(values + np.random.default_rng(5).uniform(-size, size, values.shape))
 
 
+def run_of(exact: Any, eager: Any, rows: int = ROWS) -> Run:
+    """What is saved of these probabilities when those of all tokens are kept for the first rows only."""
+    return Run(exact.argmax(-1), Scores(exact[:rows]), keep_likeliest(exact), Scores(eager[:rows]))
+
+
 @pytest.fixture
 def reference(tmp_path: pathlib.Path) -> TokenReference:
     exact = [logarithms(number) for number in range(SETS)]
-    runs = [(each.argmax(-1), Scores(each), Scores(noisy(each, EAGER))) for each in exact]
+    runs = [run_of(each, noisy(each, EAGER)) for each in exact]
     prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
     generation.save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
     return generation.load_reference(tmp_path / "reference.npz")
@@ -78,7 +83,7 @@ def test_a_flip_between_near_ties_is_right_and_what_follows_is_not_held_against_
     exact = logarithms(0)
     exact[0, 1, 9] = exact[0, 1].max() - EAGER / 2
     file = tmp_path / "reference.npz"
-    generation.save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [(exact.argmax(-1), Scores(exact), Scores(noisy(exact, EAGER)))])
+    generation.save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER))])
     reference = generation.load_reference(file)
     tokens = reference.tokens[0].copy()
     tokens[0, 1], tokens[0, 2:] = 9, 30
@@ -121,11 +126,33 @@ def test_text_of_another_length_or_the_same_for_all_prompts_is_wrong(reference: 
 
 def test_a_low_precision_is_given_what_eager_pytorch_itself_loses(tmp_path: pathlib.Path) -> None:
     exact, file = logarithms(0), tmp_path / "reference.npz"
-    generation.save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [(exact.argmax(-1), Scores(exact), Scores(noisy(exact, 0.3)))])
+    generation.save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, 0.3))])
     reference = generation.load_reference(file)
     verdict, _, agreement = judge(reference, reference.tokens, [Scores(noisy(exact, 0.3))], "bfloat16")
     assert verdict == "equivalent"
     assert agreement.kl_allowed > agreement.kl_mean > 1e-3
+
+
+@pytest.mark.parametrize("token", [-1, VOCABULARY, 30], ids=["no token", "beyond the vocabulary", "unlikely"])
+def test_a_row_whose_probabilities_are_not_kept_is_held_to_the_likeliest_tokens(token: int, tmp_path: pathlib.Path) -> None:
+    exact, file = logarithms(0), tmp_path / "reference.npz"
+    generation.save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER), rows=1)])
+    reference = generation.load_reference(file)
+    tokens = reference.tokens[0].copy()
+    tokens[-1, 3] = token
+    verdict, reason, agreement = judge(reference, [tokens], [Scores(exact[:1])])
+    assert (verdict, agreement.identical_sequences) == ("wrong", ROWS - 1)
+    assert "after 3 tokens" in reason
+    assert "after 3 tokens" in (generation.find_fault(tokens, reference, ROWS, "float32") or "")
+
+
+def test_a_token_that_is_none_of_the_likeliest_is_as_far_off_as_the_last_of_them_at_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("probes.probabilities.CANDIDATES", 4)
+    exact = logarithms(0)
+    kept, order = keep_likeliest(exact), np.argsort(-exact[1, 2])
+    gaps = [generation.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY) for rank in (1, 3, 20)]
+    sure = exact[1, 2, order[0]]
+    assert gaps == pytest.approx([sure - exact[1, 2, order[rank]] for rank in (1, 3, 3)])
 
 
 def test_probabilities_of_a_large_batch_are_kept_for_its_first_rows_only() -> None:
