@@ -9,8 +9,9 @@ import msgspec
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.said import Diagnosed, Peaks
 
-#: TensorRT's criterion for being held back by launches is that enqueuing takes as long as computing; a little less is as telling.
-LAUNCH_BOUND_ENQUEUE_SHARE, LAUNCH_BOUND_BUSY_SHARE = 0.9, 0.7
+#: Below it launches hold a call back. TensorRT's criterion, that enqueuing takes as long as computing, holds of every call that returns when
+#: it is done as well, as an engine's or ONNX Runtime's.
+LAUNCH_BOUND_BUSY_SHARE = 0.7
 #: Share of a measured peak from which that peak is what holds a call back.
 BOUND_SHARE = 0.6
 #: Weights that seem to move faster than memory can were not moved: they stayed in a cache.
@@ -34,9 +35,10 @@ def diagnose(
     compute_share = flops / seconds / peak if flops and peak else None
     cached = memory_share is not None and memory_share > CACHED_SHARE
     known = [share for share in (None if cached else memory_share, compute_share) if share is not None]
-    on_device = diagnosed is not None and diagnosed.kernels_per_call is not None
+    # PyTorch's profiler sees no kernel of another process, nor any of JAX's: that is not to have seen none.
+    on_device = diagnosed is not None and bool(diagnosed.kernels_per_call)
     counts = {
-        name: getattr(diagnosed, name) if diagnosed else None
+        name: getattr(diagnosed, name) if diagnosed and (on_device or name == "operators_per_call") else None
         for name in (
             "operators_per_call",
             "kernels_per_call",
@@ -61,8 +63,7 @@ def diagnose(
 
 def bound_of(call: CallDiagnosis) -> Bound:
     """Return what holds the call back, by the first rule that applies."""
-    idle = call.device_busy_share is not None and call.device_busy_share < LAUNCH_BOUND_BUSY_SHARE
-    if idle or (call.enqueue_share is not None and call.enqueue_share >= LAUNCH_BOUND_ENQUEUE_SHARE):
+    if call.device_busy_share is not None and call.device_busy_share < LAUNCH_BOUND_BUSY_SHARE:
         return "launch"
     if call.memory_share is not None and call.memory_share >= BOUND_SHARE:
         return "memory"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from advisor import diagnosis
@@ -52,7 +53,6 @@ def with_busy_share(share: float) -> Diagnosed:
 @pytest.mark.parametrize(
     ("found", "bound", "head"),
     [
-        (diagnose(enqueue_seconds=0.95e-3), "launch", "launch-bound"),
         (diagnose(with_busy_share(0.31)), "launch", "launch-bound"),
         (diagnose(weight_bytes=7 * 10**8), "memory", "memory-bound"),
         (diagnose(flops=7 * 10**9), "compute", "compute-bound"),
@@ -62,6 +62,17 @@ def with_busy_share(share: float) -> Diagnosed:
 def test_each_bound_is_found_and_said(found: CallDiagnosis, bound: str, head: str) -> None:
     assert found.bound == bound
     assert found.words.startswith(f"{head}: ")
+
+
+def test_a_call_that_returns_when_it_is_done_is_not_held_back_by_launches() -> None:
+    assert diagnose(enqueue_seconds=0.99e-3, flops=9 * 10**9).bound == "compute"
+
+
+def test_kernels_of_another_process_are_not_seen_and_nothing_is_said_of_them() -> None:
+    unseen = {"kernels_per_call": 0.0, "launches_per_call": 0.0, "device_busy_share": 0.0}
+    found = diagnose(msgspec.structs.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9)
+    assert (found.bound, found.kernels_per_call, found.device_busy_share, found.enqueue_share) == ("compute", None, None, None)
+    assert "kernels" not in found.words
 
 
 def test_the_words_have_the_figures() -> None:
