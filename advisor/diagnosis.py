@@ -9,8 +9,8 @@ import msgspec
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.said import Diagnosed, Peaks
 
-#: Below it launches hold a call back. TensorRT's criterion, that enqueuing takes as long as computing, holds of every call that returns when
-#: it is done as well, as an engine's or ONNX Runtime's.
+#: Below it launches hold a call back. TensorRT's criterion, that enqueuing takes as long as computing, is true as well of any call that
+#: returns when it is done.
 LAUNCH_BOUND_BUSY_SHARE = 0.7
 #: Share of a measured peak from which that peak is what holds a call back.
 BOUND_SHARE = 0.6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import dataclasses
+import os
 import pathlib
 from typing import Any
 
@@ -20,6 +21,8 @@ from probes.subjects.opening import TorchSubject, open_torch_subject
 IO_BINDING = "io-binding"
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
+#: Like eager PyTorch, which leaves float32 products at full precision.
+CUDA_OPTIONS = {"use_tf32": "0"}
 #: File of each provider that is loaded when a session asks for it, in the folder of ONNX Runtime's own libraries.
 LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so"}
 
@@ -53,6 +56,12 @@ def versions() -> dict[str, str]:
 def settings(request: Request) -> dict[str, str]:
     """Return the session's settings beside those of the exporting PyTorch."""
     return {**torch_stack.apply_settings(request), "intra_op_num_threads": str(request.threads)}
+
+
+def settings_of_tensorrt(request: Request) -> dict[str, str]:
+    """Return the same where TensorRT builds; its provider has no option that keeps float32 at full precision, NVIDIA's libraries have."""
+    os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    return {**settings(request), "NVIDIA_TF32_OVERRIDE": "0"}
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject:

@@ -90,6 +90,8 @@ def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log, t
         message = f"its ONNX parser refuses the model: {reasons[0] if reasons else 'no reason given'}"
         raise UnsupportedError(message)
     config = builder.create_builder_config()
+    # It is set unless it is cleared, and eager PyTorch leaves float32 at full precision.
+    config.clear_flag(trt.BuilderFlag.TF32)
     if target:
         aim_at(trt, config, target)
     inputs = [network.get_input(place) for place in range(network.num_inputs)]

@@ -37,6 +37,8 @@ def apply_settings(request: Request) -> dict[str, str]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
     if request.device == "cuda":
+        # One precision for float32: left alone, convolutions round to TF32 and matrix products do not.
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
         settings |= {
             "tf32_matmul": str(torch.backends.cuda.matmul.allow_tf32),
             "tf32_cudnn": str(torch.backends.cudnn.allow_tf32),

@@ -40,7 +40,7 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[str, Any]:
-    """Return what both ways are told: engines for blocks of any size, the tensors' own types, caches with the arm.
+    """Return what both ways are told: engines for blocks of any size, the tensors' own types at full precision, caches with the arm.
 
     Precisions are not named: on the RTX build that makes the compiler give up, and `torch.compile` then runs eager code.
     """
@@ -51,6 +51,7 @@ def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[
     cache = pathlib.Path(request.scratch_directory) / "cache"
     return {
         "min_block_size": 1,
+        "disable_tf32": True,
         "use_fp32_acc": accumulate,
         "timing_cache_path": str(cache / "tensorrt-timing.bin"),
         "engine_cache_dir": str(cache / "tensorrt-engines"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from probes import onnxruntime_stack, torch_stack
-from probes.onnxruntime_stack import CUDA, SessionProgram
+from probes.onnxruntime_stack import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.protocol import Request
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
@@ -15,18 +15,15 @@ open_subject = onnxruntime_stack.open_subject
 engagement = onnxruntime_stack.engagement
 synchronise = torch_stack.synchronise
 
-#: Like eager PyTorch, which leaves float32 products at full precision.
-OPTIONS = {"use_tf32": "0"}
-
 
 def settings(request: Request) -> dict[str, str]:
     """Return the session's settings beside those of the exporting PyTorch."""
-    return {**onnxruntime_stack.settings(request), **OPTIONS}
+    return {**onnxruntime_stack.settings(request), **CUDA_OPTIONS}
 
 
 def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
     """Export and open a session on the GPU."""
-    return onnxruntime_stack.build_on_gpu(subject, inputs, request, [(CUDA, OPTIONS)])
+    return onnxruntime_stack.build_on_gpu(subject, inputs, request, [(CUDA, CUDA_OPTIONS)])
 
 
 def integration(request: Request) -> str:

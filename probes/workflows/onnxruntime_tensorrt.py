@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from probes import onnx_export, onnxruntime_stack, torch_stack
-from probes.onnxruntime_stack import CUDA, SessionProgram
+from probes.onnxruntime_stack import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.protocol import Request
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
 
 versions = onnxruntime_stack.versions
-settings = onnxruntime_stack.settings
+settings = onnxruntime_stack.settings_of_tensorrt
 open_subject = onnxruntime_stack.open_subject
 engagement = onnxruntime_stack.engagement
 synchronise = torch_stack.synchronise
@@ -34,7 +34,7 @@ def options(request: Request) -> dict[str, str]:
 def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
     """Export for these shapes, as engines are fastest for fixed ones, and open a session that builds them."""
     file = onnx_export.for_shapes(subject, inputs, request)
-    session = onnxruntime_stack.open_session(file, [(PROVIDER, options(request)), (CUDA, {})], request)
+    session = onnxruntime_stack.open_session(file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request)
     return onnxruntime_stack.gpu_program(session, PROVIDER, request)
 
 

@@ -14,7 +14,7 @@ from probes.protocol import Request
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
 
-settings = onnxruntime_stack.settings
+settings = onnxruntime_stack.settings_of_tensorrt
 open_subject = onnxruntime_stack.open_subject
 engagement = onnxruntime_stack.engagement
 synchronise = torch_stack.synchronise

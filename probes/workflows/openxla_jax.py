@@ -69,6 +69,9 @@ def settings(request: Request) -> dict[str, str]:
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}:
+        # Left alone, products of float32 round to TF32 there, which eager PyTorch's do not.
+        jax.config.update("jax_default_matmul_precision", "highest")
     found = settings_of_torch(request)
     return {**found, "platform": jax.default_backend(), "matmul_precision": str(jax.config.jax_default_matmul_precision)}
 

@@ -105,6 +105,13 @@ for day in ("good", *trt.LINES, "unknown operator"):
     trt.DAY = day
     tell(day, build_and_load)
 """
+#: A GPU's settings can be made without one.
+PRECISION = """
+import dataclasses
+from probes import onnxruntime_stack
+settings = onnxruntime_stack.settings_of_tensorrt(dataclasses.replace(request, device="cuda"))
+told["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_cudnn")} | {"environment": os.environ["NVIDIA_TF32_OVERRIDE"]}
+"""
 GRAPHS = """
 from probes import kernels
 from probes.protocol import Engagement
@@ -247,6 +254,12 @@ def test_an_engine_that_is_not_to_be_had_is_told_in_tensorrt_s_words(day: str, r
     assert engines["good"] == "an engine"
     assert engines[day]["raised"] == raised
     assert words in engines[day]["reason"]
+
+
+def test_float32_keeps_its_precision_in_every_stack(engines: dict[str, Any], jit: dict[str, Any]) -> None:
+    """The stand-ins of TensorRT and Torch-TensorRT refuse or name an engine that rounds to TF32, which they are free to build."""
+    assert run(PRECISION, "")["precision"] == {"tf32_matmul": "False", "tf32_cudnn": "False", "environment": "0"}
+    assert (engines["good"], jit["engine"]["share"]) == ("an engine", 1.0)
 
 
 def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:

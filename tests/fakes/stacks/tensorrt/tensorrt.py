@@ -30,6 +30,10 @@ class NetworkDefinitionCreationFlag:
     STRONGLY_TYPED = 1
 
 
+class BuilderFlag:
+    TF32 = "TF32"
+
+
 class OnnxParser:
     num_errors = 1
 
@@ -51,14 +55,15 @@ class Builder:
         return types.SimpleNamespace(num_inputs=0)
 
     def create_builder_config(self):
-        return None
+        flags = {BuilderFlag.TF32}
+        return types.SimpleNamespace(flags=flags, clear_flag=flags.remove)
 
     def build_serialized_network(self, network, config):
         if DAY in {"out of memory", "no implementation"}:
             for severity, line in LINES[DAY]:
                 self.logger.log(severity, line)
             return None
-        return b"engine"
+        return b"engine that rounds" if config.flags else b"engine"
 
 
 class Runtime:
@@ -70,4 +75,4 @@ class Runtime:
             for severity, line in LINES[DAY]:
                 self.logger.log(severity, line)
             return None
-        return "an engine"
+        return f"an {plan.decode()}"

@@ -23,6 +23,7 @@ sys.modules["tensorrt"] = engines
 @torch._dynamo.register_backend(name="tensorrt")
 def backend(module, inputs, **keywords):
     options = keywords.get("options") or {}
+    assert options["disable_tf32"], "float32 products would be rounded"
     if os.environ["P3_FAKE"] == "lies":
         return module
     if os.environ["P3_FAKE"] == "fails" or "enabled_precisions" in options:
