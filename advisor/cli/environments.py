@@ -81,6 +81,8 @@ def make(names: list[str], *, python: str = "", offline: bool = False) -> Iterat
         size = f"{seen.disk_mib} MiB and {seen.seconds} seconds where it was made last ({seen.where})" if seen else "size not known yet"
         lock = "" if places.lock_file(shop.rubric, name).is_file() else "; no lock ships for this platform, so newest versions are taken"
         surroundings.say(f"{name}: {size}; licence {environment.licence}{lock}")
+        for device, other in places.find_others(known.workflows, name).items():
+            surroundings.say(f"{name} is not for {device}; what is used there is made by: p3-advisor env create {other}")
     for name, environment in chosen.items():
         yield creation.create(name, environment, shop)
 

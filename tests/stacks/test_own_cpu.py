@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 #: What every run of the tests makes and probes; the rest is left to `-m long`.
 ALWAYS = ("openvino", "torch-compile-openvino")
-OWN_ON_CPU = [each for each in catalogue.load().workflows if each.has_probe and each.environment.kind == "own" and "cpu" in each.devices]
+OWN = [each for each in catalogue.load().on("cpu").workflows if each.has_probe and each.environment.kind == "own"]
+OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]
 SELDOM = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks and workflow.id not in ALWAYS)
 WRITERS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
 #: Other precisions that are known to work, and what the proof of engagement then says.
@@ -39,10 +40,11 @@ def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
 
 
 def make(advise: Advise, workflow: str) -> pathlib.Path:
-    """Make the workflow's environment unless it is there, and return its interpreter."""
-    answer = advise("env", "create", workflow)
+    """Make the environment that the workflow has on a processor unless it is there, and return its interpreter."""
+    name = next(each.environment.name for each in OWN if each.id == workflow)
+    answer = advise("env", "create", name)
     assert answer.returncode == 0, answer.stderr
-    return pathlib.Path(advise("env", "path", workflow).stdout.strip())
+    return pathlib.Path(advise("env", "path", name).stdout.strip())
 
 
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:

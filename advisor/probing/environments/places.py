@@ -77,6 +77,12 @@ def choose(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, E
     return chosen
 
 
+def find_others(workflows: Iterable[Workflow], name: str) -> dict[str, str]:
+    """Return, by device, the environments that workflows have in place of this one there."""
+    used = [workflow for workflow in workflows if (workflow.environment.name or workflow.id) == name]
+    return {device: other.name for workflow in used for device, other in workflow.environment_on.items()}
+
+
 def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
     """Return where the lock of an environment ships for this platform."""
     return rubric / "locks" / f"{platform.system().lower()}-{platform.machine()}" / f"{name}.txt"

@@ -72,6 +72,8 @@ def test_the_environments_of_every_device_are_made() -> None:
     known = (builders.workflow("one", environment=APART, environment_on={"cpu": there}),)
     assert places.own_environments(known) == {"apart": APART, "there": there}
     assert places.choose(known, ["there"]) == {"there": there}
+    assert places.find_others(known, "apart") == {"cpu": "there"}
+    assert places.find_others(known, "there") == {}
 
 
 @pytest.mark.parametrize(
