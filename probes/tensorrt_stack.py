@@ -75,8 +75,13 @@ def open_subject(request: Request) -> Any:
     return open_torch_subject(request)
 
 
-def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log, target: str = "") -> Any:
-    """Return the serialised engine for an ONNX file, with an optimisation profile for each batch size where the file leaves it free.
+def fed_shapes(subject: Any, request: Request) -> list[list[tuple[int, ...]]]:
+    """Return the shapes of the inputs at each batch size."""
+    return [[array.shape for array in subject.inputs(size, 0)] for size in request.batch_sizes]
+
+
+def build_plan(trt: Any, file: pathlib.Path, shapes: list[list[tuple[int, ...]]], log: Log, target: str = "") -> Any:
+    """Return the serialised engine for an ONNX file, with an optimisation profile for each list of `shapes` where the file leaves any free.
 
     `target`, such as `sm_89`, is a GPU that need not be here.
     """
@@ -96,8 +101,8 @@ def build_plan(trt: Any, file: pathlib.Path, batch_sizes: list[int], log: Log, t
         aim_at(trt, config, target)
     inputs = [network.get_input(place) for place in range(network.num_inputs)]
     if any(-1 in tuple(value.shape) for value in inputs):
-        for size in batch_sizes:
-            config.add_optimization_profile(fixed_profile(builder, inputs, size))
+        for each in shapes:
+            config.add_optimization_profile(fixed_profile(builder, inputs, each))
     plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise log.problem("no engine was built")
@@ -115,11 +120,10 @@ def aim_at(trt: Any, config: Any, target: str) -> None:
     config.set_compute_capability(capability, 0)
 
 
-def fixed_profile(builder: Any, inputs: list[Any], batch_size: int) -> Any:
-    """Return a profile for one batch size alone: a range of sizes would have to share its kernels."""
+def fixed_profile(builder: Any, inputs: list[Any], shapes: list[tuple[int, ...]]) -> Any:
+    """Return a profile for these shapes alone, those of one batch size: a range of sizes would have to share its kernels."""
     profile = builder.create_optimization_profile()
-    for value in inputs:
-        shape = tuple(batch_size if size == -1 else size for size in value.shape)
+    for value, shape in zip(inputs, shapes, strict=True):
         profile.set_shape(value.name, shape, shape, shape)
     return profile
 
@@ -213,14 +217,14 @@ class Loaded:
 _engines: dict[pathlib.Path, Loaded] = {}
 
 
-def obtain_engine(trt: Any, model: pathlib.Path, batch_sizes: list[int], place: pathlib.Path) -> Loaded:
+def obtain_engine(trt: Any, model: pathlib.Path, subject: Any, request: Request, place: pathlib.Path) -> Loaded:
     """Return the engine for an ONNX file: the one at hand, else the one an earlier process saved at `place`, else a new one."""
     if place not in _engines:
         log = Log()
         from_file = place.exists()
         if not from_file:
             beside = place.with_suffix(".part")
-            beside.write_bytes(build_plan(trt, model, batch_sizes, log))
+            beside.write_bytes(build_plan(trt, model, fed_shapes(subject, request), log))
             beside.rename(place)
         _engines[place] = Loaded(load_engine(trt, place.read_bytes(), log), log, from_file)
     return _engines[place]
@@ -230,7 +234,7 @@ def build(trt: Any, subject: Any, inputs: list[Any], request: Request) -> Contex
     """Export, build or load the engine, and make a context for these shapes; captured as a CUDA graph if the options say so."""
     model = onnx_export.for_any_batch_size(subject, inputs, request)
     place = pathlib.Path(request.scratch_directory) / f"{model.parent.name}.engine"
-    loaded = obtain_engine(trt, model, request.batch_sizes, place)
+    loaded = obtain_engine(trt, model, subject, request, place)
     profile = request.batch_sizes.index(len(inputs[0])) if loaded.engine.num_optimization_profiles > 1 else 0
     context = open_context(trt, loaded.engine, inputs, profile, loaded.log)
     return cuda_graphs.capture(context, inputs) if request.options.get("cuda_graph") else context

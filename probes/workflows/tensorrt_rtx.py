@@ -31,7 +31,8 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Context | Captur
 def build_for(target: str, subject: Any, inputs: list[Any], request: Request) -> None:
     """Export and build an engine for a GPU that need not be here, and leave it as `TARGET.engine`."""
     model = onnx_export.for_any_batch_size(subject, inputs, request)
-    plan = tensorrt_stack.build_plan(trt, model, request.batch_sizes, tensorrt_stack.Log(), target)
+    shapes = tensorrt_stack.fed_shapes(subject, request)
+    plan = tensorrt_stack.build_plan(trt, model, shapes, tensorrt_stack.Log(), target)
     (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_bytes(plan)
 
 

@@ -48,14 +48,14 @@ def compile_module(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], req
     examples = tuple(tensor.clone() for tensor in tensors)
     shapes, arguments = None, list(examples)
     if dynamic:
-        low, high = min(request.batch_sizes), max(request.batch_sizes)
+        low, best, high = batch_range(request.batch_sizes)
         batch = torch.export.Dim("batch", min=low, max=high)
         shapes = tuple({0: batch} for _ in examples)
         examples = tuple(of_batch(tensor, high) for tensor in examples)
         arguments = [
             torch_tensorrt.Input(
                 min_shape=(low, *tensor.shape[1:]),
-                opt_shape=(high, *tensor.shape[1:]),
+                opt_shape=(best, *tensor.shape[1:]),
                 max_shape=(high, *tensor.shape[1:]),
                 dtype=tensor.dtype,
             )
@@ -64,6 +64,15 @@ def compile_module(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], req
     exported = torch.export.export(subject.module, examples, dynamic_shapes=shapes, strict=False)
     options = torch_tensorrt_stack.compile_options(subject, request)
     return torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, **options)
+
+
+def batch_range(sizes: list[int]) -> tuple[int, int, int]:
+    """Return the least batch size, the one to be fastest at, and the most: one more where there is one size, for `Dim` takes no such range.
+
+    Upwards, for an example of 1 would fix the size that `torch.export` is to leave free.
+    """
+    low, best = min(sizes), max(sizes)
+    return low, best, max(best, low + 1)
 
 
 def of_batch(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
@@ -97,15 +106,15 @@ def integration(request: Request) -> str:
     """Return the lines that compile, save, load and run the module."""
     accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
     graphs = "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n" if request.options.get("cuda_graph") else ""
-    sizes = request.batch_sizes
+    low, best, high = batch_range(request.batch_sizes)
     shapes, arguments = "None", "list(inputs)"
     if request.options.get("dynamic"):
-        shapes = f'tuple({{0: torch.export.Dim("batch", min={min(sizes)}, max={max(sizes)})}} for _ in inputs)'
+        shapes = f'tuple({{0: torch.export.Dim("batch", min={low}, max={high})}} for _ in inputs)'
         arguments = f"""[
     torch_tensorrt.Input(
-        min_shape=({min(sizes)}, *tensor.shape[1:]),
-        opt_shape=({max(sizes)}, *tensor.shape[1:]),
-        max_shape=({max(sizes)}, *tensor.shape[1:]),
+        min_shape=({low}, *tensor.shape[1:]),
+        opt_shape=({best}, *tensor.shape[1:]),
+        max_shape=({high}, *tensor.shape[1:]),
         dtype=tensor.dtype,
     )
     for tensor in inputs

@@ -100,7 +100,7 @@ from probes import tensorrt_stack as stack
 
 def build_and_load():
     log = stack.Log()
-    return stack.load_engine(trt, stack.build_plan(trt, place / "a.onnx", [1], log), log)
+    return stack.load_engine(trt, stack.build_plan(trt, place / "a.onnx", [], log), log)
 for day in ("good", *trt.LINES, "unknown operator"):
     trt.DAY = day
     tell(day, build_and_load)
@@ -111,6 +111,59 @@ import dataclasses
 from probes import onnxruntime_stack
 settings = onnxruntime_stack.settings_of_tensorrt(dataclasses.replace(request, device="cuda"))
 told["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_cudnn")} | {"environment": os.environ["NVIDIA_TF32_OVERRIDE"]}
+"""
+#: A file that leaves free how many sequences there are and how long they are, but not how many heads.
+PROFILES = """
+import dataclasses
+import onnx, tensorrt as trt
+from onnx import TensorProto, helper
+from probes import tensorrt_stack as stack
+
+free = {"tokens": ["batch", "sequence"], "mask": ["batch", 2, "sequence"]}
+values = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name, shape in free.items()]
+ended = [helper.make_tensor_value_info(f"{name}_out", TensorProto.INT64, shape) for name, shape in free.items()]
+nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in free]
+graph = helper.make_graph(nodes, "free", values, ended)
+file = place / "free.onnx"
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+request = dataclasses.replace(request, subject={"kind": "onnx", "name": str(file)}, input_tokens=32, batch_sizes=[1, 4])
+
+def profiles():
+    subject = stack.open_subject(request)
+    stack.obtain_engine(trt, file, subject, request, place / "free.engine")
+    return json.loads((place / "free.engine").read_bytes())
+tell("profiles", profiles)
+
+def profiles_elsewhere():
+    sys.modules["tensorrt_rtx"] = trt
+    from probes.workflows import tensorrt_rtx as workflow
+    trt.ComputeCapability = type("ComputeCapability", (), {"SM89": 89})
+    trt.Config.set_compute_capability = lambda self, capability, place: None
+    subject = workflow.open_subject(request)
+    workflow.build_for("sm_89", subject, subject.inputs(4, 0), request)
+    return json.loads((place / "sm_89.engine").read_bytes())
+tell("elsewhere", profiles_elsewhere)
+"""
+#: Torch-TensorRT with a range of batch sizes, as far as `torch.export` takes it.
+RANGES = """
+import dataclasses
+sys.modules["torch_tensorrt"] = stand_in = type(sys)("torch_tensorrt")
+stand_in.Input = lambda **shapes: {name: list(shape)[:1] for name, shape in shapes.items() if name != "dtype"}
+def compile(exported, arg_inputs, **options):
+    least, most = (arg_inputs[0][f"{name}_shape"][0] for name in ("min", "max"))
+    module, (tensor,) = exported.module(), subject.tensors(subject.inputs(1, 0))
+    told[f"{least} to {most}"] = [arg_inputs[0]["opt_shape"][0], *(len(module(workflow.of_batch(tensor, size))) for size in (least, most))]
+    return module
+stand_in.dynamo = type(sys)("dynamo")
+stand_in.dynamo.compile = compile
+from probes.workflows import torch_tensorrt as workflow
+subject = workflow.open_subject(dataclasses.replace(request, dtype="float32"))
+for sizes in ([1], [4], [1, 4]):
+    asked = dataclasses.replace(request, dtype="float32", batch_sizes=sizes, options={"dynamic": True})
+    with torch.no_grad():
+        workflow.compile_module(subject, subject.tensors(subject.inputs(sizes[0], 0)), asked, dynamic=True)
+    lines = workflow.integration(asked)
+    told[f"lines for {sizes}"] = [line.strip() for line in lines.splitlines() if "_shape=" in line or "Dim" in line]
 """
 GRAPHS = """
 from probes import kernels
@@ -257,9 +310,25 @@ def test_an_engine_that_is_not_to_be_had_is_told_in_tensorrt_s_words(day: str, r
 
 
 def test_float32_keeps_its_precision_in_every_stack(engines: dict[str, Any], jit: dict[str, Any]) -> None:
-    """The stand-ins of TensorRT and Torch-TensorRT refuse or name an engine that rounds to TF32, which they are free to build."""
+    """The stand-ins of TensorRT and Torch-TensorRT refuse to round to TF32, which the real ones do unless told otherwise."""
     assert run(PRECISION, "")["precision"] == {"tf32_matmul": "False", "tf32_cudnn": "False", "environment": "0"}
     assert (engines["good"], jit["engine"]["share"]) == ("an engine", 1.0)
+
+
+def test_an_engine_s_profiles_are_for_the_shapes_that_are_fed() -> None:
+    told = run(PROFILES, "tensorrt")
+    shapes = [{"tokens": [[size, 32]] * 3, "mask": [[size, 2, 32]] * 3} for size in (1, 4)]
+    assert told["profiles"] == shapes
+    assert told["elsewhere"] == shapes
+
+
+def test_a_range_of_batch_sizes_is_wide_enough_for_one_and_fastest_at_what_is_measured() -> None:
+    told = run(RANGES, "torch_tensorrt_rtx")
+    assert told["1 to 2"] == [1, 1, 2]
+    assert told["4 to 5"] == [4, 4, 5]
+    assert told["1 to 4"] == [4, 1, 4]
+    assert 'Dim("batch", min=4, max=5)' in told["lines for [4]"][-1]
+    assert [line.partition(",")[0] for line in told["lines for [4]"][:3]] == ["min_shape=(4", "opt_shape=(4", "max_shape=(5"]
 
 
 def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:
