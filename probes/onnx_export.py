@@ -25,7 +25,7 @@ def for_shapes(subject: Any, inputs: list[Any], request: Request) -> pathlib.Pat
     file = _place(request, f"batch-{len(inputs[0])}")
     if not file.exists():
         _export(subject, subject.tensors(inputs), file, None)
-    leave_device(subject)
+    torch_stack.leave_device(subject)
     return file
 
 
@@ -43,15 +43,8 @@ def for_any_batch_size(subject: Any, inputs: list[Any], request: Request) -> pat
             _export(subject, tuple(_at_least_two(tensor) for tensor in tensors), free, _first_dimensions(tensors))
         except (torch.onnx.OnnxExporterError, RuntimeError, ValueError):
             _export(subject, tensors, fixed, None)
-    leave_device(subject)
+    torch_stack.leave_device(subject)
     return free if free.exists() else fixed
-
-
-def leave_device(subject: TorchSubject) -> None:
-    """Move the module's weights to the host."""
-    subject.module.to("cpu")
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
 
 
 def _place(request: Request, name: str) -> pathlib.Path:

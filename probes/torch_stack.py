@@ -64,6 +64,13 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
+def leave_device(subject: TorchSubject) -> None:
+    """Move the module's weights to the host: for a stack that has its own, the GPU need not hold them twice."""
+    subject.module.to("cpu")
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
 @dataclasses.dataclass(frozen=True)
 class TorchProgram:
     """A callable that takes the module's tensors."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
+import os
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -65,13 +67,15 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Let JAX keep every compiled program, and return where it computes."""
+    """Let JAX keep every compiled program where the variable says, and return where it computes."""
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     if request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}:
         # Left alone, products of float32 round to TF32 there, which eager PyTorch's do not.
         jax.config.update("jax_default_matmul_precision", "highest")
+    # JAX reads the variable when it is imported; a recipe sets it only when it knows its folder.
+    jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     found = settings_of_torch(request)
     return {**found, "platform": jax.default_backend(), "matmul_precision": str(jax.config.jax_default_matmul_precision)}
 
@@ -112,13 +116,24 @@ class XlaProgram:
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - its cache is set by a variable
-    """Turn the module into a function of its weights and inputs, and compile that for these shapes."""
+    """Compile the module's function of its weights and inputs for these shapes; afterwards the module's own weights are on the host."""
     types = tuple(jax_type(tensor.dtype) for tensor in subject.tensors(inputs))
+    torch_stack.leave_device(subject)
     with torch_stack.ordinary_mode():
-        weights, function = torchax.extract_jax(subject.module)
+        weights, function = extract(subject)
         program = XlaProgram(None, weights, types)
         lowered = jax.jit(function).lower(weights, program.feed(inputs))
         return dataclasses.replace(program, compiled=lowered.compile())
+
+
+@functools.cache
+def extract(subject: TorchSubject) -> tuple[Any, Any]:
+    """Return the weights as JAX has them and the function of them that the module is: once, as all batch sizes share them.
+
+    From the host, through which torchax copies them anyway: it keeps the module's tensors, which would stay on the GPU.
+    """
+    weights, function = torchax.extract_jax(subject.module)
+    return weights, function
 
 
 def jax_type(dtype: torch.dtype) -> Any:

@@ -144,6 +144,35 @@ def profiles_elsewhere():
     return json.loads((place / "sm_89.engine").read_bytes())
 tell("elsewhere", profiles_elsewhere)
 """
+#: torchax and JAX as far as weights and caches go: what is extracted, from where, and which of it each program is called with.
+EXTRACTED = """
+import types
+class Stack(types.ModuleType):
+    tree_util = config = numpy = types.SimpleNamespace()
+    def jit(self, function):
+        return types.SimpleNamespace(lower=lambda weights, fed: types.SimpleNamespace(compile=lambda: function))
+    def device_put(self, array):
+        return array
+    def default_backend(self):
+        return "gpu"
+    def extract_jax(self, module):
+        told.setdefault("extracted", []).append(list(moved))
+        return {"weights": len(told["extracted"])}, lambda weights, fed: fed
+for name in ("jax", "torchax", "torchax.decompositions"):
+    sys.modules[name] = Stack(name)
+moved, updates = [], {}
+sys.modules["jax"].config = types.SimpleNamespace(update=updates.__setitem__, jax_default_matmul_precision=None)
+from probes.workflows import openxla_jax as workflow
+
+os.environ["JAX_COMPILATION_CACHE_DIR"] = "set after the import"
+workflow.settings(request)
+subject = workflow.open_subject(request)
+subject.module.to = moved.append
+programs = [workflow.build(subject, subject.inputs(size, 0), request) for size in (1, 4)]
+told["weights"] = [program.weights["weights"] for program in programs]
+told["moved"] = moved
+told["cache"] = updates["jax_compilation_cache_dir"]
+"""
 #: Torch-TensorRT with a range of batch sizes, as far as `torch.export` takes it.
 RANGES = """
 import dataclasses
@@ -329,6 +358,14 @@ def test_a_range_of_batch_sizes_is_wide_enough_for_one_and_fastest_at_what_is_me
     assert told["1 to 4"] == [4, 1, 4]
     assert 'Dim("batch", min=4, max=5)' in told["lines for [4]"][-1]
     assert [line.partition(",")[0] for line in told["lines for [4]"][:3]] == ["min_shape=(4", "opt_shape=(4", "max_shape=(5"]
+
+
+def test_the_weights_are_copied_to_jax_once_and_leave_the_device_for_it() -> None:
+    told = run(EXTRACTED, "")
+    assert told["extracted"] == [["cpu"]], "once, and from the host"
+    assert told["weights"] == [1, 1], "all batch sizes share them"
+    assert told["moved"] == ["cpu", "cpu"], "a recipe brings them back in between"
+    assert told["cache"] == "set after the import"
 
 
 def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:

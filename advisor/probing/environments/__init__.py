@@ -19,6 +19,8 @@ CACHES = {
 }
 #: All arms on the processor get the same number of threads, whichever library they compute with.
 THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC", "TVM_NUM_THREADS")
+#: JAX would take three quarters of the GPU's memory at its first operation, which the arms beside it then do not have.
+ON_DEMAND = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 #: Stacks that would report their use somewhere.
 NO_TELEMETRY = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -43,7 +45,7 @@ def worker_environment(
     inherited: Mapping[str, str], question: Question, threads: int, scratch: pathlib.Path, *, made_for_it: bool = False
 ) -> dict[str, str]:
     """Return the variables of one worker whose caches lie under `scratch`; an interpreter that the user named keeps its import path."""
-    environment = {**(without_foreign(inherited) if made_for_it else inherited), **NO_TELEMETRY}
+    environment = {**(without_foreign(inherited) if made_for_it else inherited), **NO_TELEMETRY, **ON_DEMAND}
     environment |= dict.fromkeys(THREAD_COUNTS, str(threads))
     environment |= {name: str(scratch / "cache" / folder) for name, folder in CACHES.items()}
     environment["CUDA_VISIBLE_DEVICES"] = question.gpu or ""

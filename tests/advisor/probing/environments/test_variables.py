@@ -36,6 +36,10 @@ def test_every_library_gets_the_same_number_of_threads() -> None:
     assert [made[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")] == ["3"] * 3
 
 
+def test_jax_takes_memory_only_as_it_needs_it() -> None:
+    assert environment({"XLA_PYTHON_CLIENT_PREALLOCATE": "true"})["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+
+
 @pytest.mark.parametrize("name", environments.CACHES)
 def test_every_cache_is_the_workers_own(name: str) -> None:
     made = environment({name: "/home/user/.cache"})
