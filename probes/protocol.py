@@ -200,8 +200,8 @@ class Engagement:
 class Recipe:
     """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
 
-    `requirements` are the distributions it needs, each at the version that is installed; `python` is the version specifier,
-    `interpreter` the program that has them.
+    `variables` are of the environment, to be set before the imports. `requirements` are the distributions it needs, each at the version
+    that is installed; `python` is the version specifier, `interpreter` the program that has them.
     """
 
     imports: list[str]
@@ -210,6 +210,7 @@ class Recipe:
     python: str
     interpreter: str
     serving_command: str | None
+    variables: dict[str, str]
     event: str = "recipe"
 
 

@@ -32,6 +32,9 @@ LEFT_OUT = {
     "extras",
     "minimum_engaged_share",
 }
+#: What libraries read when they are loaded and a worker has set: how many threads they take, and that JAX takes memory as it needs it.
+THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC", "TVM_NUM_THREADS")
+ON_DEMAND = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 WIDTH = 140
 #: What is compared with eager PyTorch, by the task: the constant in the script, and what it says.
 ALLOWANCES = {
@@ -87,9 +90,10 @@ if __name__ == "__main__":
     {joiner.name_of(*serve)}(REQUEST, workflow, {constant}, MEASURED)
 """
     imports = joiner.imports()
+    variables = {**dict.fromkeys(THREAD_COUNTS, str(request.threads)), **ON_DEMAND}
     python = f"=={sys.version_info.major}.{sys.version_info.minor}.*"
     return protocol.Recipe(
-        sorted({*imports, "import types"}), source, pin(imports, versions, request.extras), python, sys.executable, command
+        sorted({*imports, "import types"}), source, pin(imports, versions, request.extras), python, sys.executable, command, variables
     )
 
 

@@ -110,6 +110,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     interpreter: str
     #: For an engine, the command that serves the model.
     serving_command: str | None
+    #: Of the environment, as they were when the stack was imported; none in runs that are older than this.
+    variables: dict[str, str] = {}
 
 
 class Warm(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):

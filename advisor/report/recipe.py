@@ -20,6 +20,8 @@ from advisor.report.table import device_name
 
 PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*")
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
+#: What the script sets variables of its environment with.
+SETTER = "import os"
 
 FORWARD_USAGE = (
     "    uv run serve.py                 make the environment above, build, check against eager, time",
@@ -72,7 +74,7 @@ def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
         raise NoRecipeError("the stored recipe asks for something that is no pinned requirement", "measure again")
     requirements = "\n".join(f'#     "{requirement}",' for requirement in recipe.requirements)
-    imports = "\n".join(recipe.imports)
+    imports = "\n".join(line for line in recipe.imports if not (recipe.variables and line == SETTER))
     measured = {cell.batch_size: throughput_bounds(cell) for cell in entry.cells}
     return f'''\
 # /// script
@@ -88,11 +90,24 @@ def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
 
 from __future__ import annotations
 
-{imports}
+{set_first(recipe.variables)}{imports}
 
 #: Throughput by batch size, with the ends of its 95 % interval.
 MEASURED = {pprint.pformat(measured)}
 {recipe.source}'''
+
+
+def set_first(variables: dict[str, str]) -> str:
+    """Return the lines that set variables of the environment before any stack is imported, which reads them then; nothing for none."""
+    if not variables:
+        return ""
+    return f"""\
+{SETTER}
+
+# As it was measured, and before the imports, for that is when they are read; what you have set yourself stays.
+os.environ.update({pprint.pformat(variables, sort_dicts=False)} | os.environ)
+
+"""
 
 
 def headline(document: RunDocument, entry: WorkflowEntry) -> str:

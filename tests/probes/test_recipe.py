@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+import builders
 import pytest
 import workers
 from packaging.requirements import Requirement
@@ -145,6 +146,15 @@ def test_a_recipe_asks_for_the_extras_that_the_stack_needs() -> None:
 
 def test_a_recipe_moves_every_cache_that_a_worker_has_to_itself() -> None:
     assert serving.CACHES == environments.CACHES
+
+
+def test_a_recipe_sets_what_a_worker_has_set(tmp_path: pathlib.Path) -> None:
+    assert recipe.THREAD_COUNTS == environments.THREAD_COUNTS
+    assert recipe.ON_DEMAND == environments.ON_DEMAND
+    made = recipe.compose(workers.make_request(WORKFLOWS[0], tmp_path, threads=3), {}, {1: [1e-7]}, None)
+    worker = environments.worker_environment({}, builders.question(), 3, tmp_path)
+    assert made.variables.keys() == {*environments.THREAD_COUNTS, *environments.ON_DEMAND}
+    assert made.variables.items() <= worker.items()
 
 
 def test_a_definition_brings_what_it_needs_and_nothing_else(tmp_path: pathlib.Path) -> None:

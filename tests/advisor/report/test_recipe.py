@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import builders
@@ -70,6 +75,25 @@ def test_the_script_knows_what_it_has_to_reach() -> None:
 )
 def test_a_script_that_python_would_import_in_place_of_a_module_is_in_the_way(name: str, is_so: bool) -> None:  # noqa: FBT001
     assert recipe.is_in_the_way(name, RECIPE) == is_so
+
+
+@pytest.mark.parametrize(("own", "found"), [({}, ["3", "false"]), ({"P3_THREADS": "7"}, ["7", "false"])])
+def test_variables_are_set_before_a_stack_is_imported_unless_the_user_has(
+    own: dict[str, str], found: list[str], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "stack.py").write_text("import os\nSEEN = [os.environ['P3_THREADS'], os.environ['P3_MEMORY']]\n")
+    variables = {"P3_THREADS": "3", "P3_MEMORY": "false"}
+    imports = ("import json", "import os", "import stack")
+    script = render(variables=variables, imports=imports, source="print(json.dumps(stack.SEEN))")
+    assert script.count("import os\n") == 1
+    (tmp_path / "serve.py").write_text(script)
+    answer = subprocess.run([sys.executable, tmp_path / "serve.py"], capture_output=True, text=True, check=True, env={**os.environ, **own})
+    assert json.loads(answer.stdout) == found
+
+
+def test_variables_that_say_more_than_values_stay_values() -> None:
+    body = ast.parse(render(variables={"A": '"})\nimport this\n({"', "it's": "\\"})).body
+    assert [type(node) for node in body] == [ast.Expr, ast.ImportFrom, ast.Import, ast.Expr, ast.Import, ast.Assign, ast.Expr]
 
 
 def test_a_throughput_has_the_ends_that_its_seconds_have() -> None:
