@@ -101,11 +101,12 @@ def set_first(variables: dict[str, str]) -> str:
     """Return the lines that set variables of the environment before any stack is imported, which reads them then; nothing for none."""
     if not variables:
         return ""
+    settings = "\n".join(f"os.environ.setdefault({name!r}, {value!r})" for name, value in variables.items())
     return f"""\
 {SETTER}
 
 # As it was measured, and before the imports, for that is when they are read; what you have set yourself stays.
-os.environ.update({pprint.pformat(variables, sort_dicts=False)} | os.environ)
+{settings}
 
 """
 

@@ -93,7 +93,7 @@ def test_variables_are_set_before_a_stack_is_imported_unless_the_user_has(
 
 def test_variables_that_say_more_than_values_stay_values() -> None:
     body = ast.parse(render(variables={"A": '"})\nimport this\n({"', "it's": "\\"})).body
-    assert [type(node) for node in body] == [ast.Expr, ast.ImportFrom, ast.Import, ast.Expr, ast.Import, ast.Assign, ast.Expr]
+    assert [type(node) for node in body] == [ast.Expr, ast.ImportFrom, ast.Import, ast.Expr, ast.Expr, ast.Import, ast.Assign, ast.Expr]
 
 
 def test_a_throughput_has_the_ends_that_its_seconds_have() -> None:
