@@ -8,6 +8,7 @@ from advisor import measure, portability, recommend
 from advisor.domain.events import PlatformKnown
 from advisor.domain.measurement import Platform, Results
 from advisor.domain.outcome import Completed
+from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.state import RunState, fold
 from advisor.errors import PlatformError, UserError
@@ -23,18 +24,16 @@ def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
             try:
                 run = store.find(entry.run_id)
                 other = run.header()
-                if is_same_question(other, header) and other.device not in {header.device, *platforms}:
+                if is_same_question(other.question, header.question) and other.device not in {header.device, *platforms}:
                     platforms[other.device] = read(run)
             except UserError:
                 continue
     return tuple(PlatformKnown(platform=platform) for platform in platforms.values())
 
 
-def is_same_question(one: Header, two: Header) -> bool:
-    """Say whether two runs measured the same work; precision may differ, as devices have their own."""
-    facts = [
-        (asked.model, asked.task, asked.batch_sizes, asked.input_tokens, asked.output_tokens) for asked in (one.question, two.question)
-    ]
+def is_same_question(one: Question, two: Question) -> bool:
+    """Say whether two runs measure the same work; precision may differ, as devices have their own."""
+    facts = [(asked.model, asked.task, asked.batch_sizes, asked.input_tokens, asked.output_tokens) for asked in (one, two)]
     return facts[0] == facts[1]
 
 
@@ -75,7 +74,7 @@ def named(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
     seen = {header.device}
     for run in runs:
         other = run.header()
-        if not is_same_question(other, header):
+        if not is_same_question(other.question, header.question):
             raise PlatformError(f"run {other.run_id} measured another model or other sizes", "name runs of the same model and sizes")
         if other.device in seen:
             raise PlatformError(f"run {other.run_id} is on {other.device} too", "name one run for each device")

@@ -16,7 +16,7 @@ from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.state import fold
 from advisor.errors import UserError
-from advisor.pipeline import World
+from advisor.pipeline import World, elsewhere
 from advisor.question.answers import Answers
 from advisor.store import Run
 
@@ -56,7 +56,7 @@ def answer(answers: Answers, world: World) -> Imported | None:
 
 
 def find(answers: Answers, asked: Question, world: World) -> Run | None:
-    """Return the newest finished run of this model on a GPU of this name, with the sizes and the precision asked for, if any were."""
+    """Return the newest finished run of this question on a GPU of this name, with the sizes and the precision asked for, if any were."""
     for entry in [] if world.store.is_empty() else world.store.history():
         if entry.finished and entry.model == asked.model.name and is_named(entry.device, answers.gpu):
             try:
@@ -64,8 +64,8 @@ def find(answers: Answers, asked: Question, world: World) -> Run | None:
                 found = run.header().question
             except UserError:
                 continue
-            sizes_fit = not answers.batch_sizes or found.batch_sizes == asked.batch_sizes
-            if found.gpu is not None and sizes_fit and answers.dtype in {"auto", found.dtype}:
+            wanted = asked if answers.batch_sizes else msgspec.structs.replace(asked, batch_sizes=found.batch_sizes)
+            if found.gpu is not None and elsewhere.is_same_question(found, wanted) and answers.dtype in {"auto", found.dtype}:
                 return run
     return None
 

@@ -17,6 +17,7 @@ from advisor.domain.events import PlatformKnown
 from advisor.errors import UserError
 from advisor.pipeline import World, elsewhere, imported
 from advisor.question.answers import Answers
+from advisor.question.model import parse_model
 from advisor.report import document, table
 from advisor.report import imported as origin
 from advisor.store import Run
@@ -63,6 +64,14 @@ def test_a_run_from_such_a_gpu_answers_with_its_origin_and_its_age(fake_world: C
     assert "nothing was measured on this machine" in composed.recommendation.trust_reasons[0]
 
 
+def test_text_is_not_answered_from_a_forward_pass(fake_world: Callable[[], World]) -> None:
+    world = fake_world()
+    asked = Answers(model="demo/llama", gpu="H100")
+    store_run(world, model=parse_model(asked, builders.shipped_catalogue().models))
+    assert imported.answer(asked, world) is not None
+    assert imported.answer(msgspec.structs.replace(asked, task="generate"), world) is None
+
+
 def test_it_is_decided_with_the_priorities_that_are_asked_now(fake_world: Callable[[], World]) -> None:
     world = fake_world()
     store_run(world)
@@ -85,9 +94,19 @@ def test_the_newest_run_of_the_same_model_counts(fake_world: Callable[[], World]
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gpu": "H200"}, {"model": "demo"}, {"batch_sizes": "64"}, {"dtype": "bfloat16"}, {"gpu": "H10"}, {"gpu": "100 H"}]
+    "changes",
+    [
+        {"gpu": "H200"},
+        {"model": "demo"},
+        {"batch_sizes": "64"},
+        {"dtype": "bfloat16"},
+        {"input_tokens": 64},
+        {"output_tokens": 64},
+        {"gpu": "H10"},
+        {"gpu": "100 H"},
+    ],
 )
-def test_a_run_of_something_else_does_not_answer(changes: dict[str, str], fake_world: Callable[[], World]) -> None:
+def test_a_run_of_something_else_does_not_answer(changes: dict[str, Any], fake_world: Callable[[], World]) -> None:
     world = fake_world()
     store_run(world)
     assert imported.answer(msgspec.structs.replace(ANSWERS, **changes), world) is None
