@@ -91,10 +91,10 @@ def create(proposal: Proposal, world: World) -> Run:
         machine=proposal.machine,
         catalogue=proposal.catalogue,
     )
-    run = world.store.create(header)
     known = () if proposal.question.survey else surveying.recall(world.store, header)
+    first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known, *elsewhere.recall(world.store, header))
+    run = world.store.create(header)
     with run.writer() as writer:
-        first: tuple[Happening, ...] = (Planned(plan=proposal.plan), *known, *elsewhere.recall(world.store, header))
         for number, happening in enumerate(first, start=1):
             writer.append(Event(seq=number, at=0.0, happening=happening))
     return run
@@ -106,7 +106,7 @@ def execute(run: Run, world: World) -> Iterator[Event]:
     if header.imported:
         raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
     with run.writer() as writer:
-        progress = Progress(fold(run.events()))
+        progress = Progress(run.state())
         begun = world.clock() - progress.state.at
         for happening in _steps(run, header, progress, world):
             event = Event(seq=progress.state.seq + 1, at=world.clock() - begun, happening=happening)

@@ -44,7 +44,7 @@ def decide(
 
     Other priorities, constraints, rubric and runs on other platforms take the place of the run's own.
     """
-    header, state = run.header(), fold(run.events())
+    header, state = run.header(), run.state()
     if platforms:
         state = msgspec.structs.replace(state, platforms=elsewhere.named(platforms, header))
     changes = {"priorities": priorities, "constraints": constraints}

@@ -10,7 +10,7 @@ from advisor.domain.measurement import Platform, Results
 from advisor.domain.outcome import Completed
 from advisor.domain.question import Question
 from advisor.domain.run import Header
-from advisor.domain.state import RunState, fold
+from advisor.domain.state import RunState
 from advisor.errors import PlatformError, UserError
 from advisor.pipeline import racing
 from advisor.store import Run, Store
@@ -39,7 +39,7 @@ def is_same_question(one: Question, two: Question) -> bool:
 
 def read(run: Run) -> Platform:
     """Return a stored run as a platform."""
-    header, state = run.header(), fold(run.events())
+    header, state = run.header(), run.state()
     races = racing.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     return describe(header, state, results)

@@ -14,11 +14,10 @@ from advisor.applicability import required_packages
 from advisor.domain.decision import Provenance, Recommendation, ScoredArm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
-from advisor.domain.state import fold
+from advisor.domain.state import RunState
 from advisor.errors import UserError
 from advisor.pipeline import World, elsewhere
 from advisor.question.answers import Answers
-from advisor.store import Run
 
 #: The best grade that figures from elsewhere can have: the machine that asks has not been seen to be like the one that measured.
 BEST_TRUST = "B"
@@ -38,10 +37,10 @@ def answer(answers: Answers, world: World) -> Imported | None:
     known = catalogue.load(world.rubric, probes=world.probes, rubric=rubric)
     here = machine.detect(question.interpreter_of(answers), required_packages(known))
     asked = question.resolve(msgspec.structs.replace(answers, gpu=question.CPU), here, known)
-    run = find(answers, asked, world)
-    if run is None:
+    found = find(answers, asked, world)
+    if found is None:
         return None
-    header = run.header()
+    header, state = found
     stored = msgspec.structs.replace(
         header.question,
         priorities=asked.priorities,
@@ -50,24 +49,29 @@ def answer(answers: Answers, world: World) -> Imported | None:
         price_per_hour=asked.price_per_hour,
     )
     judged_by = msgspec.structs.replace(header.catalogue, rubric=known.rubric)
-    decision = pipeline.judge(msgspec.structs.replace(header, question=stored, catalogue=judged_by), fold(run.events()))
+    decision = pipeline.judge(msgspec.structs.replace(header, question=stored, catalogue=judged_by), state)
     provenance = trace(header, world.now())
     return Imported(_relabel(decision, provenance), provenance)
 
 
-def find(answers: Answers, asked: Question, world: World) -> Run | None:
+def find(answers: Answers, asked: Question, world: World) -> tuple[Header, RunState] | None:
     """Return the newest finished run of this question on a GPU of this name, with the sizes and the precision asked for, if any were."""
     for entry in [] if world.store.is_empty() else world.store.history():
         if entry.finished and entry.model == asked.model.name and is_named(entry.device, answers.gpu):
             try:
                 run = world.store.find(entry.run_id)
-                found = run.header().question
+                header = run.header()
+                if _is_asked(header.question, answers, asked):
+                    return header, run.state()
             except UserError:
                 continue
-            wanted = asked if answers.batch_sizes else msgspec.structs.replace(asked, batch_sizes=found.batch_sizes)
-            if found.gpu is not None and elsewhere.is_same_question(found, wanted) and answers.dtype in {"auto", found.dtype}:
-                return run
     return None
+
+
+def _is_asked(found: Question, answers: Answers, asked: Question) -> bool:
+    """Say whether a run's question is this one, whatever the batch sizes and the precision if none were asked for."""
+    wanted = asked if answers.batch_sizes else msgspec.structs.replace(asked, batch_sizes=found.batch_sizes)
+    return found.gpu is not None and elsewhere.is_same_question(found, wanted) and answers.dtype in {"auto", found.dtype}
 
 
 def is_named(device: str, text: str) -> bool:

@@ -130,10 +130,13 @@ class Store:
         return run.directory.name
 
     def unfinished(self) -> Run:
-        """Return the newest run of this machine that has not finished; raise `UnknownRunError` if there is none."""
+        """Return the newest run of this machine that can go on; raise `UnknownRunError` if there is none."""
         for entry in self.history():
             if not entry.finished and not entry.imported:
-                return Run(self._runs / entry.run_id)
+                run = Run(self._runs / entry.run_id)
+                with contextlib.suppress(RunFileError):
+                    run.state()
+                    return run
         raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")
 
     def is_empty(self) -> bool:

@@ -25,6 +25,7 @@ from advisor.domain.said import Recipe
 from advisor.domain.state import fold
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import HOME_VARIABLE, Run, Store
+from advisor.store.runs import UNREADABLE
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
@@ -97,7 +98,7 @@ def unpack(content: bytes, name: str) -> tuple[Header, list[Event]]:
     try:
         header = msgspec.json.decode(raw, type=Header)
         events = [msgspec.json.decode(line, type=Event) for line in lines]
-    except (msgspec.MsgspecError, RecursionError) as problem:
+    except UNREADABLE as problem:
         raise ExportFileError(f"{name} holds what is no run: {problem}", "use a version of p3-advisor that is not older") from problem
     if header.schema != HEADER_SCHEMA:
         what = f"{name} holds a run of the schema {header.schema!r}, this program reads {HEADER_SCHEMA}"
@@ -115,7 +116,7 @@ def _read_manifest(line: bytes, name: str) -> Manifest:
             what = f"{name} has the schema {bytes(schema)[:60].decode('utf-8', 'replace')}, this program reads {SCHEMA}"
             raise ExportFileError(what, "use a version of p3-advisor that is not older than the one that wrote it")
         return msgspec.json.decode(line, type=Manifest)
-    except (msgspec.MsgspecError, RecursionError) as problem:
+    except UNREADABLE as problem:
         raise ExportFileError(f"{name} is no exported run: {problem}", "use a file that p3-advisor export-run wrote") from problem
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from advisor.domain.fleet import FleetRecord
 from advisor.errors import NotWritableError, RunFileError, UnknownRunError
+from advisor.store.runs import UNREADABLE
 
 LATEST = "latest"
 
@@ -38,7 +39,7 @@ class Fleets:
             raise UnknownRunError(f"there is no fleet {name!r}", f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}")
         try:
             return msgspec.json.decode(matches[0].read_bytes(), type=FleetRecord)
-        except (OSError, msgspec.MsgspecError) as problem:
+        except (OSError, *UNREADABLE) as problem:
             raise RunFileError(f"{matches[0]} cannot be read: {problem}", "ask the fleet again") from problem
 
     @staticmethod

@@ -15,11 +15,15 @@ import msgspec
 from advisor.domain.events import Event
 from advisor.domain.plan import folder_of
 from advisor.domain.run import SCHEMA, Header
+from advisor.domain.state import RunState, fold
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 
 NOTE = "note"
+OTHERS = "see p3-advisor history for others"
 #: The variable that names the directory of all runs.
 HOME_VARIABLE = "P3_ADVISOR_HOME"
+#: What decoding raises for bytes that are none of ours; of a string that is not UTF-8 msgspec lets Python tell.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Run:
@@ -43,8 +47,8 @@ class Run:
             return msgspec.json.decode(raw, type=Header)
         except OSError as problem:
             raise RunFileError(f"{file} cannot be read: {problem.strerror}", "see p3-advisor history") from problem
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{file} is damaged: {problem}", "see p3-advisor history for others") from problem
+        except UNREADABLE as problem:
+            raise RunFileError(f"{file} is damaged: {problem}", OTHERS) from problem
 
     def events(self) -> list[Event]:
         """Read all events; a last line that was not written whole is left out."""
@@ -53,12 +57,12 @@ class Run:
         except FileNotFoundError:
             return []
         except OSError as problem:
-            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
+            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", OTHERS) from problem
         try:
             # What follows the last line break was being written when the run was killed.
             return [msgspec.json.decode(line, type=Event) for line in lines[:-1]]
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+        except UNREADABLE as problem:
+            raise RunFileError(f"{self._events} is damaged: {problem}", OTHERS) from problem
 
     def events_after(self, place: int) -> tuple[list[Event], int]:
         """Read the events behind byte `place` of the file that are written whole; return them and the place behind them."""
@@ -67,12 +71,26 @@ class Run:
                 file.seek(place)
                 text = file.read()
         except OSError as problem:
-            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", "see p3-advisor history for others") from problem
+            raise RunFileError(f"{self._events} cannot be read: {problem.strerror}", OTHERS) from problem
         whole = text[: text.rfind(b"\n") + 1]
         try:
             return [msgspec.json.decode(line, type=Event) for line in whole.splitlines()], place + len(whole)
-        except msgspec.MsgspecError as problem:
-            raise RunFileError(f"{self._events} is damaged: {problem}", "see p3-advisor history for others") from problem
+        except UNREADABLE as problem:
+            raise RunFileError(f"{self._events} is damaged: {problem}", OTHERS) from problem
+
+    def state(self) -> RunState:
+        """Fold all events; raise `RunFileError` where some are missing, do not fit together or have no plan."""
+        events = self.events()
+        if not events:
+            what = f"run {self.directory.name} was ended before its plan was stored"
+            raise RunFileError(what, f"ask again; p3-advisor delete {self.directory.name} removes it")
+        try:
+            state = fold(events)
+        except (LookupError, ValueError) as problem:
+            raise RunFileError(f"{self._events} is damaged: its events do not fit together: {problem}", OTHERS) from problem
+        if state.plan is None or [event.seq for event in events] != list(range(1, len(events) + 1)):
+            raise RunFileError(f"{self._events} is damaged: some of its events are missing", OTHERS)
+        return state
 
     def note(self) -> str:
         """Return what the user wrote about the run."""

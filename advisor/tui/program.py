@@ -15,7 +15,10 @@ from advisor.world import World
 def show(wishes: Wishes, world: World) -> int:
     """Run the terminal program; return the exit code."""
     if wishes.replay:
-        Run(pathlib.Path(wishes.replay)).header()  # what is wrong with it is told before the screen is taken
+        replayed = Run(pathlib.Path(wishes.replay))
+        # What is wrong with it is told before the screen is taken.
+        replayed.header()
+        replayed.state()
     app = AdvisorApp(wishes, world, settings_file=default_file())
     if wishes.theme and wishes.theme not in app.available_themes:
         raise SettingsError(f"there is no theme {wishes.theme!r}", f"use one of {', '.join(sorted(app.available_themes))}")

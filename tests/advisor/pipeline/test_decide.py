@@ -12,6 +12,7 @@ import handmade
 import pytest
 
 from advisor import pipeline
+from advisor.errors import RunFileError
 from advisor.report import document
 from advisor.store import Run, Store
 
@@ -45,6 +46,15 @@ def test_another_process_gives_the_same_bytes_in_whatever_order_it_hashes(run: R
     command = [sys.executable, "-c", DECIDE, str(run.directory)]
     answer = subprocess.run(command, capture_output=True, check=True, text=True, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert answer.stdout == decided(run)
+
+
+def test_a_run_of_which_a_line_is_missing_is_told(run: Run) -> None:
+    file = run.directory / "events.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    for missing in range(len(lines) - 1):
+        file.write_bytes(b"".join(lines[:missing] + lines[missing + 1 :]))
+        with pytest.raises(RunFileError, match="damaged"):
+            pipeline.decide(run)
 
 
 def test_other_weights_change_the_advice_and_not_the_measurements(run: Run) -> None:

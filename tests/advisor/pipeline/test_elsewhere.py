@@ -152,6 +152,34 @@ def test_platforms_are_stored_with_the_run_that_is_made(fake_world: Callable[[],
     ]
 
 
+def damage(run: Run) -> None:
+    """Change a byte of a name, so that the size of the file stays what the index knows."""
+    file = run.directory / "events.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"compiled"', b'"compile\xff"', 1))
+
+
+def test_a_damaged_run_is_passed_over(fake_world: Callable[[], World]) -> None:
+    world = fake_world()
+    whole, damaged = store_run(world), store_run(world, "20261102-000000-0000")
+    world.store.history()
+    damage(damaged)
+    assert answer(world).provenance.run == whole.directory.name
+    proposal = pipeline.propose(Answers(model=MODEL, gpu="cpu", batch_sizes="1"), world)
+    assert pipeline.create(proposal, world).state().plan is not None
+
+
+def test_what_keeps_a_run_from_being_begun_leaves_none(fake_world: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> None:
+    def recall(*_: object) -> None:
+        raise OSError
+
+    world = fake_world()
+    proposal = pipeline.propose(Answers(model=MODEL, gpu="cpu"), world)
+    monkeypatch.setattr(elsewhere, "recall", recall)
+    with pytest.raises(OSError):  # noqa: PT011 - any will do
+        pipeline.create(proposal, world)
+    assert world.store.is_empty()
+
+
 def test_runs_that_cannot_stand_beside_each_other_are_refused(fake_world: Callable[[], World]) -> None:
     world = fake_world()
     local = handmade.make_run(world.store, finished=True)

@@ -110,6 +110,8 @@ VISIT = Visited(batch_size=1, round=1, seconds=(0.1,), lead_calls=1, cpu_seconds
         (packed(b"{}", EVENTS), "no run"),
         (packed(HEADER, [b"{}"]), "no run"),
         (packed(HEADER, [DEEP]), "no run"),
+        (packed(HEADER, [msgspec.json.encode(EVENTS[0]).replace(b"compiled", b"compile\xff")]), "no run"),
+        (b'{"schema": "\xff"}\n', "no exported run"),
         (packed(msgspec.structs.replace(HEADER, schema="p3-advisor/run-header/9"), EVENTS), "schema"),
         (packed(msgspec.structs.replace(HEADER, run_id="../../evil"), EVENTS), "impossible id"),
         (packed(msgspec.structs.replace(HEADER, run_id="/etc/passwd"), EVENTS), "impossible id"),

@@ -11,8 +11,9 @@ import platformdirs
 import pytest
 
 from advisor import store
-from advisor.domain.events import Event, Finished, Planned, Resumed
+from advisor.domain.events import Event, Finished, Heard, Planned, Resumed, Spawned
 from advisor.domain.run import Header
+from advisor.domain.said import Ready
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store import Entry, Run, Store, runs
 
@@ -88,10 +89,32 @@ def test_writing_goes_on_after_a_half_written_line(run: Run) -> None:
     assert run.events() == [*before, event]
 
 
-def test_a_damaged_line_is_told_and_not_skipped(run: Run) -> None:
-    append_raw(run, b"rubbish\n")
-    with pytest.raises(RunFileError, match="damaged"):
-        run.events()
+@pytest.mark.parametrize("line", [b"rubbish\n", b'{"seq": 2, "at": 0.0, "happening": {"type": "spawned", "arm": "\xff", "process": 0}}\n'])
+def test_a_damaged_line_is_told_and_not_skipped(run: Run, line: bytes) -> None:
+    append_raw(run, line)
+    for read in (run.events, run.state, lambda: run.events_after(0)):
+        with pytest.raises(RunFileError, match="damaged"):
+            read()
+
+
+def test_a_run_that_was_ended_before_its_plan_was_stored_is_told_and_not_resumed(three_runs: Store) -> None:
+    run = three_runs.create(header("20261122-000000-0000"))
+    with pytest.raises(RunFileError, match="before its plan") as problem:
+        run.state()
+    assert run.directory.name in problem.value.next_step
+    assert three_runs.unfinished().directory.name == IDS[1]
+
+
+def test_events_that_do_not_follow_each_other_are_told(home: pathlib.Path) -> None:
+    happenings = (Planned(plan=builders.plan()), Spawned(arm=builders.BASELINE, process=0), Resumed())
+    for missing in range(2):
+        events = builders.events(*happenings)
+        del events[missing]
+        with pytest.raises(RunFileError, match="missing"):
+            make_run(home, IDS[missing], *events).state()
+    stranger = Heard(arm="nobody", process=0, said=Ready())
+    with pytest.raises(RunFileError, match="do not fit together"):
+        make_run(home, IDS[2], *builders.events(*happenings, stranger)).state()
 
 
 def test_a_file_of_events_that_cannot_be_opened_is_told(run: Run) -> None:
@@ -108,6 +131,8 @@ def test_a_file_of_events_that_cannot_be_opened_is_told(run: Run) -> None:
         (b"rubbish", "is damaged"),
         (b"[]", "is damaged"),
         (b"\xff", "is damaged"),
+        (b'{"schema": "\xff"}', "is damaged"),
+        (b'{"schema": "p3-advisor/run-header/1", "run_id": "\xff"}', "is damaged"),
         (b"{}", "has the schema null"),
         (b'{"schema": 1}', "has the schema 1"),
         (b'{"schema": "p3-advisor/run-header/99", "run_id": "new"}', "p3-advisor/run-header/99"),
