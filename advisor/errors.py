@@ -130,6 +130,12 @@ class RunIsImportedError(UserError):
     name = "run-imported"
 
 
+class RunOfFleetError(UserError):
+    """A run that was begun for a fleet, maybe on another machine, goes on with the fleet only."""
+
+    name = "run-of-fleet"
+
+
 class NotComparableError(UserError):
     """Two runs answer different questions, so that no figure of theirs may be compared."""
 

@@ -65,7 +65,8 @@ def _run(given: Sequence[str]) -> None:
         put(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
         sys.exit(problem.exit_code)
     except InterruptedRunError as interruption:
-        sys.stderr.write("p3-advisor: stopped; what was measured is kept: p3-advisor resume\n")
+        kept = f"; what was measured is kept: {interruption.command}" if interruption.command else ""
+        put(f"p3-advisor: stopped{kept}", err=True)
         sys.exit(128 + interruption.number)
     except BrokenPipeError:
         # Whoever read standard output has seen enough.

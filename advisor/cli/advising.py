@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from advisor.cli import fleets, surroundings
+from advisor.cli.interruption import goes_on_with
 from advisor.cli.options import AsJson, RunName, takes_answers
 from advisor.cli.output import put
 from advisor.errors import FleetOrderError, GpuNotAttachedError, UnknownGpuError, UserError
@@ -146,13 +147,14 @@ def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
     from advisor.store import Run
 
     run = Run(directory)
-    for event in pipeline.execute(run, surroundings.world()):
-        if as_events:
-            put(msgspec.json.encode(event))
-            sys.stdout.flush()
-        line = narration.tell(event)
-        if line is not None:
-            surroundings.say(line)
+    with goes_on_with(f"p3-advisor resume {directory.name}"):
+        for event in pipeline.execute(run, surroundings.world()):
+            if as_events:
+                put(msgspec.json.encode(event))
+                sys.stdout.flush()
+            line = narration.tell(event)
+            if line is not None:
+                surroundings.say(line)
     _present(pipeline.decide(run), as_json=as_json, as_line=as_events)
 
 

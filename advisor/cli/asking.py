@@ -9,6 +9,7 @@ from typing import get_args
 import msgspec
 
 from advisor import pipeline
+from advisor.cli.interruption import goes_on_with
 from advisor.cli.output import put
 from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError
@@ -21,10 +22,11 @@ def ask(answers: Answers, world: pipeline.World) -> int:
     proposal = _ask_until_it_fits(answers, world)
     run = pipeline.create(proposal, world)
     put(f"Run {run.directory.name}. Control and c ends it; what was measured is kept.")
-    for event in pipeline.execute(run, world):
-        line = narration.tell(event)
-        if line is not None:
-            put(line)
+    with goes_on_with(f"p3-advisor resume {run.directory.name}"):
+        for event in pipeline.execute(run, world):
+            line = narration.tell(event)
+            if line is not None:
+                put(line)
     decision = pipeline.decide(run)
     put(table.render(document.compose(decision)), nl=False)
     return decision.problem.exit_code if decision.problem is not None else 0

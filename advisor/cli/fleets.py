@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from advisor.cli import surroundings
+from advisor.cli.interruption import goes_on_with
 from advisor.cli.options import AsJson
 from advisor.cli.output import put
 from advisor.errors import FleetOrderError, NoFleetError
@@ -117,17 +118,18 @@ def _ask(kept: FleetRecord, answers: Answers, cluster: Cluster, world: World, *,
     answered: list[Answered] = []
     contentions: list[Contention] = []
     whole = keep(kept, answered, contentions, world.store)
-    for notice in ask(order, answers, cluster, world.store, kept.answered):
-        line = _tell(notice, names)
-        if line:
-            surroundings.say(line)
-        if as_events:
-            _print_event(notice)
-        if isinstance(notice, Contention):
-            contentions.append(notice)
-        if isinstance(notice, Answered):
-            answered.append(notice)
-            whole = keep(kept, answered, contentions, world.store)
+    with goes_on_with(f"p3-advisor fleet {order.fleet_id} --resume"):
+        for notice in ask(order, answers, cluster, world.store, kept.answered):
+            line = _tell(notice, names)
+            if line:
+                surroundings.say(line)
+            if as_events:
+                _print_event(notice)
+            if isinstance(notice, Contention):
+                contentions.append(notice)
+            if isinstance(notice, Answered):
+                answered.append(notice)
+                whole = keep(kept, answered, contentions, world.store)
     return whole
 
 

@@ -6,8 +6,10 @@ extension that takes whatever goes wrong while it looks something up for "not th
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import weakref
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 from typing_extensions import Self
@@ -23,6 +25,18 @@ class InterruptedRunError(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+        #: The command that goes on with what was measured; empty where nothing was.
+        self.command = ""
+
+
+@contextlib.contextmanager
+def goes_on_with(command: str) -> Iterator[None]:
+    """Within its block an interruption is told with the command that goes on."""
+    try:
+        yield
+    except InterruptedRunError as interruption:
+        interruption.command = command
+        raise
 
 
 class Interruptions:

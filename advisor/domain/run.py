@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
@@ -9,6 +11,14 @@ from advisor.domain.machine import Machine
 from advisor.domain.question import Question
 
 SCHEMA = "p3-advisor/run-header/1"
+#: The runs of a fleet have its id, the number of the race and that of the attempt.
+RUN_ID = re.compile(r"(?P<own>[0-9]{8}-[0-9]{6}-[0-9a-f]{4})(?P<race>-[0-9]{4,}-[0-9]+)?")
+
+
+def fleet_of(run_id: str) -> str | None:
+    """Return the fleet for which a run was made, maybe on another machine; None for a run of its own."""
+    found = RUN_ID.fullmatch(run_id)
+    return found["own"] if found and found["race"] else None
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,9 +17,9 @@ from advisor.domain.machine import Machine
 from advisor.domain.outcome import ModelRefused
 from advisor.domain.plan import REFERENCE, Arm, Plan
 from advisor.domain.question import Question
-from advisor.domain.run import SCHEMA, Header
+from advisor.domain.run import SCHEMA, Header, fleet_of
 from advisor.domain.state import RunState, fold
-from advisor.errors import ModelRefusedError, NothingViableError, RunIsImportedError, UserError
+from advisor.errors import ModelRefusedError, NothingViableError, RunIsImportedError, RunOfFleetError, UserError
 from advisor.pipeline import elsewhere, finals, pruning, racing, surveying
 from advisor.pipeline.deciding import Decision as Decision
 from advisor.pipeline.deciding import advise as advise
@@ -100,11 +100,19 @@ def create(proposal: Proposal, world: World) -> Run:
     return run
 
 
+def check_own(header: Header) -> None:
+    """Raise the `UserError` that keeps a run from going on here."""
+    if header.imported:
+        raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
+    fleet = fleet_of(header.run_id)
+    if fleet is not None:
+        raise RunOfFleetError(f"run {header.run_id} was begun on a device of a fleet", f"p3-advisor fleet {fleet} --resume")
+
+
 def execute(run: Run, world: World) -> Iterator[Event]:
     """Do what the run's plan still asks for; yield each event after it is stored. Raise the `UserError` that ends it early."""
     header = run.header()
-    if header.imported:
-        raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
+    check_own(header)
     with run.writer() as writer:
         progress = Progress(run.state())
         begun = world.clock() - progress.state.at

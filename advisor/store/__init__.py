@@ -25,7 +25,7 @@ import msgspec
 import platformdirs
 
 from advisor.domain.events import Finished
-from advisor.domain.run import Header
+from advisor.domain.run import Header, fleet_of
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import Fleets
 from advisor.store.runs import HOME_VARIABLE as HOME_VARIABLE
@@ -47,6 +47,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     imported: bool = False
     #: What the user wrote about it.
     note: str = ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it was not finished and would go on here."""
+        return not self.finished and not self.imported and fleet_of(self.run_id) is None
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,9 +137,10 @@ class Store:
     def unfinished(self) -> Run:
         """Return the newest run of this machine that can go on; raise `UnknownRunError` if there is none."""
         for entry in self.history():
-            if not entry.finished and not entry.imported:
+            if entry.is_waiting:
                 run = Run(self._runs / entry.run_id)
                 with contextlib.suppress(RunFileError):
+                    run.header()
                     run.state()
                     return run
         raise UnknownRunError("there is no run that could be resumed", "see p3-advisor history")

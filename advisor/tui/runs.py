@@ -10,6 +10,7 @@ from typing import cast
 from textual.app import App
 
 from advisor import pipeline
+from advisor.domain.run import Header
 from advisor.domain.state import RunState
 from advisor.errors import UserError
 from advisor.pipeline import Decision, Proposal
@@ -153,7 +154,7 @@ class Runs:
 
     def resume(self, run_id: str) -> None:
         """Go on with a run that stopped."""
-        run = self._find(run_id)
+        run = self._find(run_id, pipeline.check_own)
         if run is None:
             return
         if run.is_active():
@@ -161,10 +162,12 @@ class Runs:
         elif not self._is_busy():
             self._work_on(run)
 
-    def _find(self, run_id: str) -> Run | None:
+    def _find(self, run_id: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
+        """Return the run; what keeps it from being read, and what `check` raises, is told."""
         try:
             run = self._advisor.world.store.find(run_id)
-            run.header()
+            check(run.header())
+            run.state()
         except UserError as problem:
             self._advisor.tell_problem(problem)
             return None

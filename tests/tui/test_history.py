@@ -26,11 +26,14 @@ def store(tmp_path: pathlib.Path) -> Store:
     return Store(tmp_path / "stored")
 
 
-def test_the_newest_run_that_was_not_finished_waits_unless_it_is_another_machine_s(store: Store, tmp_path: pathlib.Path) -> None:
+def test_the_newest_run_that_was_not_finished_waits_unless_it_is_another_machine_s_or_a_fleet_s(
+    store: Store, tmp_path: pathlib.Path
+) -> None:
     assert find_waiting(store) is None
     assert not (tmp_path / "stored").exists()
     make_run(store, finished=True)
     make_run(store, finished=False, run_id="20261122-120000-0003", imported=True)
+    make_run(store, finished=False, run_id="20261123-120000-f1ee-0001-1")
     assert find_waiting(store) is None
     make_run(store, finished=False)
     newest = make_run(store, finished=False, run_id="20261121-130000-0002")

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from advisor.cli import fleets
+from advisor.cli.interruption import InterruptedRunError
 from advisor.domain.fleet import FLEET_SCHEMA, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
 from advisor.errors import FleetOrderError
 from advisor.fleet import Begun, Delivered, Notice, Told
@@ -141,7 +142,7 @@ class Recorded:
             yield Begun(number=number, token="a", node="n1", device="0", header=header)
             yield Told(number=number, token="a", event=events[-1])
             if made == self.lasts:
-                raise KeyboardInterrupt
+                raise InterruptedRunError(2)
             yield Delivered(number=number, token="a", packed=Packed(node="n1", device="0", header=header, events=events))
 
     def close(self) -> None:
@@ -209,9 +210,10 @@ def test_a_fleet_that_was_interrupted_goes_on_with_what_has_no_answer(
     cluster: Recorded, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.lasts = 1
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(InterruptedRunError) as interruption:
         ask(world, batch_sizes="2,4")
     (half,) = [world.store.fleets.find(name) for name in world.store.fleets.names()]
+    assert interruption.value.command == f"p3-advisor fleet {half.order.fleet_id} --resume"
     assert [one.assignment.model for one in half.answered] == ["demo"]
     cluster.lasts, cluster.there = 1000, {"H200": 1}
     assert fleets.go_on(half, world, as_json=True) == 0

@@ -1,12 +1,20 @@
-"""Signals that ask for an end, in processes of their own: raised where extensions and finalizers drop what is raised."""
+"""Signals that ask for an end, in processes of their own, where extensions and finalizers drop what is raised; and what is said of it."""
 
 from __future__ import annotations
 
+import pathlib
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
+
+from advisor import pipeline
+from advisor.cli.interruption import InterruptedRunError
+from advisor.store import Store
+
+Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 BEGINNING = """
 import os, signal, time
@@ -44,6 +52,27 @@ def drop():
     looking = True
     assert msgspec.json.decode(b"1", type=wanted) == 1
 """
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        (("resume", "RUN"), "; what was measured is kept: p3-advisor resume RUN"),
+        (("show", "RUN"), ""),
+        (("history",), ""),
+    ],
+)
+def test_what_goes_on_with_a_run_is_told_where_there_is_one(
+    command: tuple[str, ...], kept: str, advise: Advise, recorded: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise InterruptedRunError(signal.SIGTERM)
+
+    for place, name in ((pipeline, "execute"), (pipeline, "decide"), (Store, "history")):
+        monkeypatch.setattr(place, name, interrupt)
+    ended = advise(*(word.replace("RUN", recorded.name) for word in command))
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert ended.stderr == f"p3-advisor: stopped{kept.replace('RUN', recorded.name)}\n"
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from advisor import pipeline
 from advisor.domain.fleet import Answered, Order, Pool
-from advisor.errors import RunFileError
+from advisor.errors import RunFileError, RunOfFleetError, UnknownRunError
 from advisor.fleet import Begun, Delivered, Notice, Told, Undone, ask, assign, node
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
@@ -86,6 +86,19 @@ def test_what_was_measured_before_a_node_was_lost_stays_and_the_whole_race_is_ma
     assert [attempt.node for attempt in answered.attempts] == ["n1", "n2"]
     assert lost.events() == made.events()[:7]
     assert counting.events() == made.events()
+
+
+def test_a_race_that_was_begun_elsewhere_is_not_gone_on_with_here(
+    home: pathlib.Path, made: Run, fake_world: Callable[[], pipeline.World]
+) -> None:
+    early = [Told(number=1, token="a", event=event) for event in made.events()[:7]]
+    (answered,) = answers_of(Scripted(begun(made, "a"), *early, Undone(number=1, reason="it was lost")), Store(home))
+    lost = Store(home).find(answered.attempts[0].run_id)
+    with pytest.raises(RunOfFleetError) as problem:
+        list(pipeline.execute(lost, fake_world()))
+    assert problem.value.next_step == f"p3-advisor fleet {ORDER.fleet_id} --resume"
+    with pytest.raises(UnknownRunError):
+        Store(home).unfinished()
 
 
 def test_what_a_lost_attempt_still_says_is_not_mixed_with_the_new_one(home: pathlib.Path, made: Run) -> None:
