@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 
 import typer
 
@@ -18,13 +19,19 @@ def put(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     typer.echo(spell_out(text.decode() if isinstance(text, bytes) else str(text)), err=err, nl=nl)
 
 
-def write(output: str, text: str) -> None:
-    """Write text to a file, or to standard output; raise `OutputFileError` where that cannot be."""
+def write(output: str, content: str | bytes) -> None:
+    """Write text, or bytes as they are, to a file or to standard output; raise `OutputFileError` where that cannot be."""
+    if output == STANDARD_OUTPUT and isinstance(content, str):
+        put(content, nl=False)
+        return
+    raw = content.encode() if isinstance(content, str) else content
     if output == STANDARD_OUTPUT:
-        put(text, nl=False)
+        # A program reads it, and its checksum is of what stands there.
+        sys.stdout.buffer.write(raw)
+        sys.stdout.flush()
         return
     try:
         pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(output).write_text(text, encoding="utf-8")
+        pathlib.Path(output).write_bytes(raw)
     except OSError as problem:
         raise OutputFileError(f"{output} cannot be written: {problem.strerror}", "name another place with --output") from problem

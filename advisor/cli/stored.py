@@ -57,7 +57,7 @@ def export_run(
     found = surroundings.store().find(run)
     content = exchange.pack(found, platform.node() if host_name else None)
     file = output or f"{found.directory.name}{exchange.SUFFIX}"
-    write(file, content.decode())
+    write(file, content)
     if file != STANDARD_OUTPUT:
         put(file)
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from advisor.domain.events import Event, Heard, Planned
+from advisor.domain.events import Event, Happening, Heard, Planned
+from advisor.domain.machine import Machine
+from advisor.domain.run import RUN_ID, Header
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
-from advisor.domain.run import Header
 from advisor.domain.said import Recipe
 from advisor.domain.state import fold
 from advisor.errors import ExportFileError, NotWritableError
@@ -31,7 +31,7 @@ SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
 #: Larger than any run that was seen; reading stops here.
 MOST_BYTES = 256 << 20
-RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
+Told = TypeVar("Told", bound=msgspec.Struct)
 AGAIN = "have it exported and sent again"
 
 
@@ -50,10 +50,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def pack(run: Run, host: str | None = None) -> bytes:
     """Return the run as a file's content."""
     header = run.header()
-    question = msgspec.structs.replace(header.question, python=pathlib.Path(header.question.python).name)
-    software = msgspec.structs.replace(header.machine.software, executable=pathlib.Path(header.machine.software.executable).name)
-    told = msgspec.structs.replace(header, question=question, machine=msgspec.structs.replace(header.machine, software=software))
-    lines = [msgspec.json.encode(told), *(msgspec.json.encode(_without_paths(event)) for event in run.events())]
+    question = _shortened(header.question, "python")
+    told = msgspec.structs.replace(header, question=question, machine=_without_paths(header.machine))
+    lines = [msgspec.json.encode(told), *(msgspec.json.encode(_without_interpreters(event)) for event in run.events())]
     body = b"".join(line + b"\n" for line in lines)
     manifest = Manifest(
         schema=SCHEMA,
@@ -66,12 +65,28 @@ def pack(run: Run, host: str | None = None) -> bytes:
     return msgspec.json.encode(manifest) + b"\n" + body
 
 
-def _without_paths(event: Event) -> Event:
-    happening = event.happening
-    if not isinstance(happening, Heard) or not isinstance(happening.said, Recipe):
-        return event
-    said = msgspec.structs.replace(happening.said, interpreter=pathlib.Path(happening.said.interpreter).name)
-    return msgspec.structs.replace(event, happening=msgspec.structs.replace(happening, said=said))
+def _without_paths(machine: Machine) -> Machine:
+    software = _shortened(machine.software, "executable")
+    environments = {name: _shortened(made, "python") for name, made in machine.environments.items()}
+    return _shortened(msgspec.structs.replace(machine, software=software, environments=environments), "engine")
+
+
+def _without_interpreters(event: Event) -> Event:
+    match event.happening:
+        case Planned(plan=plan) as planned:
+            arms = tuple(_shortened(arm, "python") for arm in plan.arms)
+            happening: Happening = msgspec.structs.replace(planned, plan=msgspec.structs.replace(plan, arms=arms))
+        case Heard(said=Recipe() as said) as heard:
+            happening = msgspec.structs.replace(heard, said=_shortened(said, "interpreter"))
+        case _:
+            return event
+    return msgspec.structs.replace(event, happening=happening)
+
+
+def _shortened(told: Told, field: str) -> Told:
+    """Return the struct with only the last part of the path in this field: the parts before it tell whose it is."""
+    path = getattr(told, field)
+    return msgspec.structs.replace(told, **{field: pathlib.Path(path).name}) if path else told
 
 
 def read(file: pathlib.Path) -> tuple[Header, list[Event]]:

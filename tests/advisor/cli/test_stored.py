@@ -28,6 +28,17 @@ def test_a_run_travels_and_counts_as_imported(advise: Advise, recorded: pathlib.
     assert "already" in again.stderr
 
 
+def test_a_run_goes_through_standard_output_as_it_is(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    home = tmp_path / "home"
+    place = shutil.copytree(recorded, home / "runs" / recorded.name)
+    header = json.loads((place / "run.json").read_text())
+    header["machine"]["cpu"]["model"] = "hidden\u202e signs"
+    (place / "run.json").write_text(json.dumps(header, ensure_ascii=False))
+    (tmp_path / "piped.p3run").write_text(advise("export-run", recorded.name, "-o", "-", home=home).stdout)
+    taken = advise("import-run", "piped.p3run", home=tmp_path / "other")
+    assert taken.returncode == 0, taken.stderr
+
+
 def test_the_history_is_filtered_noted_and_cleared(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
     home = tmp_path / "home"
     name = recorded.name

@@ -14,6 +14,7 @@ import pytest
 
 from advisor import pipeline
 from advisor.domain.events import Event, Heard, Planned, Spawned
+from advisor.domain.machine import MadeEnvironment
 from advisor.domain.run import Header
 from advisor.domain.said import Recipe, Visited
 from advisor.errors import ExportFileError, RunIsImportedError
@@ -21,8 +22,9 @@ from advisor.pipeline import World, deciding
 from advisor.store import Run, Store, exchange
 
 RECIPE = Recipe(imports=("import json",), source="", requirements=(), python="==3.11.*", interpreter=sys.executable, serving_command=None)
+PLAN = builders.plan("compiled")
 EVENTS = builders.events(
-    Planned(plan=builders.plan("compiled")),
+    Planned(plan=msgspec.structs.replace(PLAN, arms=(*PLAN.arms, builders.arm("own", python="/home/somebody/own/bin/python3")))),
     Spawned(arm="compiled", process=0),
     Heard(arm="compiled", process=0, said=RECIPE),
 )
@@ -31,7 +33,13 @@ EVENTS = builders.events(
 @pytest.fixture
 def run(home: pathlib.Path) -> Run:
     """A stored run whose interpreter has a telling name."""
-    made = Store(home).create(builders.header(question=builders.question(python="/home/somebody/venv/bin/python3")))
+    interpreter = "/home/somebody/venv/bin/python3"
+    machine = builders.machine(
+        software=builders.interpreter(executable=interpreter),
+        environments={"own": MadeEnvironment(name="own", python=interpreter, digest="0")},
+        engine="/home/somebody/bin/podman",
+    )
+    made = Store(home).create(builders.header(question=builders.question(python=interpreter), machine=machine))
     with made.writer() as writer:
         for event in EVENTS:
             writer.append(event)
@@ -72,6 +80,8 @@ def test_a_run_comes_back_as_it_was_but_for_being_imported(run: Run, elsewhere: 
 def test_a_file_names_neither_the_machine_nor_its_interpreters(run: Run) -> None:
     content = exchange.pack(run)
     assert b"somebody" not in content
+    assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
+    assert b'"engine":"podman"' in content
     assert str(pathlib.Path(sys.executable).parent).encode() not in content
     assert b'"host":null' in content
     assert b'"host":"this one"' in exchange.pack(run, "this one")
@@ -82,6 +92,11 @@ def test_an_imported_run_is_not_worked_on(run: Run, elsewhere: Store, tmp_path: 
     with pytest.raises(RunIsImportedError):
         list(pipeline.execute(taken, fake_world()))
     assert builders.error_of(elsewhere.unfinished) is not None
+
+
+def test_a_run_of_a_fleet_travels_too(elsewhere: Store) -> None:
+    race = builders.header(run_id="20261121-120000-f1ee-0001-2")
+    assert exchange.put(elsewhere, *exchange.unpack(packed(race, EVENTS), "a file")).header().run_id == race.run_id
 
 
 def test_a_run_that_is_there_is_not_replaced(run: Run, home: pathlib.Path, tmp_path: pathlib.Path) -> None:
