@@ -174,7 +174,7 @@ class PlatformError(UserError):
 
 
 class NotWritableError(UserError):
-    """A directory that has to be written cannot be."""
+    """A directory that has to be read or written cannot be."""
 
     name = "not-writable"
     exit_code = 3

@@ -17,41 +17,21 @@ import contextlib
 import os
 import pathlib
 import shutil
-import sqlite3
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import platformdirs
 
 from advisor.domain.events import Finished
-from advisor.domain.run import Header, fleet_of
+from advisor.domain.run import Header
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import Fleets
+from advisor.store.index import Entry as Entry
+from advisor.store.index import Index
 from advisor.store.runs import HOME_VARIABLE as HOME_VARIABLE
 from advisor.store.runs import Run as Run
 
 LATEST = "latest"
-READ_INDEX = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One run as the history lists it."""
-
-    run_id: str
-    created: str
-    model: str
-    device: str
-    finished: bool
-    #: Made on another machine.
-    imported: bool = False
-    #: What the user wrote about it.
-    note: str = ""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it was not finished and would go on here."""
-        return not self.finished and not self.imported and fleet_of(self.run_id) is None
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +86,11 @@ class Store:
 
     def find(self, name: str) -> Run:
         """Return the run with this id, an unambiguous beginning of one, `latest`, or a path; raise `UnknownRunError`."""
+        if not name:
+            raise UnknownRunError("the name of the run is empty", "see p3-advisor history")
         for path in (pathlib.Path(name), self.place_of(name)):
-            if (path / "run.json").is_file():
+            # What cannot be looked at, or is too long for a path, is no run.
+            if os.path.isfile(path / "run.json"):  # noqa: PTH113 - `is_file` raises for it
                 return Run(path)
         ids = self._ids()
         matches = ids[-1:] if name == LATEST else [run_id for run_id in ids if run_id.startswith(name)]
@@ -147,26 +130,24 @@ class Store:
 
     def is_empty(self) -> bool:
         """Say whether no run was ever stored; nothing is written to find out."""
-        return not self._runs.is_dir()
+        return not os.path.isdir(self._runs)  # noqa: PTH112 - `is_dir` raises where it may not look
 
     def history(self, wanted: Filter | None = None) -> list[Entry]:
         """Return the runs, newest first, from the index; runs that it does not know, or that went on, are read and added."""
-        with contextlib.closing(self._open_index()) as index:
-            known = {row[0]: (row[1], _entry_of(row)) for row in index.execute(READ_INDEX)}
-            ids = self._ids()
-            for gone in known.keys() - set(ids):
-                index.execute("DELETE FROM runs WHERE run_id = ?", (gone,))
-            for run_id in ids:
-                size = _bytes_of(f"{self._runs}/{run_id}/events.jsonl")
-                if known.get(run_id, (None,))[0] != size:
-                    entry = self._read_entry(run_id)
-                    if entry is None:
-                        known.pop(run_id, None)
-                        continue
-                    known[run_id] = (size, entry)
-                    row = (entry.run_id, size, entry.created, entry.model, entry.device, entry.finished, entry.imported)
-                    index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            index.commit()
+        ids, index = self._ids(), Index(self._home / "index.sqlite")
+        known, changed = index.read(), dict[str, tuple[int, Entry]]()
+        gone = known.keys() - set(ids)
+        for run_id in ids:
+            size = _bytes_of(f"{self._runs}/{run_id}/events.jsonl")
+            if known.get(run_id, (None,))[0] != size:
+                entry = self._read_entry(run_id)
+                if entry is None:
+                    known.pop(run_id, None)
+                else:
+                    changed[run_id] = (size, entry)
+        known.update(changed)
+        if changed or gone:
+            index.write(changed, gone)
         entries = [
             msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note()) for run_id in reversed(ids) if run_id in known
         ]
@@ -178,22 +159,11 @@ class Store:
                 places = {each.name: each.path for each in found if each.name[0] != "."}
         except FileNotFoundError:
             return []
+        except OSError as problem:
+            what = f"{self._runs} cannot be read: {problem.strerror}"
+            raise NotWritableError(what, f"make it readable and writable, or set {HOME_VARIABLE} to another directory") from problem
         # Of a thousand runs, paths as objects would take most of the time.
         return sorted(name for name, place in places.items() if os.path.isfile(f"{place}/run.json"))  # noqa: PTH113 - see above
-
-    def _open_index(self) -> sqlite3.Connection:
-        file = self._home / "index.sqlite"
-        try:
-            self._home.mkdir(parents=True, exist_ok=True)
-            try:
-                return _connect(file)
-            except sqlite3.DatabaseError:
-                # Not an index, or not one of ours: it holds nothing that the runs do not.
-                file.unlink(missing_ok=True)
-                return _connect(file)
-        except (OSError, sqlite3.DatabaseError) as problem:
-            what = f"{self._home} cannot be written: {getattr(problem, 'strerror', problem)}"
-            raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
 
     def _read_entry(self, run_id: str) -> Entry | None:
         run = Run(self._runs / run_id)
@@ -214,27 +184,9 @@ class Store:
         )
 
 
-def _entry_of(row: tuple[Any, ...]) -> Entry:
-    run_id, _, created, model, device, finished, imported = row
-    return Entry(run_id=run_id, created=created, model=model, device=device, finished=bool(finished), imported=bool(imported))
-
-
 def _bytes_of(file: str) -> int:
     """Return the size of a file, 0 for one that is not there: events are only ever appended, so it says whether a run went on."""
     try:
         return os.stat(file).st_size  # noqa: PTH116 - see `Store._ids`
     except OSError:
         return 0
-
-
-def _connect(file: pathlib.Path) -> sqlite3.Connection:
-    """Open the index and see that it is one."""
-    index = sqlite3.connect(file)
-    try:
-        columns = "run_id TEXT PRIMARY KEY, bytes INTEGER, created TEXT, model TEXT, device TEXT, finished INTEGER, imported INTEGER"
-        index.execute(f"CREATE TABLE IF NOT EXISTS runs ({columns})")
-        index.execute(READ_INDEX)
-    except sqlite3.DatabaseError:
-        index.close()
-        raise
-    return index

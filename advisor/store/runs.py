@@ -101,11 +101,14 @@ class Run:
 
     def write_note(self, text: str) -> None:
         """Keep a line about the run; an empty one removes it."""
+        content, file = " ".join(text.split()).encode(errors="replace"), self.directory / NOTE
+        half = file.with_name(f"{NOTE}.new")
         try:
-            if text:
-                (self.directory / NOTE).write_text(" ".join(text.split()), encoding="utf-8")
+            if content:
+                half.write_bytes(content)
+                half.replace(file)
             else:
-                (self.directory / NOTE).unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
         except OSError as problem:
             raise NotWritableError(f"{self.directory} cannot be written: {problem.strerror}", "make it writable") from problem
 

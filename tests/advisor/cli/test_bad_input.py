@@ -110,7 +110,7 @@ def test_a_run_that_cannot_be_read_is_told(content: bytes, words: str, home: pat
 def test_a_home_that_cannot_be_written_is_told(tmp_path: pathlib.Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("a file where a directory should be")
-    assert_told(advise("--json", "--workflows", "pytorch-eager", home=in_the_way / "home", directory=tmp_path), 3, "cannot be written")
+    assert_told(advise("--json", "--workflows", "pytorch-eager", home=in_the_way / "home", directory=tmp_path), 3, "Not a directory")
 
 
 def test_without_arguments_and_terminal_there_is_short_help_and_code_2(home: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pathlib
-import sqlite3
 
 import builders
 import msgspec
@@ -31,6 +32,10 @@ def make_run(home: pathlib.Path, run_id: str = IDS[0], *events: Event) -> Run:
         for event in events or builders.events(Planned(plan=builders.plan("compiled"))):
             writer.append(event)
     return run
+
+
+def refuse(*_: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied")
 
 
 @pytest.fixture
@@ -200,16 +205,36 @@ def test_a_whole_id_is_found_though_others_begin_with_it(home: pathlib.Path) -> 
     assert Store(home).find("20261120-1").directory.name == "20261120-1"
 
 
+def test_nothing_is_removed_without_a_name(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only = make_run(home)
+    monkeypatch.chdir(only.directory)
+    with pytest.raises(UnknownRunError):
+        Store(home).delete("")
+    assert only.header() == header()
+
+
+def test_a_note_that_cannot_be_written_as_it_is_is_kept_as_far_as_it_can_be(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.write_note("before the\nupgrade")
+    run.write_note("caf\udce9")
+    assert run.note() == "caf?"
+    monkeypatch.setattr(pathlib.Path, "write_bytes", refuse)
+    with pytest.raises(NotWritableError):
+        run.write_note("lost")
+    assert run.note() == "caf?"
+    run.write_note(" ")
+    assert run.note() == ""
+
+
 def test_a_run_is_found_by_its_directory_wherever_it_lies(run: Run, tmp_path: pathlib.Path) -> None:
     elsewhere = run.directory.rename(tmp_path / "moved")
     assert Store(tmp_path / "another home").find(str(elsewhere)).header() == header()
 
 
-@pytest.mark.parametrize("name", ["gone", "2026112x", "120000", "latest-", "/nowhere"])
+@pytest.mark.parametrize("name", ["gone", "2026112x", "120000", "latest-", "/nowhere", "x" * 300, "", "a\0b"])
 def test_an_unknown_run_is_told(three_runs: Store, name: str) -> None:
     with pytest.raises(UnknownRunError) as problem:
         three_runs.find(name)
-    assert repr(name) in problem.value.what
+    assert (repr(name) if name else "is empty") in problem.value.what
     assert "history" in problem.value.next_step
 
 
@@ -275,36 +300,6 @@ def test_the_history_leaves_out_a_run_that_cannot_be_read(three_runs: Store, hom
     assert names(three_runs.history()) == [IDS[2], IDS[0]]
 
 
-def test_an_index_that_was_deleted_comes_back(three_runs: Store, home: pathlib.Path) -> None:
-    before = three_runs.history()
-    (home / "index.sqlite").unlink()
-    assert three_runs.history() == before
-
-
-@pytest.mark.parametrize("content", [b"", b"rubbish" * 1000, b"SQLite format 3\x00" + b"\xff" * 4096])
-def test_an_index_that_was_damaged_comes_back(three_runs: Store, home: pathlib.Path, content: bytes) -> None:
-    before = three_runs.history()
-    (home / "index.sqlite").write_bytes(content)
-    assert three_runs.history() == before
-
-
-def test_an_index_of_another_layout_comes_back(three_runs: Store, home: pathlib.Path) -> None:
-    before = three_runs.history()
-    (home / "index.sqlite").unlink()
-    index = sqlite3.connect(home / "index.sqlite")
-    index.execute("CREATE TABLE runs (name TEXT)")
-    index.close()
-    assert three_runs.history() == before
-
-
-def test_an_index_that_cannot_be_made_is_told(three_runs: Store, home: pathlib.Path) -> None:
-    (home / "index.sqlite").mkdir()
-    with pytest.raises(NotWritableError) as problem:
-        three_runs.history()
-    assert str(home) in problem.value.what
-    assert store.HOME_VARIABLE in problem.value.next_step
-
-
 @pytest.fixture
 def blocked_home(tmp_path: pathlib.Path) -> pathlib.Path:
     """A home that nobody, whatever the rights, can make: a file is in the way."""
@@ -321,8 +316,16 @@ def test_a_run_that_cannot_be_stored_is_told(blocked_home: pathlib.Path) -> None
 
 
 def test_a_history_that_cannot_be_kept_is_told(blocked_home: pathlib.Path) -> None:
-    with pytest.raises(NotWritableError):
-        Store(blocked_home).history()
+    for read in (Store(blocked_home).history, lambda: Store(blocked_home).find("latest")):
+        with pytest.raises(NotWritableError, match="cannot be read"):
+            read()
+
+
+def test_a_directory_of_runs_that_cannot_be_read_is_told(three_runs: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "scandir", refuse)
+    for read in (three_runs.history, three_runs.unfinished, lambda: three_runs.find("latest")):
+        with pytest.raises(NotWritableError, match="cannot be read: Permission denied"):
+            read()
 
 
 def test_a_run_that_cannot_be_written_is_told(run: Run) -> None:
