@@ -47,9 +47,9 @@ def recommend(
         raise _nothing_viable(scored, question.constraints)
     winner, *others = viable
     runner_up = next((arm for arm in others if arm.workflow != winner.workflow), others[0] if others else None)
-    verdicts: list[VerdictKind] = [race.verdict for race in results.races] or ["INCONCLUSIVE"]
-    verdict = max(verdicts, key=STRENGTH.index)
-    trust, trust_reasons = grade(results, verdict)
+    missing = find_missing(results, question)
+    verdict = "INCONCLUSIVE" if missing else max((race.verdict for race in results.races), key=STRENGTH.index)
+    trust, trust_reasons = grade(results, verdict, missing)
     ties = tuple(arm.arm for arm in others if is_tie(winner, arm, results))
     measurements = {entry.arm: entry for entry in results.measurements}
     measurement, baseline = measurements[winner.arm], measurements.get(results.baseline)
@@ -72,7 +72,7 @@ def recommend(
         ties=ties,
         flips=find_flips(viable, question.priorities),
         reasons=(
-            *give_reasons(winner, measurement, results, ties),
+            *give_reasons(winner, measurement, results, ties, missing),
             *_tell_undecided(winner, results, trust),
             *_tell_horizon(horizons, question.requests),
             *_tell_effects(effects),
@@ -92,6 +92,12 @@ def recommend(
         energy=economics.weigh_energy(results.sustained),
         tree=guidance.follow_tree(tree, question) if tree else (),
     )
+
+
+def find_missing(results: Results, question: Question) -> tuple[int, ...]:
+    """Return the batch sizes that were asked for and have no race that says anything."""
+    raced = {race.batch_size for race in results.races}
+    return tuple(size for size in question.batch_sizes if size not in raced)
 
 
 def _tell_undecided(winner: ScoredArm, results: Results, trust: Trust) -> list[str]:
@@ -191,13 +197,16 @@ def _leader(viable: Sequence[ScoredArm], scores: dict[str, float]) -> str:
     return min(viable, key=lambda arm: (-round(scores[arm.arm], 9), -arm.speedup, arm.arm)).arm
 
 
-def give_reasons(winner: ScoredArm, measurement: Measurement, results: Results, ties: Sequence[str]) -> list[str]:
+def give_reasons(
+    winner: ScoredArm, measurement: Measurement, results: Results, ties: Sequence[str], missing: Sequence[int] = ()
+) -> list[str]:
     """Return why the winner wins, each reason with its figure."""
     speedup = measurement.speedup
     bounds = f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})" if speedup.low is not None and speedup.high is not None else ""
     reasons = [f"it scores {winner.score:.2f} of 3 with these priorities"]
     if winner.arm != results.baseline:
-        reasons.append(f"it runs {speedup.value:.2f}x as fast as {results.baseline}{bounds}, geometric mean over the batch sizes")
+        over = "the batch sizes that were measured" if missing else "the batch sizes"
+        reasons.append(f"it runs {speedup.value:.2f}x as fast as {results.baseline}{bounds}, geometric mean over {over}")
     else:
         reasons.append("no other workflow's gains outweigh what it costs in the other criteria")
     reasons += [f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})" for name, rating in winner.ratings.items()]

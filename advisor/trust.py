@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from advisor.domain.decision import Trust
 from advisor.domain.measurement import Results, VerdictKind
 
@@ -11,16 +13,24 @@ LOW_NOISE, HIGH_NOISE = 0.01, 0.05
 MOST_DISCARDED, FEW_UNFIT, MANY_UNFIT = 0.05, 0.05, 0.3
 
 
-def grade(results: Results, verdict: VerdictKind) -> tuple[Trust, tuple[str, ...]]:
-    """Return how far the measurement can be trusted and what it lacks for the best grade."""
+def grade(results: Results, verdict: VerdictKind, missing: Sequence[int] = ()) -> tuple[Trust, tuple[str, ...]]:
+    """Return how far the measurement can be trusted and what it lacks for the best grade; `missing` are batch sizes without a race."""
     noise = results.noise_floor or 0.0
     unfit = results.visits.unfit / max(results.visits.made, 1)
-    lacks = (*missing_checks(results), *doubts(results, verdict))
+    lacks = (*missing_sizes(missing), *missing_checks(results), *doubts(results, verdict))
     if verdict == "INCONCLUSIVE" or unfit > MANY_UNFIT:
         return "D", lacks
     if len(lacks) > 1 or noise > HIGH_NOISE:
         return "C", lacks
     return ("B" if lacks else "A"), lacks
+
+
+def missing_sizes(missing: Sequence[int]) -> list[str]:
+    """Return the batch sizes of which nothing is known, in one reason."""
+    if not missing:
+        return []
+    one = len(missing) == 1
+    return [f"batch size{'' if one else 's'} {', '.join(map(str, missing))} {'was' if one else 'were'} not measured"]
 
 
 def missing_checks(results: Results) -> list[str]:

@@ -15,7 +15,7 @@ def circumstances(document: RunDocument) -> list[tuple[str, str]]:
     constraints = ", ".join(f"{constraint.criterion}>={constraint.at_least}" for constraint in asked.constraints)
     return [
         ("model", f"{asked.model.name}, {asked.task}, {asked.dtype}, {asked.input_tokens} input tokens"),
-        ("batch sizes", ", ".join(map(str, asked.batch_sizes))),
+        ("batch sizes", _sizes(document)),
         ("device", device_name(document)),
         ("weights", weights),
         ("constraints", constraints or "none"),
@@ -26,6 +26,13 @@ def circumstances(document: RunDocument) -> list[tuple[str, str]]:
         ("kernel", machine.kernel),
         ("Python", f"{machine.software.version}, {_packages(machine.software.packages)}"),
     ]
+
+
+def _sizes(document: RunDocument) -> str:
+    asked = document.question.batch_sizes
+    raced = {race.batch_size for race in document.race.by_batch_size} if document.race else set(asked)
+    missing = [str(size) for size in asked if size not in raced]
+    return ", ".join(map(str, asked)) + (f"; not measured: {', '.join(missing)}" if missing else "")
 
 
 def _packages(packages: dict[str, str]) -> str:

@@ -73,7 +73,7 @@ def compare(before: RunDocument, after: RunDocument, threshold: float) -> Compar
         schema=SCHEMA,
         before=before.run_id,
         after=after.run_id,
-        headlines=(headline(before), headline(after)),
+        headlines=(_headline(before), _headline(after)),
         threshold=threshold,
         differences=differences,
         comparable=comparable,
@@ -81,6 +81,10 @@ def compare(before: RunDocument, after: RunDocument, threshold: float) -> Compar
         only_before=tuple(arm for arm in arms if arm not in others),
         only_after=tuple(arm for arm in others if arm not in arms),
     )
+
+
+def _headline(document: RunDocument) -> str:
+    return headline(document) + ("" if document.finished else " (stopped before its end)")
 
 
 def find_differences(before: RunDocument, after: RunDocument) -> tuple[Difference, ...]:
@@ -110,6 +114,8 @@ def facts(document: RunDocument) -> tuple[dict[str, str], dict[str, str]]:
     }
     gpu = next((gpu for gpu in machine.gpu if gpu.uuid == asked.gpu), None)
     further = {
+        "run": "finished" if document.finished else "stopped before its end",
+        "measured batch sizes": ", ".join(str(race.batch_size) for race in document.race.by_batch_size) if document.race else "none",
         "p3-advisor": document.advisor_version,
         "rubric": document.rubric,
         "priorities": _flat(asked.priorities),

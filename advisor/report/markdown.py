@@ -9,7 +9,7 @@ from advisor.domain.question import CRITERIA
 from advisor.report.circumstances import circumstances
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.table import CRITERIA as SHORT
-from advisor.report.table import LETTERS, headline, honesty
+from advisor.report.table import LETTERS, headline, honesty, stopped
 
 #: Signs that Markdown or the HTML in it could take for something else.
 SPECIAL = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()#+!|~$@"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
@@ -19,7 +19,7 @@ def render(document: RunDocument) -> str:
     """Return the report."""
     ranked = [entry for entry in document.workflows if entry.rank is not None]
     left_out = [entry for entry in document.workflows if entry.rank is None]
-    blocks = [[f"## {escape(headline(document))}"], [f"{escape(line)}  " for line in honesty(document)]]
+    blocks = [[f"## {escape(headline(document))}"], [f"{escape(line)}  " for line in (*stopped(document), *honesty(document))]]
     if ranked:
         blocks.append(ranking(ranked))
     advice = document.recommendation

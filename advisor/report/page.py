@@ -22,7 +22,7 @@ from advisor.report.circumstances import circumstances
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import tell_value
 from advisor.report.table import CRITERIA as SHORT
-from advisor.report.table import LETTERS, flip_line, headline
+from advisor.report.table import LETTERS, flip_line, headline, stopped
 
 #: What would end a script element, or begin one, inside it.
 IN_A_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -38,6 +38,7 @@ def render(document: RunDocument, script: str | None = None) -> str:
         document=document,
         advice=document.recommendation,
         headline=headline(document),
+        stopped=stopped(document),
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; base-uri 'none'; form-action 'none'",
         style=Markup(style),  # noqa: S704 - a file of ours
         code=Markup(code),  # noqa: S704 - a file of ours

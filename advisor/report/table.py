@@ -23,7 +23,7 @@ NOTHING = "-"
 def render(document: RunDocument) -> str:
     """Return the whole table."""
     blocks = [
-        [headline(document), *honesty(document)],
+        [headline(document), *stopped(document), *honesty(document)],
         ranking(document),
         generated(document),
         left_out(document),
@@ -49,6 +49,14 @@ def device_name(document: RunDocument) -> str:
     """Return the name of what was measured on."""
     gpu = next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
     return gpu.name if gpu else document.question.gpu or document.machine.cpu.model
+
+
+def stopped(document: RunDocument) -> list[str]:
+    """Return a line that says so when the run has not come to its end; one that was made elsewhere can only be finished there."""
+    if document.finished:
+        return []
+    is_here = not (document.imported or document.provenance)
+    return ["Stopped before its end" + (f": p3-advisor resume {document.run_id} goes on." if is_here else ".")]
 
 
 def honesty(document: RunDocument) -> list[str]:

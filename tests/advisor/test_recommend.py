@@ -326,6 +326,14 @@ def test_a_speedup_without_bounds_is_given_without_them() -> None:
     assert f"it runs 1.50x as fast as {BASELINE}, geometric mean over the batch sizes" in reasons
 
 
+def test_a_batch_size_without_a_race_leaves_the_speeds_open() -> None:
+    arms, results = two((1.5, 1.2))
+    advice = advise(arms, results, builders.question(batch_sizes=(1, 16, 64)))
+    assert (advise(arms, results).verdict, advice.verdict, advice.trust) == ("PROVEN", "INCONCLUSIVE", "D")
+    assert "batch sizes 16, 64 were not measured" in advice.trust_reasons
+    assert any(reason.endswith("geometric mean over the batch sizes that were measured") for reason in advice.reasons)
+
+
 def test_the_baseline_is_not_praised_for_being_as_fast_as_itself() -> None:
     reasons = advise([builders.scored_arm(BASELINE, speedup=1.0)]).reasons
     assert not any("as fast as" in reason for reason in reasons)

@@ -63,6 +63,13 @@ def test_a_verdict_that_is_open_costs_trust(verdict: VerdictKind, grade: str) ->
     assert (found, lacks) == (grade, (f"the verdict is {verdict}",))
 
 
+@pytest.mark.parametrize(
+    ("missing", "words"), [((16,), "batch size 16 was not measured"), ((16, 64), "batch sizes 16, 64 were not measured")]
+)
+def test_batch_sizes_of_which_nothing_is_known_are_named(missing: tuple[int, ...], words: str) -> None:
+    assert trust.grade(good(), "INCONCLUSIVE", missing) == ("D", (words, "the verdict is INCONCLUSIVE"))
+
+
 def test_a_machine_that_was_unfit_for_a_third_of_the_visits_allows_no_trust() -> None:
     assert trust.grade(good(visits=Visits(made=100, discarded=0, unfit=31)), "PROVEN")[0] == "D"
 

@@ -51,6 +51,13 @@ def test_markdown_has_the_answer_and_the_ranking() -> None:
     assert "it crashed" in text
 
 
+def test_markdown_of_a_run_that_was_stopped_says_so_and_which_batch_sizes_it_lacks() -> None:
+    made = builders.document(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
+    lines = markdown.render(made).splitlines()
+    assert lines[2] == f"Stopped before its end: p3-advisor resume {made.run_id} goes on.  "
+    assert "| batch sizes | 1, 16, 64; not measured: 16, 64 |" in lines
+
+
 def test_text_in_markdown_stays_on_its_line_and_is_no_markup() -> None:
     document = builders.document()
     entries = tuple(msgspec.structs.replace(entry, arm=HOSTILE, reason=HOSTILE) for entry in document.workflows)
@@ -111,6 +118,20 @@ def test_nothing_is_compared_where_the_question_or_the_device_differs() -> None:
         assert found.differences[0].decisive
         assert "No verdict" in comparison.render(found)
     assert comparison.compare(run(), run(0.2, advisor_version="9"), 0.05).comparable
+
+
+def test_a_comparison_with_a_run_that_was_stopped_says_so_and_what_is_missing() -> None:
+    asked = builders.question(batch_sizes=(1, 16))
+    before = run(question=asked)
+    assert before.race is not None
+    whole = msgspec.structs.replace(before.race, by_batch_size=(builders.race_result(1), builders.race_result(16)))
+    found = comparison.compare(msgspec.structs.replace(before, race=whole), run(question=asked, finished=False), 0.05)
+    assert found.comparable
+    assert [(each.what, each.before, each.after) for each in found.differences] == [
+        ("run", "finished", "stopped before its end"),
+        ("measured batch sizes", "1, 16", "1"),
+    ]
+    assert found.headlines[1] == f"{found.headlines[0]} (stopped before its end)"
 
 
 def test_what_differs_is_said_before_any_figure() -> None:

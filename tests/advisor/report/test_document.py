@@ -108,8 +108,15 @@ def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(ends: tuple[Complete
     decided = builders.decided()
     processes = {**decided.state.processes, "broken": tuple(builders.process(ready=False, outcome=end) for end in ends)}
     entry = entry_of(compose(state=msgspec.structs.replace(decided.state, processes=processes)), "broken")
-    assert (entry.status, entry.fix) == ("excluded", "p3-advisor resume")
+    assert (entry.status, entry.fix) == ("excluded", f"p3-advisor resume {decided.header.run_id}")
     assert entry.reason
+
+
+def test_an_arm_that_a_run_from_elsewhere_did_not_come_to_cannot_be_resumed_here() -> None:
+    decided = builders.decided()
+    state = msgspec.structs.replace(decided.state, processes={**decided.state.processes, "broken": ()})
+    header = msgspec.structs.replace(decided.header, imported=True)
+    assert entry_of(compose(state=state, header=header), "broken").fix is None
 
 
 @pytest.mark.parametrize("status", FAILURES)

@@ -79,6 +79,14 @@ def test_the_page_is_valid_and_has_every_section() -> None:
     assert [link.get("href") for link in elements(tree, "a")] == [f"#{name}" for name in sections]
 
 
+def test_a_run_that_was_stopped_says_so_and_which_batch_sizes_it_lacks() -> None:
+    made = builders.document(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
+    text = page.render(made)
+    assert f"Stopped before its end: p3-advisor resume {made.run_id} goes on." in text
+    assert "1, 16, 64; not measured: 16, 64" in text
+    assert "Stopped" not in page.render(builders.document())
+
+
 def test_nothing_in_the_page_refers_to_the_outside() -> None:
     text = page.render(builders.document(), "print('recipe')")
     tree = parse(text)

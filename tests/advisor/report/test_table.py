@@ -28,6 +28,16 @@ def test_the_instruction_comes_first() -> None:
     assert table.render(builders.document()).splitlines()[0] == "Use compiled for synthetic/ffn@8x16 on Fancy CPU"
 
 
+def test_a_run_that_was_stopped_says_so_and_how_it_goes_on() -> None:
+    made = builders.document(finished=False)
+    assert table.render(made).splitlines()[1] == f"Stopped before its end: p3-advisor resume {made.run_id} goes on."
+    assert "Stopped" not in table.render(builders.document())
+
+
+def test_a_run_that_was_stopped_elsewhere_cannot_be_resumed_here() -> None:
+    assert table.render(builders.document(finished=False, imported=True)).splitlines()[1] == "Stopped before its end."
+
+
 def test_a_tie_is_an_instruction_with_a_choice() -> None:
     first = table.render(with_advice(ties=("one", "two"))).splitlines()[0]
     assert first == "Tie for synthetic/ffn@8x16 on Fancy CPU: use compiled, or as well one, two"
