@@ -74,18 +74,23 @@ def recommend(answers: Answers, models: str, on: Sequence[str], address: str, wo
 
 def go_on(kept: FleetRecord, world: World, *, as_json: bool) -> int:
     """Have the races made that have no answer, on the devices that are left; return the exit code."""
-    from advisor.fleet import assign, orders
+    from advisor.fleet import due, orders
     from advisor.question.answers import Answers
+    from advisor.report import matrix
+    from advisor.tui.fleets import documents_of
 
     if not kept.answers:
         what = f"fleet {kept.order.fleet_id} was asked by an earlier p3-advisor, which did not keep the question"
         raise FleetOrderError(what, "ask it anew")
-    if {one.assignment for one in kept.answered if one.reason is None} >= {*assign(kept.order)}:
+    kept = matrix.reopen(kept, documents_of(kept, world.store))
+    kinds = {assignment.kind for assignment in due(kept.order, kept.answered)}
+    if not kinds:
         surroundings.say("every race has its answer")
         return _present(kept, world, as_json=as_json)
     with _join(kept.address) as cluster:
-        pools = orders.choose_pools(orders.limit(kept.order.pools, cluster.devices()), cluster.devices())
-        order = msgspec.structs.replace(kept.order, pools=pools)
+        wanted = [pool for pool in kept.order.pools if pool.kind in kinds]
+        left = {pool.kind: pool for pool in orders.choose_pools(orders.limit(wanted, cluster.devices()), cluster.devices())}
+        order = msgspec.structs.replace(kept.order, pools=tuple(left.get(pool.kind, pool) for pool in kept.order.pools))
         answers = msgspec.convert(kept.answers, Answers)
         kept = _ask(msgspec.structs.replace(kept, order=order), answers, cluster, world, as_events=False)
     return _present(kept, world, as_json=as_json, keeps_table=True)
@@ -109,12 +114,12 @@ def _join(address: str) -> Iterator[RayCluster]:
 def _ask(kept: FleetRecord, answers: Answers, cluster: Cluster, world: World, *, as_events: bool) -> FleetRecord:
     """Ask for what has no answer yet, narrate what the fleet says, and keep at every answer what is known by then."""
     from advisor.domain.fleet import Answered, Contention
-    from advisor.fleet import ask, assign, keep
+    from advisor.fleet import ask, due, keep
 
-    order, ended = kept.order, {one.assignment.number for one in kept.answered if one.reason is None}
-    names = {one.number: f"{one.model} on {one.kind}" for one in assign(order)}
-    devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools)
-    surroundings.say(f"fleet {order.fleet_id}: {len(names.keys() - ended)} races on {devices}")
+    order, races = kept.order, due(kept.order, kept.answered)
+    names = {one.number: f"{one.model} on {one.kind}" for one in races}
+    devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools if pool.kind in {one.kind for one in races})
+    surroundings.say(f"fleet {order.fleet_id}: {len(races)} races on {devices}")
     answered: list[Answered] = []
     contentions: list[Contention] = []
     whole = keep(kept, answered, contentions, world.store)

@@ -89,6 +89,12 @@ def assign(order: Order) -> tuple[Assignment, ...]:
     return tuple(Assignment(number=number, model=model, kind=kind) for number, (model, kind) in enumerate(pairs, start=1))
 
 
+def due(order: Order, ended: Sequence[Answered]) -> tuple[Assignment, ...]:
+    """Return the assignments that have no answer among those that have `ended`."""
+    done = {one.assignment.number for one in ended if one.reason is None}
+    return tuple(assignment for assignment in assign(order) if assignment.number not in done)
+
+
 def task_of(assignment: Assignment, order: Order, answers: Answers) -> Task:
     """Return what a node has to know; which GPU it is, the cluster says there."""
     pool = next(pool for pool in order.pools if pool.kind == assignment.kind)
@@ -105,12 +111,12 @@ def ask(order: Order, answers: Answers, cluster: Cluster, store: Store, ended: S
     before = {one.assignment.number: one for one in ended}
     entries = {
         assignment.number: _Entry(assignment, list(before[assignment.number].attempts if assignment.number in before else ()))
-        for assignment in assign(order)
-        if assignment.number not in before or before[assignment.number].reason is not None
+        for assignment in due(order, ended)
     }
+    pools = tuple(pool for pool in order.pools if pool.kind in {entry.assignment.kind for entry in entries.values()})
     tasks = {number: task_of(entry.assignment, order, answers) for number, entry in entries.items()}
     try:
-        for notice in cluster.run(tasks, order.pools):
+        for notice in cluster.run(tasks, pools):
             if isinstance(notice, Contention):
                 yield notice
             elif notice.number in entries:

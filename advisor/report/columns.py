@@ -12,6 +12,7 @@ from typing import Any
 from advisor.domain.fleet import Answered, FleetRecord
 from advisor.domain.measurement import Cell
 from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.report.matrix import reopen
 
 #: The columns with their types in Arrow's words. A null stands for what is not known.
 COLUMNS = {
@@ -48,7 +49,7 @@ COLUMNS = {
 
 
 def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
-    """Return the Parquet file; a workflow without figures has one row, and so has a race without a run."""
+    """Return the Parquet file; a workflow without figures has one row, and so has a race without an answer."""
     import pyarrow as pa  # noqa: PLC0415 - in the extra for fleets only, and slow to import
     from pyarrow import parquet  # noqa: PLC0415 - as above
 
@@ -61,10 +62,10 @@ def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
 
 def rows(record: FleetRecord, documents: Mapping[str, RunDocument]) -> Iterator[dict[str, Any]]:
     """Yield the rows; a column that a row does not have is null."""
-    for answered in record.answered:
+    for answered in reopen(record, documents).answered:
         known = {"fleet": record.order.fleet_id, **_of_race(answered)}
         document = documents.get(str(known["run"]))
-        if document is None:
+        if document is None or answered.reason:
             yield known
             continue
         for entry in document.workflows:

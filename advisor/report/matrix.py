@@ -13,6 +13,8 @@ from advisor.domain.measurement import Interval, Throughput
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.table import NOTHING, align
 
+GONE, STOPPED = "its run is gone or cannot be read", "its run was stopped before its end"
+
 
 class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one model on one kind of device."""
@@ -35,6 +37,11 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     #: The least of the recommended arm over the batch sizes, when the device has a price.
     cost: RunningCost | None = None
 
+    @property
+    def is_retried(self) -> bool:
+        """Whether the answer came only after a node was lost."""
+        return self.attempts > 1 and self.reason is None
+
 
 class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What scripts read."""
@@ -53,7 +60,7 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetDocument:
     """Join the record with the documents of its runs, by run id."""
-    cells = tuple(_cell(answered, documents) for answered in record.answered)
+    cells = tuple(_cell(answered, documents) for answered in reopen(record, documents).answered)
     return FleetDocument(
         schema=FLEET_SCHEMA,
         fleet_id=record.order.fleet_id,
@@ -64,6 +71,17 @@ def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetD
         cheapest=find_cheapest(cells),
         contentions=record.contentions,
     )
+
+
+def reopen(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetRecord:
+    """Return the record with a reason at every answer behind which there is no whole run any more: it is due again."""
+    step = f"p3-advisor fleet {record.order.fleet_id} --resume"
+    answered = []
+    for one in record.answered:
+        document = documents.get(one.attempts[-1].run_id) if one.attempts else None
+        reason = one.reason or (GONE if document is None else None if document.finished else STOPPED)
+        answered.append(one if reason == one.reason else msgspec.structs.replace(one, reason=reason, next_step=step))
+    return msgspec.structs.replace(record, answered=tuple(answered))
 
 
 def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
@@ -90,7 +108,7 @@ def render(document: FleetDocument) -> str:
     blocks.append(
         [f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or NOTHING}" for cell in document.cells if cell.reason]
     )
-    retried = [cell for cell in document.cells if cell.attempts > 1]
+    retried = [cell for cell in document.cells if cell.is_retried]
     blocks.append([f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts}; nodes were lost" for cell in retried])
     blocks.append([tell_contention(contention) for contention in document.contentions])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -125,14 +143,14 @@ def _cell(answered: Answered, documents: Mapping[str, RunDocument]) -> MatrixCel
         reason=answered.reason,
         next_step=answered.next_step,
     )
-    document = documents.get(last.run_id) if last else None
+    # What an attempt had measured before it was given up is no answer.
+    document = documents.get(last.run_id) if last and answered.reason is None else None
     if document is None:
         return blank
     advice = document.recommendation
     if advice is None:
         problem = document.problem
-        known = {} if answered.reason or problem is None else {"reason": problem.what, "next_step": problem.next_step}
-        return msgspec.structs.replace(blank, **known)
+        return msgspec.structs.replace(blank, reason=problem.what, next_step=problem.next_step) if problem else blank
     entry = next(entry for entry in document.workflows if entry.arm == advice.arm)
     costs = [cost for cost in advice.costs if cost.arm == advice.arm]
     return msgspec.structs.replace(

@@ -100,7 +100,7 @@ the fleet before and after. The same as p3-advisor fleet."""
         if cell is not None:
             lines += [f"{cell.model} on {cell.kind}: {cell.reason or cell.arm or 'no answer'}"]
             lines += [f"next: {cell.next_step}"] if cell.next_step else []
-            lines += [f"answered at attempt {cell.attempts}; nodes were lost"] if cell.attempts > 1 else []
+            lines += [f"answered at attempt {cell.attempts}; nodes were lost"] if cell.is_retried else []
             lines += [f"node {cell.node}, device {cell.device}"] if cell.node else []
             lines += [f"cheapest for {cell.model}: {kind}" for model, kind in self._document.cheapest.items() if model == cell.model]
         lines += map(tell_contention, self._document.contentions)

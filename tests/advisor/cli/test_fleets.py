@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import types
@@ -232,6 +233,32 @@ def test_what_is_answered_is_not_asked_again(cluster: Recorded, world: World, ca
     assert fleets.go_on(world.store.fleets.find("latest"), world, as_json=True) == 0
     assert cluster.tasks is asked
     assert "0 races" not in capsys.readouterr().err
+
+
+def test_only_the_kinds_that_are_due_have_to_be_there(cluster: Recorded, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.there = {"H200": 2, "L40S": 1}
+    ask(world, on=("gpu=H200", "gpu=L40S"))
+    whole = world.store.fleets.find("latest")
+    lost = msgspec.structs.replace(whole.answered[2], reason="the fleet has lost its last H200")
+    world.store.fleets.keep(msgspec.structs.replace(whole, answered=(*whole.answered[:2], lost, whole.answered[3])))
+    cluster.there = {"H200": 1}
+    capsys.readouterr()
+    assert fleets.go_on(world.store.fleets.find("latest"), world, as_json=True) == 0
+    assert [(number, task.kind) for number, task in cluster.tasks.items()] == [(3, "H200")]
+    assert "1 races on 1 x H200\n" in capsys.readouterr().err
+    now = world.store.fleets.find("latest")
+    assert [(pool.kind, pool.count) for pool in now.order.pools] == [("H200", 1), ("L40S", 1)]
+    assert [(one.assignment.number, one.reason) for one in now.answered] == [(number, None) for number in (1, 2, 3, 4)]
+
+
+def test_a_race_whose_run_is_gone_is_made_again(cluster: Recorded, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(world)
+    whole = world.store.fleets.find("latest")
+    shutil.rmtree(world.store.find(whole.answered[1].attempts[-1].run_id).directory)
+    capsys.readouterr()
+    assert fleets.go_on(whole, world, as_json=True) == 0
+    assert list(cluster.tasks) == [2]
+    assert [cell["arm"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["compiled", "compiled"]
 
 
 def test_a_fleet_whose_question_was_not_kept_cannot_go_on(cluster: Recorded, world: World, fleet: FleetRecord) -> None:

@@ -6,6 +6,7 @@ import io
 import pathlib
 
 import handmade
+import msgspec
 import pytest
 
 from advisor import pipeline
@@ -40,6 +41,16 @@ def test_every_workflow_and_every_race_has_a_row(record: FleetRecord, composed: 
     (crashed,) = [row for row in rows if row.get("arm") == "broken"]
     assert (crashed["status"], crashed.get("seconds_median")) == ("crashed", None)
     assert [(row["model"], row["problem"]) for row in rows if "arm" not in row] == [("lost", "its node was lost")]
+
+
+def test_a_race_that_was_given_up_has_no_figures(record: FleetRecord, composed: RunDocument) -> None:
+    whole, lost = record.answered
+    given_up = msgspec.structs.replace(whole, reason="its node was lost")
+    rows = list(columns.rows(msgspec.structs.replace(record, answered=(given_up, lost)), {"a": composed}))
+    assert [(row["model"], row["run"], row["problem"], row.get("arm")) for row in rows] == [
+        ("demo", "a", "its node was lost", None),
+        ("lost", None, "its node was lost", None),
+    ]
 
 
 def test_the_file_is_read_back_with_its_types(record: FleetRecord, composed: RunDocument) -> None:

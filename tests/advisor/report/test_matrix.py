@@ -62,6 +62,24 @@ def test_a_cell_says_what_its_run_says(composed: RunDocument) -> None:
     assert "answered at attempt 2" in matrix.render(matrix.compose(record(answered("H200", "lost", "a")), {"a": composed}))
 
 
+def test_what_a_race_had_measured_before_it_was_given_up_is_no_answer(composed: RunDocument) -> None:
+    given_up = record(answered("H200", "lost", "a", reason="the fleet has lost its last H200"))
+    made = matrix.compose(given_up, {"a": priced(composed, 0.5)})
+    (cell,) = made.cells
+    assert (cell.arm, cell.verdict, cell.speedup, cell.throughput, cell.cost, cell.run_id) == (None, None, None, None, None, "a")
+    assert "answered at attempt" not in matrix.render(made)
+
+
+def test_a_race_whose_run_is_gone_or_was_stopped_is_due_again(composed: RunDocument) -> None:
+    kept = record(answered("H200", "gone"), answered("L40S", "a"))
+    documents = {"a": msgspec.structs.replace(composed, finished=False)}
+    assert [cell.arm for cell in matrix.compose(kept, documents).cells] == [None, None]
+    assert [one.reason for one in matrix.reopen(kept, documents).answered] == [matrix.GONE, matrix.STOPPED]
+    assert f"demo on H200: {matrix.GONE}; next: p3-advisor fleet f --resume" in matrix.render(matrix.compose(kept, documents))
+    whole = record(answered("H200", "a"))
+    assert matrix.reopen(whole, {"a": composed}).answered == whole.answered
+
+
 def test_a_cell_without_an_answer_says_why() -> None:
     made = matrix.compose(record(answered("H200", reason="the fleet has lost its last H200")), {})
     assert made.cells[0].arm is None
