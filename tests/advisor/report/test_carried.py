@@ -143,6 +143,28 @@ def test_what_differs_is_said_before_any_figure() -> None:
         assert "9.9" in other(comparison.compare(run(), run(0.2, advisor_version="9.9"), 0.05)).replace("\\", "")
 
 
+def speeded(document: RunDocument, times: float) -> RunDocument:
+    """Return the run with other speed-ups of `compiled`, its times as they were."""
+    entries = [
+        msgspec.structs.replace(entry, cells=(cell(speedup=Interval(value=2.0 * times, low=None, high=None)),))
+        if entry.arm == "compiled"
+        else msgspec.structs.replace(entry, cells=(cell(0.1 * times, speedup=Interval(value=1.0, low=1.0, high=1.0)),))
+        for entry in document.workflows
+        if entry.cells
+    ]
+    return msgspec.structs.replace(document, workflows=tuple(entries))
+
+
+def test_where_only_the_baseline_is_slower_the_speed_ups_are_not_what_they_were() -> None:
+    found = comparison.compare(speeded(run(), 1.0), speeded(run(), 1.4), 0.05)
+    assert comparison.closing(found) == [f"Slower by more than 5%: {builders.BASELINE} at batch size 1."]
+
+
+@pytest.mark.parametrize(("threshold", "words"), [(0.005, "0.5%"), (0.025, "2.5%"), (0.05, "5%"), (0.9, "90%"), (0.0, "0%")])
+def test_the_threshold_is_told_as_it_was_given(threshold: float, words: str) -> None:
+    assert comparison.closing(comparison.compare(run(), run(), threshold)) == [f"Nothing is shown to be slower by more than {words}."]
+
+
 def test_a_wide_interval_of_the_speed_up_is_told_beside_what_was_reached() -> None:
     (check,) = verified(8.0).checks
     wide = msgspec.structs.replace(check, speedup_measured=2.23, speedup_low=0.68, speedup_high=3.1, speedup_reached=0.74)
