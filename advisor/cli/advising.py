@@ -14,10 +14,11 @@ from advisor.cli.interruption import goes_on_with
 from advisor.cli.options import AsJson, RunName, takes_answers
 from advisor.cli.output import put
 from advisor.errors import FleetOrderError, GpuNotAttachedError, UnknownGpuError, UserError
-from advisor.question.answers import Answers
+from advisor.question.answers import Answers, command_of
 
 if TYPE_CHECKING:
     from advisor import pipeline
+    from advisor.report.document import RunDocument
     from advisor.world import World
 
 app = typer.Typer(rich_markup_mode=None)
@@ -52,7 +53,7 @@ def recommend(
     try:
         run = pipeline.prepare(answers, world)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
-        _present_unattached(answers, world, absent, as_json=json or jsonl)
+        _present_unattached(answers, world, absent, as_json=json, as_line=jsonl)
         return
     surroundings.say(f"run {run.directory.name}, kept in {run.directory}")
     _finish(run.directory, as_json=json, as_events=jsonl)
@@ -160,26 +161,32 @@ def _finish(directory: pathlib.Path, *, as_json: bool, as_events: bool) -> None:
 
 def _present(decision: pipeline.Decision, *, as_json: bool, as_line: bool = False) -> None:
     """Print a decision; leave with the code of what stands in the way of a recommendation."""
-    from advisor.report import document, table
+    from advisor.report import document
 
-    composed = document.compose(decision)
-    if as_line:
-        put(msgspec.json.encode({"document": composed}))
-    else:
-        put(document.encode(composed) if as_json else table.render(composed), nl=False)
+    _print(document.compose(decision), as_json=as_json, as_line=as_line)
     if decision.problem is not None:
         surroundings.say(f"{decision.problem.what}; next: {decision.problem.next_step}")
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _present_unattached(answers: Answers, world: World, absent: UserError, *, as_json: bool) -> None:
+def _print(composed: RunDocument, *, as_json: bool, as_line: bool) -> None:
+    """Print a document as the last line of many, as JSON or as a table."""
+    from advisor.report import document, table
+
+    if as_line:
+        put(msgspec.json.encode({"document": composed}))
+    else:
+        put(document.encode(composed) if as_json else table.render(composed), nl=False)
+
+
+def _present_unattached(answers: Answers, world: World, absent: UserError, *, as_json: bool, as_line: bool) -> None:
     """Print what a stored run from such a GPU says, else what published figures say; raise `absent` where there is neither."""
     from advisor.pipeline import imported, unattached
-    from advisor.report import document, published, table
     from advisor.report import imported as origin
+    from advisor.report import published
 
-    found = imported.answer(answers, world)
-    composed = origin.compose(found) if found else published.compose(unattached.answer(answers, world, absent))
-    put(document.encode(composed) if as_json else table.render(composed), nl=False)
+    found, again = imported.answer(answers, world), command_of(answers)
+    composed = origin.compose(found, again) if found else published.compose(unattached.answer(answers, world, absent), again)
+    _print(composed, as_json=as_json, as_line=as_line)
     if found and found.decision.problem:
         raise typer.Exit(found.decision.problem.exit_code)

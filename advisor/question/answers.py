@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Literal
 
 import msgspec
@@ -55,3 +56,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     offline: Annotated[bool, msgspec.Meta(description="never ask a model hub")] = False
     trust_remote_code: Annotated[bool, msgspec.Meta(description="run code that comes with a model's files")] = False
     allow_pickle: Annotated[bool, msgspec.Meta(description="read weights that are pickles")] = False
+
+
+def command_of(answers: Answers) -> str:
+    """Return the command that asks the same and prints the document."""
+    words = ["p3-advisor", "--json"]
+    for field in msgspec.structs.fields(Answers):
+        value = getattr(answers, field.name)
+        if value != field.default:
+            words += [f"--{field.encode_name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join(words)

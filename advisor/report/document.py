@@ -179,6 +179,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     portability: Portability | None = None
     #: Set where the answer rests on a run made on another machine.
     provenance: Provenance | None = None
+    #: The command that gives this answer again, where it is not that of a stored run.
+    again: str | None = None
 
 
 def compose(decision: Decision) -> RunDocument:

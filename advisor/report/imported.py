@@ -9,10 +9,10 @@ from advisor.report.document import RunDocument
 from advisor.report.document import compose as compose_run
 
 
-def compose(found: Imported) -> RunDocument:
-    """Return the run's document with every figure marked as imported."""
+def compose(found: Imported, again: str) -> RunDocument:
+    """Return the run's document with every figure marked as imported; `again` is the command that asks for it."""
     document = compose_run(found.decision)
     entries = tuple(
         msgspec.structs.replace(entry, evidence="imported") if entry.evidence == "measured" else entry for entry in document.workflows
     )
-    return msgspec.structs.replace(document, workflows=entries, provenance=found.provenance)
+    return msgspec.structs.replace(document, workflows=entries, provenance=found.provenance, again=again)

@@ -10,8 +10,8 @@ from advisor.domain.measurement import Interval
 from advisor.report.document import PUBLISHED, SCHEMA, MachineEntry, RunDocument, ScoreEntry, WorkflowEntry
 
 
-def compose(answer: PublishedAnswer) -> RunDocument:
-    """Put the document together; workflows by rank, then those that the paper could not run."""
+def compose(answer: PublishedAnswer, again: str) -> RunDocument:
+    """Put the document together; workflows by rank, then those that the paper could not run. `again` is the command that asks for it."""
     machine, cases = answer.machine, {case.workflow: case for case in answer.cases}
     failed = [
         WorkflowEntry(id=left.workflow, options=None, arm=left.workflow, status=left.status, reason=left.reason, evidence="published")
@@ -32,6 +32,7 @@ def compose(answer: PublishedAnswer) -> RunDocument:
         race=None,
         recommendation=answer.recommendation,
         problem=None,
+        again=again,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from advisor.domain.decision import BreakEven, Flip, Recommendation, TreeAdvice
@@ -167,12 +166,9 @@ def closing(document: RunDocument) -> list[str]:
 
 
 def last_line(document: RunDocument) -> str:
-    """Return where every figure is; an answer from published figures is not stored, so it has to be asked for again."""
-    where, command = f"Run {document.run_id}", f"p3-advisor show {document.run_id} --json"
-    if document.run_id == PUBLISHED:
-        question = document.question
-        where = "Published figures"
-        command = f"p3-advisor --json --gpu {shlex.quote(question.gpu or '')} --model {shlex.quote(question.model.name)}"
+    """Return where every figure is; an answer for a GPU that is not here is not stored, so it has to be asked for again."""
+    where = "Published figures" if document.run_id == PUBLISHED else f"Run {document.run_id}"
+    command = document.again or f"p3-advisor show {document.run_id} --json"
     return f"{where}; tiers: A best, C least; {command} has every figure and its source."
 
 

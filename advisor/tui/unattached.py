@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from advisor.errors import GpuNotAttachedError, UnknownGpuError, UserError
 from advisor.pipeline import Proposal, imported, unattached
-from advisor.question.answers import Answers
+from advisor.question.answers import Answers, command_of
 from advisor.report import imported as origin
 from advisor.report import published
 from advisor.report.document import RunDocument
@@ -23,4 +23,5 @@ def propose_or_answer(answers: Answers, world: World, make_proposal: Callable[[]
 
 def _answer(answers: Answers, world: World, absent: UserError) -> RunDocument:
     found = imported.answer(answers, world)
-    return origin.compose(found) if found else published.compose(unattached.answer(answers, world, absent))
+    again = command_of(answers)
+    return origin.compose(found, again) if found else published.compose(unattached.answer(answers, world, absent), again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -155,6 +156,25 @@ def test_a_gpu_that_is_not_attached_is_answered_from_published_figures(home: pat
     assert all(
         rating["evidence"] in {"published", "declared"} for entry in document["workflows"] for rating in (entry["scores"] or {}).values()
     )
+
+
+def test_the_command_of_an_answer_that_is_not_stored_gives_it_again(home: pathlib.Path) -> None:
+    model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
+    asked = ["--gpu", "RTX 4090", "--model", model, "--priority", "performance=10,productivity=80,portability=10", "--batch-sizes", "1,64"]
+    text = advise("recommend", *asked, "--require", "portability>=2", home=home).stdout
+    command = text.splitlines()[-1].partition("p3-advisor ")[2].removesuffix(" has every figure and its source.")
+    again = json.loads(advise(*shlex.split(command), home=home).stdout)
+    assert f"Use {again['recommendation']['arm']} for" in text
+    assert again["question"]["priorities"]["productivity"] == 80
+    assert again["question"]["batch_sizes"] == [1, 64]
+    assert again["question"]["constraints"] == [{"criterion": "portability", "at_least": 2}]
+    assert again["again"] == f"p3-advisor {command}"
+
+
+def test_as_events_an_answer_without_a_run_is_one_line_too(home: pathlib.Path) -> None:
+    asked = ["--gpu", "RTX 4090", "--model", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"]
+    (line,) = advise("recommend", *asked, "--jsonl", home=home).stdout.splitlines()
+    assert json.loads(line)["document"]["run_id"] == "published"
 
 
 def test_environments_are_listed_with_what_they_are_for(home: pathlib.Path) -> None:

@@ -50,7 +50,7 @@ def answer(world: World, **changes: Any) -> imported.Imported:
 def test_a_run_from_such_a_gpu_answers_with_its_origin_and_its_age(fake_world: Callable[[], World]) -> None:
     world = fake_world()
     store_run(world)
-    composed = origin.compose(answer(world))
+    composed = origin.compose(answer(world), "p3-advisor --json --gpu H200")
     jsonschema.validate(json.loads(document.encode(composed)), schemas.generate("run"))
     assert composed.provenance is not None
     assert (composed.provenance.age_days, composed.provenance.device) == (20, "NVIDIA H100 80GB HBM3")
