@@ -135,6 +135,11 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     serving: int | None = None
     torch_reserved: int | None = None
 
+    @property
+    def peak_mebibytes(self) -> int | None:
+        """The peak as every table and screen tells it."""
+        return None if self.peak is None else round(self.peak / 2**20)
+
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One arm that completed."""

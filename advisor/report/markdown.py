@@ -53,7 +53,7 @@ def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:
 
 def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
     milliseconds = {cell.batch_size: f"{cell.seconds.median * 1e3:.4g}" for cell in entry.cells}
-    memory = entry.memory_bytes.peak if entry.memory_bytes else None
+    memory = entry.memory_bytes.peak_mebibytes if entry.memory_bytes else None
     scores = entry.scores or {}
     return [
         f"{entry.rank}{'!' if entry.fails else ''}",
@@ -61,7 +61,7 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         interval(entry.speedup),
         *(milliseconds.get(size, "-") for size in sizes),
         f"{entry.build_seconds.cold:.1f}" if entry.build_seconds else "-",
-        f"{memory >> 20:,}" if memory is not None else "-",
+        f"{memory:,}" if memory is not None else "-",
         *(LETTERS[scores[name].tier] for name in CRITERIA),
         f"{entry.score:.2f}" if entry.score is not None else "-",
     ]

@@ -91,7 +91,7 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
     speeds = {
         cell.batch_size: f"{cell.throughput.value:.0f}" if cell.generation else f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells
     }
-    memory = entry.memory_bytes.peak if entry.memory_bytes else None
+    memory = entry.memory_bytes.peak_mebibytes if entry.memory_bytes else None
     scores = entry.scores or {}
     return [
         str(entry.rank) + ("!" if entry.fails else ""),
@@ -99,7 +99,7 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         f"{entry.speedup.value:.2f}x" if entry.speedup else NOTHING,
         *(speeds.get(size, NOTHING) for size in sizes),
         f"{entry.build_seconds.cold:.1f}" if entry.build_seconds else NOTHING,
-        f"{memory / 2**20:.0f}" if memory is not None else NOTHING,
+        str(memory) if memory is not None else NOTHING,
         *(LETTERS[scores[name].tier] if name in scores else NOTHING for name, _ in CRITERIA),
         f"{entry.score:.2f}" if entry.score is not None else NOTHING,
     ]

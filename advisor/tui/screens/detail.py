@@ -148,7 +148,7 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
             words += Text("\n")
         build, memory = measured.build_seconds, measured.memory_bytes
         warm = f"{build.warm:.1f} s" if build.warm is not None else "not measured"
-        peak = f"{memory.peak / 2**20:.0f} MiB" if memory.peak is not None else text.DASH
+        peak = f"{memory.peak_mebibytes} MiB" if memory.peak is not None else text.DASH
         words += Text(f"Build cold {build.cold:.1f} s, warm {warm}.  Memory {peak}: {text.plain(memory.source, 100)}.\n")
         words += Text(f"Compiled path took {measured.engaged_share:.0%} of the work: {text.plain(measured.engagement, 300)}\n")
         for checked in measured.correctness:

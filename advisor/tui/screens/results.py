@@ -180,7 +180,7 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
 
     def _row(self, arm: ScoredArm, width: int) -> dict[str, str]:
         measured = self._measured(arm)
-        peak = measured.memory_bytes.peak
+        peak = measured.memory_bytes.peak_mebibytes
         return {
             "rank": f"{arm.rank}{'!' if arm.fails else ''}",
             "arm": text.squeeze(text.plain(arm.arm), width),
@@ -189,7 +189,7 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
             "ttft": text.milliseconds(_first(measured, "ttft_seconds")),
             "itl": text.milliseconds(_first(measured, "itl_seconds")),
             "build": f"{measured.build_seconds.cold:.1f}",
-            "memory": f"{peak / 2**20:.0f}" if peak is not None else text.DASH,
+            "memory": str(peak) if peak is not None else text.DASH,
             **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
             "score": f"{arm.score:.2f}",
         }

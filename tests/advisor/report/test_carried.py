@@ -11,8 +11,8 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.measurement import Cell, Interval, Seconds, Throughput
-from advisor.report import comparison, markdown, tidy, verification
+from advisor.domain.measurement import Cell, Interval, MemoryBytes, Seconds, Throughput
+from advisor.report import comparison, markdown, page, table, tidy, verification
 from advisor.report.document import RunDocument
 
 HOSTILE = "|</td>`=cmd()\n# x"
@@ -49,6 +49,17 @@ def test_markdown_has_the_answer_and_the_ranking() -> None:
     assert text.startswith("## Use compiled for synthetic/ffn@8x16".replace("@", "\\@"))
     assert "| 1 | compiled |" in text
     assert "it crashed" in text
+
+
+def test_memory_is_rounded_the_same_everywhere() -> None:
+    document = builders.document()
+    peak = MemoryBytes(peak=(1234 << 20) + (900 << 10), source="a test")
+    entries = tuple(msgspec.structs.replace(entry, memory_bytes=peak) if entry.memory_bytes else entry for entry in document.workflows)
+    document = msgspec.structs.replace(document, workflows=entries)
+    assert " 1235 " in table.render(document)
+    assert "| 1,235 |" in markdown.render(document)
+    assert '<td class="n">1,235</td>' in page.render(document)
+    assert "1,234" not in page.render(document)
 
 
 def test_markdown_of_a_run_that_was_stopped_says_so_and_which_batch_sizes_it_lacks() -> None:
