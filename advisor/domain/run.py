@@ -21,6 +21,12 @@ def fleet_of(run_id: str) -> str | None:
     return found["own"] if found and found["race"] else None
 
 
+def resumption_of(run_id: str) -> str:
+    """Return the command that goes on with a run that was stopped."""
+    fleet = fleet_of(run_id)
+    return f"p3-advisor fleet {fleet} --resume" if fleet else f"p3-advisor resume {run_id}"
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: everything that the decision depends on besides the events, so that it can be made again anywhere."""
 

@@ -34,7 +34,7 @@ from advisor.domain.outcome import Completed, Failure
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.question import Question
 from advisor.domain.rubric import Basis
-from advisor.domain.run import Header
+from advisor.domain.run import Header, resumption_of
 from advisor.domain.said import Checked, Flexed, Peaks
 from advisor.domain.state import RunState
 from advisor.report.faults import find_next_step
@@ -262,7 +262,7 @@ def _failed(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
     ends = [process.outcome for process in state.processes.get(arm.id, ()) if process.outcome is not None]
     failures = [end for end in ends if not isinstance(end, Completed)]
     if not failures:
-        reason, fix = "the run stopped before it was measured", None if header.imported else f"p3-advisor resume {header.run_id}"
+        reason, fix = "the run stopped before it was measured", None if header.imported else resumption_of(header.run_id)
         return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status="excluded", reason=reason, fix=fix)
     failure, status = failures[-1], status_of(failures[-1])
     advice = failure.fix or find_next_step(header, arm.workflow, status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.decision import BreakEven, Flip, Recommendation, TreeAdvice
+from advisor.domain.run import resumption_of
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.generated import generated
 
@@ -55,7 +56,7 @@ def stopped(document: RunDocument) -> list[str]:
     if document.finished:
         return []
     is_here = not (document.imported or document.provenance)
-    return ["Stopped before its end" + (f": p3-advisor resume {document.run_id} goes on." if is_here else ".")]
+    return ["Stopped before its end" + (f": {resumption_of(document.run_id)} goes on." if is_here else ".")]
 
 
 def honesty(document: RunDocument) -> list[str]:

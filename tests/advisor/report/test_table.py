@@ -36,6 +36,8 @@ def test_a_run_that_was_stopped_says_so_and_how_it_goes_on() -> None:
 
 def test_a_run_that_was_stopped_elsewhere_cannot_be_resumed_here() -> None:
     assert table.render(builders.document(finished=False, imported=True)).splitlines()[1] == "Stopped before its end."
+    raced = builders.document(finished=False, run_id="20261121-120001-0000-0001-1")
+    assert "p3-advisor fleet 20261121-120001-0000 --resume goes on" in table.render(raced)
 
 
 def test_a_tie_is_an_instruction_with_a_choice() -> None:
