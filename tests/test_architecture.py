@@ -240,6 +240,15 @@ def test_each_environment_is_an_extra_with_the_same_requirements_and_conflicts()
     assert {frozenset(part["extra"] for part in pair) for pair in project["tool"]["uv"]["conflicts"]} == declared
 
 
+def test_releases_of_tensorrt_are_named_whole() -> None:
+    """Each has the number of its build as fourth place, without which `==` matches none: 11.1.0 is not 11.1.0.106."""
+    environments = places.own_environments(catalogue.load().workflows).values()
+    asked = [requirement for each in environments for requirement in map(Requirement, each.requirements)]
+    pins = [pin.version for each in asked if each.name.startswith("tensorrt-") and each.name != "tensorrt-llm" for pin in each.specifier]
+    assert len(pins) > 4
+    assert [version for version in pins if version.count(".") != 3] == []
+
+
 # One more workflow
 
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorrt as trt
+
 from probes import onnx_export, onnxruntime_stack, torch_stack
 from probes.onnxruntime_stack import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.protocol import Request
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
 
-versions = onnxruntime_stack.versions
 settings = onnxruntime_stack.settings_of_tensorrt
 open_subject = onnxruntime_stack.open_subject
 engagement = onnxruntime_stack.engagement
 synchronise = torch_stack.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"
+#: The provider does not find TensorRT's libraries where its wheel has them: https://github.com/microsoft/onnxruntime/issues/18597
+LOADED = "import tensorrt  # loads the libraries that the provider needs"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of TensorRT, whose import loads its libraries, of the runtime and of what exports for it."""
+    return {**onnxruntime_stack.versions(), trt.__name__: trt.__version__}
 
 
 def options(request: Request) -> dict[str, str]:
@@ -39,5 +47,5 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.integration(request, PROVIDER)
+    """Return the lines that load TensorRT, export, open the session and run it."""
+    return f"{LOADED}\n{onnxruntime_stack.integration(request, PROVIDER)}"

@@ -94,6 +94,12 @@ from probes.workflows import onnxruntime_tensorrt_rtx as plugged
 tell("session", lambda: stack.open_session(place / "a.onnx", [(stack.CUDA, {})], request))
 tell("plug-in", lambda: plugged.build(None, [], request))
 """
+PROVIDED = """
+from probes import onnxruntime_stack as stack
+from probes.workflows import onnxruntime_tensorrt as workflow
+tell("providers", lambda: stack.open_session(place / "a.onnx", [(workflow.PROVIDER, {})], request).get_providers())
+tell("versions", workflow.versions)
+"""
 ENGINES = """
 import tensorrt as trt
 from probes import tensorrt_stack as stack
@@ -262,9 +268,9 @@ tell("recipe", serve)
 """
 
 
-def run(script: str, stack: str) -> dict[str, Any]:
+def run(script: str, *stacks: str) -> dict[str, Any]:
     tests, root = pathlib.Path(__file__).parents[1], catalogue.probes_directory().parent
-    environment = {**os.environ, "PYTHONPATH": str(STACKS / stack)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(STACKS / stack) for stack in stacks)}
     command = [sys.executable, "-W", "ignore", "-c", BEGIN + script + END, str(root), str(tests)]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert answer.returncode == 0, answer.stderr
@@ -316,6 +322,12 @@ def test_a_session_without_the_provider_it_was_opened_for_is_refused_with_the_lo
     assert sessions["session"]["raised"] == "UnsupportedError"
     assert "left CUDAExecutionProvider out" in sessions["session"]["reason"]
     assert "libonnxruntime_providers_cuda.so" in sessions["session"]["reason"]
+
+
+def test_the_provider_of_tensorrt_finds_the_libraries_of_its_wheel() -> None:
+    told = run(PROVIDED, "onnxruntime_gpu", "tensorrt")
+    assert told["providers"][0] == "TensorrtExecutionProvider", told
+    assert told["versions"]["tensorrt"] == "10.16.1"
 
 
 def test_a_plug_in_without_a_device_is_a_limit(sessions: dict[str, Any]) -> None:
