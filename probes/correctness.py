@@ -20,7 +20,8 @@ from probes.protocol import Correctness
 #: Multiplier and tolerance by tested precision; the multipliers are those of PyTorch's own compiler tests.
 RULES = {"float64": (2.0, 1e-6), "float32": (2.0, 1e-4), "float16": (3.0, 1e-3), "bfloat16": (3.0, 1e-2)}
 #: Averages over few elements scatter: PyTorch's rule allows more there.
-FEW_ELEMENTS, FEW_ELEMENTS_MULTIPLIER = 1000, 10.0
+FEW_ELEMENTS = 1000
+FEW_ELEMENTS_MULTIPLIER = 10.0
 #: Elements of one output that are kept for comparison; more are sampled with a fixed stride over the whole output.
 MOST_ELEMENTS = 1 << 20
 
@@ -137,13 +138,18 @@ def judge(reference: Reference, produced: Iterable[Sequence[Any]], dtype: str, b
 def measure_error(got: Any, target: Any, eager: float, dtype: str) -> Error:
     """Return the error of one output beside what this module's rule allows in `dtype`."""
     difference = got - target
-    multiplier, tolerance = RULES[dtype]
-    if target.size < FEW_ELEMENTS:
-        multiplier = FEW_ELEMENTS_MULTIPLIER
-    allowed = multiplier * eager + tolerance / 10 * root_mean_square(target)
+    allowed = allowed_error(target, eager, dtype)
     rmse = root_mean_square(difference)
     share = rmse / allowed if allowed else math.inf if rmse else 0.0
     return Error(share, rmse, eager, allowed, float(abs(difference).max()) if difference.size else 0.0)
+
+
+def allowed_error(target: Any, eager: float, dtype: str) -> float:
+    """Return how far an output may be from `target`, from which eager PyTorch in `dtype` is `eager` off."""
+    multiplier, tolerance = RULES[dtype]
+    if target.size < FEW_ELEMENTS:
+        multiplier = FEW_ELEMENTS_MULTIPLIER
+    return multiplier * eager + tolerance / 10 * root_mean_square(target)
 
 
 def _record(verdict: str, reference: Reference, batch_size: int, compared: int, worst: Error | None = None) -> Correctness:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
-from probes.correctness import RULES, root_mean_square, sample
+from probes.correctness import allowed_error, root_mean_square, sample
 from probes.memory import keep_freed_blocks
 from probes.timing import Timed, size_block, time_block
 
@@ -115,7 +115,6 @@ def compare(
     Allowed is what was allowed in the measurement, where the outputs were compared with a more precise reference, plus eager's own error
     against that.
     """
-    multiplier, tolerance = RULES[subject.dtype]
     worst = 0.0
     for arguments, value in zip(inputs, fed, strict=True):
         output = program(value)
@@ -123,7 +122,7 @@ def compare(
         outputs, expected = program.collect(output), run_eagerly(subject, arguments)
         for place, (got, target) in enumerate(zip(map(sample, outputs), map(sample, expected), strict=True)):
             eager = eager_errors[place] if place < len(eager_errors) else 0.0
-            allowed = (multiplier + 1) * eager + tolerance / 10 * root_mean_square(target)
+            allowed = allowed_error(target, eager, subject.dtype) + eager
             error = root_mean_square(got - target)
             worst = max(worst, error / allowed if allowed else float(error > 0))
     if not worst <= 1:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import itertools
 import types
+from typing import Any
 
+import numpy as np
 import pytest
 
-from probes import serving, timing
+from probes import correctness, serving, timing
 
 CALL_SECONDS, LATE_SECONDS = 0.002, 0.004
 
@@ -113,3 +115,37 @@ def test_who_spins_after_a_call_is_waited_for_but_not_for_ever(device: Device) -
     device.spins_until = 1e9
     serving.rest()
     assert device.now == pytest.approx(0.065 + serving.MOST_RESTS * serving.REST_SECONDS)
+
+
+class Small:
+    """A model that returns its input, and a program that returns it with an error."""
+
+    dtype = "float32"
+
+    def __init__(self, error: float) -> None:
+        self.error = error
+        self.module = self
+
+    def run(self, inputs: list[Any]) -> list[Any]:
+        return inputs
+
+    def __call__(self, fed: Any) -> Any:
+        return fed + self.error
+
+    def collect(self, output: Any) -> list[Any]:
+        return [output]
+
+
+@pytest.mark.parametrize(("elements", "multiplier"), [(10, 10), (999, 10), (1000, 2)])
+def test_what_the_measurement_allows_a_recipe_allows_too_and_eager_s_own_error_beside(elements: int, multiplier: int) -> None:
+    target, eager = np.ones(elements), 1e-3
+    allowed = (multiplier + 1) * eager + 1e-5
+    assert correctness.measure_error(target + eager, target, eager, "float32").allowed == pytest.approx(allowed - eager)
+
+    def compare(error: float) -> float:
+        small = Small(error)
+        return serving.compare(small, [target], small, [[target]], lambda: None, [eager])
+
+    assert compare(0.99 * allowed) == pytest.approx(0.99)
+    with pytest.raises(ArithmeticError, match="do not serve"):
+        compare(1.01 * allowed)
