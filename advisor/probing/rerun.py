@@ -16,14 +16,17 @@ from advisor.probing.ending import last_words
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What the recipe says of one batch size; its `speedup` is null for a model that eager PyTorch cannot run."""
+    """What the recipe says of one batch size.
+
+    Its `speedup` is null for a model that eager PyTorch cannot run, its `error_against_eager` for text that is not known to agree.
+    """
 
     batch_size: int
     unit: str
     throughput: float
     seconds: float
     build_seconds: float
-    error_against_eager: float
+    error_against_eager: float | None
     speedup: float | None
     versions: dict[str, str]
 
