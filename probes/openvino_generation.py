@@ -114,6 +114,8 @@ def integration(request: Request, hint: str) -> str:
     return f"""\
 import numpy as np
 import openvino
+import torch
+import transformers
 
 class Pass(torch.nn.Module):
     def forward(self, tokens, past):

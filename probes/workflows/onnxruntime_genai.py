@@ -186,6 +186,7 @@ def integration(request: Request) -> str:
     at_once = request.options["prompts_at_once"]
     return f"""\
 import subprocess
+import sys
 
 import numpy as np
 import onnxruntime_genai as og

@@ -66,14 +66,20 @@ def integration(request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
     length = request.input_tokens + request.output_tokens
-    how = 'cache_implementation="static"'
-    before = "import torch\n"
+    how, prepared = 'cache_implementation="static"', []
     if request.options.get("cache") == "kept":
         how = "past_key_values=cache"
-        cache = f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls"
-        before = f"import torch\nimport transformers\n\n{cache}"
+        prepared.append(f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls")
+    if request.device == "cpu":
+        how += ", compile_config=compile_config"
+        prepared += [
+            "compile_config = transformers.CompileConfig(dynamic=False)",
+            "compile_config._compile_all_devices = True  # without it nothing is compiled on a processor",
+        ]
+    before = "\n".join(["import transformers", "", *prepared]) if prepared else ""
     fixed = f"attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens}"
     return f"""\
+import torch
 {before}
 with torch.inference_mode():
     tokens = model.generate(prompts, {fixed}, {how})

@@ -20,6 +20,7 @@ from advisor.domain.workflow import Sourced, Workflow
 from advisor.errors import CatalogueError
 
 SHIPPED = catalogue.load()
+INTEGRATION = pathlib.Path(__file__).parents[1] / "stacks" / "integration.py"
 Edit = Callable[[str, str, str], None]
 
 
@@ -319,9 +320,26 @@ def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib
 
 
 def test_the_integrations_are_those_of_the_modules() -> None:
-    script = pathlib.Path(__file__).parents[1] / "stacks" / "integration.py"
-    answer = subprocess.run([sys.executable, script, "--print"], capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, INTEGRATION, "--print"], capture_output=True, text=True, check=True)
     assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, "run python tests/stacks/integration.py"
+
+
+def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(tmp_path: pathlib.Path) -> None:
+    subprocess.run([sys.executable, INTEGRATION, "--every", tmp_path], check=True)
+    files = {file.name for file in tmp_path.glob("*.py")}
+    assert files >= {
+        f"{workflow.id}-{arm}-{task}-{device}.py"
+        for workflow in SHIPPED.workflows
+        if workflow.has_probe
+        for arm in workflow.arms
+        for task in workflow.tasks
+        for device in workflow.devices
+    }
+    given = 'builtins = ["model", "inputs", "CHECKPOINT", "prompts"]'
+    ruff = str(pathlib.Path(sys.executable).with_name("ruff"))
+    command = [ruff, "check", "--isolated", "--select", "F821,E9", "--config", given, str(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
 
 
 @pytest.mark.parametrize(

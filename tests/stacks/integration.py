@@ -1,6 +1,7 @@
 """Write `rubric/integration.toml` from what the workflows' modules say that a user writes: `python tests/stacks/integration.py`.
 
 These lines are text, so no stack is needed: whatever a module imports is pretended. That is why this runs in a process of its own.
+With `--every DIRECTORY` those of every arm, task and device are written there instead.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import collections
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import itertools
 import pathlib
 import sys
 import types
-from collections.abc import MutableSequence
+from collections.abc import Iterator, MutableSequence
 from typing import Any
 from unittest import mock
 
@@ -93,7 +95,7 @@ def changed_lines(text: str, baseline: str) -> int:
     return sum((collections.Counter(significant_lines(text)) - collections.Counter(significant_lines(baseline))).values())
 
 
-def integration_of(file: pathlib.Path, options: dict[str, Any], task: str) -> str:
+def integration_of(file: pathlib.Path, options: dict[str, Any], task: str, device: str = "cuda") -> str:
     """Return the lines that the module in `file` says a user writes."""
     spec = importlib.util.spec_from_file_location(f"probes.workflows.{file.stem}", file)
     assert spec is not None
@@ -101,25 +103,35 @@ def integration_of(file: pathlib.Path, options: dict[str, Any], task: str) -> st
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
-    request = mock.MagicMock(options=options, device="cuda", dtype="float32", task=task, batch_sizes=[1], input_tokens=32, output_tokens=32)
+    request = mock.MagicMock(options=options, device=device, dtype="float32", task=task, batch_sizes=[1], input_tokens=32, output_tokens=32)
     return str(module.integration(request))
+
+
+def load_workflows() -> list[tuple[Any, pathlib.Path]]:
+    """Return the workflows that have a module, each with its file; what modules import from elsewhere is pretended from then on."""
+    sys.path.insert(0, str(ROOT))
+    from advisor import catalogue  # noqa: PLC0415 - from this tree, whichever is installed
+
+    directory = catalogue.probes_directory() / "workflows"
+    known = [(workflow, directory / catalogue.probe_file(workflow.id)) for workflow in catalogue.load().workflows if workflow.has_probe]
+    sys.meta_path.insert(0, Pretending())
+    return known
+
+
+def every_text() -> Iterator[tuple[str, str]]:
+    """Yield a name and the lines for each set of options, task and device of each workflow."""
+    for workflow, file in load_workflows():
+        for (arm, options), task, device in itertools.product(workflow.arms.items(), workflow.tasks, workflow.devices):
+            yield f"{workflow.id}-{arm}-{task}-{device}", integration_of(file, options, task, device)
 
 
 def render() -> str:
     """Return the file's text."""
-    sys.path.insert(0, str(ROOT))
-    from advisor import catalogue  # noqa: PLC0415 - from this tree, whichever is installed
-
-    known = [workflow for workflow in catalogue.load().workflows if workflow.has_probe]
-    sys.meta_path.insert(0, Pretending())
-    directory = catalogue.probes_directory() / "workflows"
-    texts = {
-        workflow.id: integration_of(directory / catalogue.probe_file(workflow.id), next(iter(workflow.arms.values())), workflow.tasks[0])
-        for workflow in known
-    }
-    eager = directory / catalogue.probe_file(BASELINE)
+    known = load_workflows()
+    texts = {workflow.id: integration_of(file, next(iter(workflow.arms.values())), workflow.tasks[0]) for workflow, file in known}
+    eager = next(file for workflow, file in known if workflow.id == BASELINE)
     baselines = {task: integration_of(eager, {}, task) for task in ("forward", "generate")}
-    tasks = {workflow.id: workflow.tasks[0] for workflow in known}
+    tasks = {workflow.id: workflow.tasks[0] for workflow, _ in known}
     blocks = [HEADER]
     for workflow, text in sorted(texts.items()):
         assert "'''" not in text, workflow
@@ -128,8 +140,11 @@ def render() -> str:
 
 
 if __name__ == "__main__":
-    text = render()
-    if sys.argv[1:] == ["--print"]:
-        sys.stdout.write(text)
-    else:
-        (ROOT / "rubric" / "integration.toml").write_text(text, encoding="utf-8")
+    match sys.argv[1:]:
+        case ["--print"]:
+            sys.stdout.write(render())
+        case ["--every", directory]:
+            for name, text in every_text():
+                (pathlib.Path(directory) / f"{name}.py").write_text(text, encoding="utf-8")
+        case _:
+            (ROOT / "rubric" / "integration.toml").write_text(render(), encoding="utf-8")

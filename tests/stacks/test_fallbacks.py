@@ -266,6 +266,24 @@ def serve():
     return subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
 tell("recipe", serve)
 """
+#: Left to itself, transformers compiles a step on GPUs only, and says nothing.
+STEPS = """
+import dataclasses
+import transformers
+from probes import protocol
+from probes.workflows import torch_compile_inductor_static_cache as workflow
+config = transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, vocab_size=100)
+request = dataclasses.replace(request, task=protocol.GENERATE, input_tokens=4, output_tokens=6)
+compiled = []
+torch.compile = lambda call, **how: compiled.append(how["dynamic"]) or call
+def generate(options):
+    compiled.clear()
+    names = {"model": transformers.LlamaForCausalLM(config).eval(), "prompts": torch.ones(2, 4, dtype=torch.int64)}
+    exec(workflow.integration(dataclasses.replace(request, options=options)), names)
+    return [*compiled, list(names["tokens"].shape)]
+tell("default", lambda: generate({}))
+tell("kept", lambda: generate({"cache": "kept"}))
+"""
 
 
 def run(script: str, *stacks: str) -> dict[str, Any]:
@@ -386,16 +404,21 @@ def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dic
 
 
 def test_tensors_of_every_type_reach_a_session_from_the_host_and_bound() -> None:
-    told = run(FEEDING, "")
+    told = run(FEEDING)
     assert len(told) == 6
     assert all(answer == [[[2.0, 4.0, 7.0]], 1.0] for answer in told.values()), told
 
 
 def test_beyond_the_recompile_limit_nothing_is_compiled_and_that_is_seen() -> None:
-    told = run(RECOMPILES, "")
+    told = run(RECOMPILES)
     assert told["first size"]["share"] == 1.0
     assert told["second size"]["share"] == 0.0
     assert "no compiled region ran" in told["second size"]["proof"]
+
+
+def test_the_lines_for_a_step_on_a_processor_have_it_compiled() -> None:
+    told = run(STEPS)
+    assert told == {"default": [False, [2, 10]], "kept": [False, [2, 10]]}
 
 
 def test_iree_compiles_for_the_device_that_is_asked_for() -> None:
