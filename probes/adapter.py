@@ -69,7 +69,7 @@ class TextProgram(Program, Protocol):
     """
 
     def first_token(self, fed: Any) -> Any:
-        """Run until the first new token and no further."""
+        """Run until the first new token and no further; raise `UnsupportedError` where prompts take turns, so that no call does."""
 
 
 class Workflow(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import diagnosis, flexibility, judgement, protocol, timing
-from probes.adapter import Subject
+from probes.adapter import Subject, UnsupportedError
 from probes.channel import Channel
 
 
@@ -98,8 +98,11 @@ class Service:
         self.channel.tell(protocol.Ready())
 
     def time_first_token(self, batch_size: int, cell: Cell) -> None:
-        """Time calls that end with the first token beside whole ones."""
-        first, whole = timing.time_pairs(cell.program.first_token, cell.program, cell.fed, self.workflow.synchronise)
+        """Time calls that end with the first token beside whole ones; tell nothing of a program that has no such calls."""
+        try:
+            first, whole = timing.time_pairs(cell.program.first_token, cell.program, cell.fed, self.workflow.synchronise)
+        except UnsupportedError:
+            return
         self.channel.tell(protocol.Latency(batch_size, self.request.output_tokens, first, whole))
 
     def flex(self) -> None:

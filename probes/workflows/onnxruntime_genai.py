@@ -106,7 +106,11 @@ class Generation:
         return self._generate(fed, self.request.output_tokens)
 
     def first_token(self, fed: Any) -> Any:
-        """Generate one new token."""
+        """Generate one new token; of prompts that take turns, the last have theirs long after the first are done."""
+        at_once = self.request.options["prompts_at_once"]
+        if len(fed) > at_once:
+            message = f"more than {at_once} prompts take turns: no call gives all of them their first token and no more"
+            raise UnsupportedError(message)
         return self._generate(fed, 1)
 
     def score(self, fed: Any, tokens: Any, rows: int) -> Scores:

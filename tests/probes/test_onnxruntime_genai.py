@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from advisor import catalogue
+from probes.adapter import UnsupportedError
 
 MOST, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50
 
@@ -87,6 +88,14 @@ def test_prompts_take_turns_and_keep_their_order(program: Any, count: int, sizes
     (tokens,) = program.collect(program(prompts(count)))
     assert Generator.sizes == sizes
     assert (tokens == (prompts(count)[:, -1:] + np.arange(1, NEW + 1)) % VOCABULARY).all()
+
+
+def test_prompts_that_take_turns_have_no_first_token_together(program: Any) -> None:
+    assert [len(sequence) for sequence in program.first_token(prompts(32))] == [PROMPT + 1] * 32
+    Generator.sizes.clear()
+    with pytest.raises(UnsupportedError, match="more than 32 prompts take turns"):
+        program.first_token(prompts(33))
+    assert Generator.sizes == [], "nothing was generated for a figure that there is not"
 
 
 @pytest.mark.parametrize("rows", [1, 32, 40])

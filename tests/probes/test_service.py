@@ -11,6 +11,7 @@ import workers
 from workers import Answer
 
 from probes import protocol
+from probes.adapter import UnsupportedError
 from probes.service import Cell, Service
 
 SIZES = [2, 4]
@@ -24,6 +25,14 @@ class Text:
 
     def first_token(self, fed: str) -> None:
         """The first."""
+
+
+class Turns(Text):
+    """One whose prompts do not all have their first token before others are done."""
+
+    def first_token(self, fed: str) -> None:
+        message = f"{fed} take turns"
+        raise UnsupportedError(message)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +101,7 @@ def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
     service = Service(
         workflow=types.SimpleNamespace(synchronise=lambda: None),
         subject=cast("Any", None),
-        cells={size: Cell(cast("Any", Text()), ["prompts"], cast("Any", None)) for size in (1, 4, 16)},
+        cells={size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None)) for size, kind in ((1, Text), (4, Text), (16, Turns))},
         blocks={},
         request=cast("Any", types.SimpleNamespace(task=task, output_tokens=2)),
         channel=cast("Any", types.SimpleNamespace(tell=told.append, enter=lambda *_: None)),
@@ -101,7 +110,7 @@ def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
     monkeypatch.setattr("probes.diagnosis.diagnose", lambda call, fed, synchronise, size: size)  # noqa: ARG005 - the profiler's place
     service.diagnose()
     assert [each for each in told if isinstance(each, int)] == profiled
-    assert [each.batch_size for each in told if isinstance(each, protocol.Latency)] == ([1, 4, 16] if task == "generate" else [])
+    assert [each.batch_size for each in told if isinstance(each, protocol.Latency)] == ([1, 4] if task == "generate" else [])
 
 
 @pytest.mark.parametrize(
