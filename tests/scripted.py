@@ -77,7 +77,7 @@ def start(supervisor: Supervisor, place: pathlib.Path, source: str, environment:
     """Start a script that stands for a worker."""
     script = place / "script.py"
     script.write_text(PRELUDE + source)
-    return supervisor.start(
+    worker = supervisor.start(
         workers.make_request(place / "workflow.py", place),
         place / "control",
         process=0,
@@ -86,6 +86,8 @@ def start(supervisor: Supervisor, place: pathlib.Path, source: str, environment:
         environment=environment or {},
         build_seconds=BUILD_SECONDS,
     )
+    assert isinstance(worker, Worker)
+    return worker
 
 
 def hear(supervisor: Supervisor, kind: type[Any]) -> Any:

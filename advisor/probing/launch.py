@@ -20,6 +20,7 @@ from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
 from advisor.domain.said import Built, Entered, Imported, Phase, Ready, Said, Visited
 from advisor.probing.ending import LONGEST_REASON, SKIPPED, kill_all, last_words
+from advisor.probing.spawn import spawn
 from probes import protocol
 
 #: A worker that has said its last word gets this long to leave by itself.
@@ -105,19 +106,11 @@ class Supervisor:
         environment: Mapping[str, str],
         build_seconds: float,
         within: Sequence[str] = (),
-    ) -> Worker:
-        """Start a worker for `request` in `directory`, in a session of its own; `within` is what starts an interpreter in a container."""
-        directory.mkdir(parents=True)
-        (directory / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
-        with (directory / protocol.LOG).open("wb") as log:
-            popen = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                [*(within or [interpreter]), str(script), str(directory)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**environment, protocol.MARK: str(directory)},
-                start_new_session=True,
-            )
+    ) -> Worker | Crashed:
+        """Start a worker for `request`, or return why it cannot be; `within` is what starts an interpreter in a container."""
+        popen = spawn(request, directory, [*(within or [interpreter]), str(script)], environment)
+        if isinstance(popen, Crashed):
+            return popen
         assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
         doorbell = popen.stdout.fileno()
         os.set_blocking(doorbell, False)

@@ -21,6 +21,7 @@ from advisor.probing.guard import Guard
 from advisor.probing.launch import BuildLimit, Message, Supervisor, Worker
 from advisor.probing.room import Room
 from advisor.probing.site import Site
+from advisor.probing.spawn import writing
 from advisor.probing.turns import Turns
 
 #: What the device must be seen to count before its figures are believed.
@@ -49,6 +50,7 @@ class Session:
         self._imported: set[str] = set()
         self._ready: set[str] = set()
         self._built: set[str] = set()
+        self._failed: set[str] = set()
         self._visits: dict[str, Visited] = {}
         self._conditions: dict[str, Conditions] = {}
         #: Processes that go on working while their worker waits, stopped between its turns.
@@ -58,7 +60,8 @@ class Session:
         """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed."""
         reference = msgspec.structs.replace(arm, id=REFERENCE)
         yield from self._spawn(reference, process)
-        self._supervisor.send(self._workers[REFERENCE], "build")
+        if self.is_running(REFERENCE):
+            self._supervisor.send(self._workers[REFERENCE], "build")
 
     def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()) -> Iterator[Happening]:
         """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
@@ -70,7 +73,7 @@ class Session:
             most = self._site.machine.cpu.usable_processors
             for arm, process in arms:
                 yield from self._listen_until(lambda: len(self._busy()) < most)
-                if self._has_failed(REFERENCE) and not self.is_built(REFERENCE):
+                if REFERENCE in self._failed and not self.is_built(REFERENCE):
                     return
                 if arm.id not in built:
                     shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
@@ -207,9 +210,6 @@ class Session:
         """Say whether the arm's last worker has built everything and is warm."""
         return arm in self._built
 
-    def _has_failed(self, arm: str) -> bool:
-        return arm in self._workers and isinstance(self._workers[arm].outcome, Failure)
-
     def _busy(self) -> list[str]:
         """Return the workers that import, and the reference worker until it has made everything."""
         running = [arm for arm in self._workers if self.is_running(arm)]
@@ -222,9 +222,10 @@ class Session:
         shutil.rmtree(directory, ignore_errors=True)
         # Caches and artefacts are the arm's, not the process's: a later process of it starts warm.
         scratch, shared = site.scratch / folder_of(arm.id), site.scratch / "shared"
-        scratch.mkdir(parents=True, exist_ok=True)
-        shared.mkdir(exist_ok=True)
-        self._workers[arm.id] = self._supervisor.start(
+        with writing(site.scratch):
+            scratch.mkdir(parents=True, exist_ok=True)
+            shared.mkdir(exist_ok=True)
+        worker = self._supervisor.start(
             site.request_for(arm, scratch, shared),
             directory,
             process=process,
@@ -234,10 +235,15 @@ class Session:
             build_seconds=question.max_build_seconds,
             within=site.container_of(arm, (directory, scratch, shared)),
         )
-        for known in (self._imported, self._ready, self._built):
+        for known in (self._imported, self._ready, self._built, self._failed):
             known.discard(arm.id)
         self._restless.pop(arm.id, None)
         yield Spawned(arm=arm.id, process=process, repeat=repeat)
+        if isinstance(worker, Worker):
+            self._workers[arm.id] = worker
+        else:
+            self._failed.add(arm.id)
+            yield Ended(arm=arm.id, process=process, outcome=worker)
 
     def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
         while not condition():
@@ -250,6 +256,8 @@ class Session:
         return happening
 
     def _remember(self, worker: Worker, message: Message) -> Happening:
+        if isinstance(message, Failure):
+            self._failed.add(worker.arm)
         if isinstance(message, Outcome):
             return Ended(arm=worker.arm, process=worker.process, outcome=message)
         if isinstance(message, Imported):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pathlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from typing import BinaryIO
 
 import msgspec
 
@@ -141,7 +141,8 @@ class Run:
                 what = f"another process works on run {self.directory.name}"
                 raise RunIsActiveError(what, "wait for it, or end it") from problem
             self._cut_half_line()
-            with self._events.open("ab") as file:
+            # Without a buffer: closing one that could not be emptied would raise once more, and not what `Writer` raises.
+            with self._events.open("ab", buffering=0) as file:
                 yield Writer(file)
 
     def rewrite(self, events: Iterable[Event], logs: Mapping[pathlib.PurePosixPath, bytes]) -> None:
@@ -168,15 +169,16 @@ class Run:
 
 
 class Writer:
-    """Appends events, each flushed: what is written survives this process."""
+    """Appends events to a file without a buffer: what is written survives this process."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: io.RawIOBase) -> None:
         self._file = file
 
     def append(self, event: Event) -> None:
         """Append one event."""
+        line = msgspec.json.encode(event) + b"\n"
         try:
-            self._file.write(msgspec.json.encode(event) + b"\n")
-            self._file.flush()
+            while line:
+                line = line[self._file.write(line) :]
         except OSError as problem:
             raise NotWritableError(f"the run cannot be stored: {problem.strerror}", f"make room, or set {HOME_VARIABLE}") from problem

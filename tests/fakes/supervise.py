@@ -12,7 +12,7 @@ import msgspec
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.said import Imported, Ready
-from advisor.probing.launch import Supervisor
+from advisor.probing.launch import Supervisor, Worker
 from probes import protocol
 
 script, directory = map(pathlib.Path, sys.argv[1:])
@@ -29,6 +29,7 @@ with Supervisor(deadlines) as supervisor:
             environment=environment,
             build_seconds=600.0,
         )
+        assert isinstance(worker, Worker)
         while worker.outcome is None:
             for _, message in supervisor.listen():
                 if isinstance(message, Imported):

@@ -146,6 +146,7 @@ def start(supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[
         environment={**mark, "PYTHONPATH": str(ENGINES)},
         build_seconds=30,
     )
+    assert isinstance(worker, Worker)
     supervisor.send(worker, "build")
     return worker
 

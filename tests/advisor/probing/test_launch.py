@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pathlib
 import signal
 import time
@@ -9,10 +11,12 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+import workers
 from scripted import DEADLINES, SECONDS, WAIT, Clock, hear, hear_end, start
 
 from advisor.domain.outcome import Completed, Crashed, TimedOut, Unsupported
 from advisor.domain.said import Engaged, Entered, Ready, Said
+from advisor.errors import NotWritableError
 from advisor.probing import ending, launch
 from advisor.probing.launch import Supervisor, Worker
 
@@ -135,6 +139,36 @@ def test_an_answer_is_taken_as_it_is(supervisor: Supervisor, tmp_path: pathlib.P
     worker = start(supervisor, tmp_path, "answer('unsupported', phase='build', reason='no such operator', fix=None)")
     assert hear_end(supervisor, worker) == [Unsupported(phase="build", reason="no such operator")]
     assert worker.popen.returncode == 0
+
+
+def test_an_interpreter_that_is_gone_is_the_end_of_its_arm(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
+    ended = supervisor.start(
+        workers.make_request(tmp_path / "workflow.py", tmp_path),
+        tmp_path / "control",
+        process=0,
+        interpreter=str(tmp_path / "gone"),
+        script=tmp_path / "script.py",
+        environment={},
+        build_seconds=40,
+    )
+    assert isinstance(ended, Crashed)
+    assert (ended.phase, ended.reason) == ("start", f"{tmp_path / 'gone'} cannot be started: No such file or directory")
+    assert ended.fix
+    assert list(supervisor.listen(timeout=0.0)) == []
+
+
+@pytest.mark.parametrize("full", ["mkdir", "write_bytes", "open"])
+def test_a_full_disk_is_the_users_to_put_right(
+    full: str, supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "script.py").touch()
+    monkeypatch.setattr(pathlib.Path, full, refuse)
+    monkeypatch.setattr(pathlib.Path, "write_text", lambda *_, **__: None)
+    with pytest.raises(NotWritableError, match="No space left on device"):
+        start(supervisor, tmp_path, "")
 
 
 FAULTHANDLER = """\

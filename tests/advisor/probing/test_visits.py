@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from advisor.domain.machine import Cpu
 from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE, Arm, folder_of
 from advisor.domain.said import Entered, Imported, Loaded, Ready, Visited, Warm, Workload
+from advisor.errors import NotWritableError
 from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
 from advisor.probing.ending import marked
@@ -124,6 +126,32 @@ def test_an_arm_is_imported_built_visited_and_ended(session: Session) -> None:
 
     assert ends(session.stop()) == {"quick": Completed()}
     assert not session.is_running("quick")
+
+
+def test_an_arm_whose_interpreter_is_gone_ends_alone(session: Session, tmp_path: pathlib.Path) -> None:
+    gone = msgspec.structs.replace(ALIKE, python=str(tmp_path / "gone"))
+    up = bring_up(session, gone, QUICK)
+    assert Spawned(arm=gone.id, process=0, repeat=0) in up
+    assert isinstance(ends(up)[gone.id], Crashed)
+    assert not session.is_running(gone.id)
+    assert list(session.build(gone.id)) == []
+    assert said(session.build("quick"), Ready)
+
+
+def test_a_reference_whose_interpreter_is_gone_leaves_nothing_to_start_for(session: Session, tmp_path: pathlib.Path) -> None:
+    gone = msgspec.structs.replace(BASELINE, python=str(tmp_path / "gone"))
+    up = [*session.make_reference(gone, 0), *session.start([(QUICK, 0)])]
+    assert list(ends(up)) == [REFERENCE]
+    assert not session.is_running("quick")
+
+
+def test_scratch_space_on_a_full_disk_is_the_users_to_put_right(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
+    with pytest.raises(NotWritableError, match="No space left on device"):
+        list(session.make_reference(BASELINE, 0))
 
 
 def test_whoever_was_timed_is_waited_for_before_the_next_is(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

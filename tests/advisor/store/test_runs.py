@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pathlib
+from typing import Any
 
 import builders
 import msgspec
@@ -338,6 +340,29 @@ def test_a_run_that_cannot_be_written_is_told(run: Run) -> None:
 def test_a_full_disk_is_told() -> None:
     with pathlib.Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(NotWritableError, match="No space left"):
         runs.Writer(full).append(builders.events(Finished())[0])
+
+
+def test_a_disk_that_is_full_while_a_run_is_written_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever closes the file may not raise anything else."""
+    (run.directory / "events.jsonl").unlink(missing_ok=True)
+    (run.directory / "events.jsonl").symlink_to("/dev/full")
+    monkeypatch.setattr(run, "_cut_half_line", lambda: None)  # it would read that device to its end
+    with pytest.raises(NotWritableError, match="No space left"):  # noqa: SIM117 - what leaves the writer counts
+        with run.writer() as writer:
+            writer.append(builders.events(Finished())[0])
+
+
+def test_an_event_that_the_disk_takes_piece_by_piece_is_written_whole() -> None:
+    class Slow(io.RawIOBase):
+        written = b""
+
+        def write(self, text: Any) -> int:
+            self.written += text[:7]
+            return len(text[:7])
+
+    slow, (event,) = Slow(), builders.events(Finished())
+    runs.Writer(slow).append(event)
+    assert slow.written == msgspec.json.encode(event) + b"\n"
 
 
 def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(tmp_path: pathlib.Path) -> None:
