@@ -98,7 +98,8 @@ def verify(
     with tempfile.TemporaryDirectory() as scratch:
         variables = environments.worker_environment(dict(os.environ), question, environments.thread_count(machine), pathlib.Path(scratch))
         patience = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
-        reached = rerun.run_recipe(recipes.render(composed, entry, found), found.interpreter, variables, seconds, patience)
+        script, probes = recipes.render(composed, entry, found), surroundings.world().probes
+        reached = rerun.run_recipe(script, found.interpreter, variables, seconds, patience, probes)
     told = [msgspec.convert(each, verification.Reached, from_attributes=True) for each in reached]
     verified = verification.verify(composed.run_id, entry, told, share)
     put(verification.encode(verified) if json else verification.render(verified), nl=False)
