@@ -24,16 +24,36 @@ def guard(doorbell: int) -> None:
     poll.register(0, 0)  # no event but the hang-up, which is always reported: tokens are left for the worker
     poll.poll()
     # What has made a session of its own is not reached through the group; the guard, which is in both, goes last.
-    for process in marked(os.environ.get(protocol.MARK, "")):
+    for process in belonging(os.environ.get(protocol.MARK, "")):
         if process != os.getpid():
             kill(process)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def marked(mark: str) -> list[int]:
-    """Return the processes that carry the worker's mark in their environment, which whatever it started inherits."""
+def belonging(mark: str) -> set[int]:
+    """Return the processes of this session, those that carry the worker's mark, and what descends from either or shares a session with it.
+
+    The mark is inherited by whatever the worker started, but a process that gives itself a title writes it over its variables.
+    """
     wanted = f"{protocol.MARK}={mark}".encode()
-    return [int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*") if mark and wanted in environment_of(process)]
+    places = {int(place.name): place for place in pathlib.Path("/proc").glob("[0-9]*")}
+    kin = {number: kin_of(place) for number, place in places.items()}
+    found = {os.getpid()} | {number for number, place in places.items() if mark and wanted in environment_of(place)}
+    while True:
+        sessions = {kin[number][1] for number in found & kin.keys()} - {0}
+        more = {number for number, (parent, session) in kin.items() if parent in found or session in sessions} - found
+        if not more:
+            return found
+        found |= more
+
+
+def kin_of(process: pathlib.Path) -> tuple[int, int]:
+    """Return the numbers of a process's parent and of its session, which stand behind its name; zeros when it is gone."""
+    try:
+        _, parent, _, session = (process / "stat").read_bytes().rpartition(b")")[2].split()[:4]
+    except (OSError, ValueError):
+        return 0, 0
+    return int(parent), int(session)
 
 
 def environment_of(process: pathlib.Path) -> list[bytes]:

@@ -8,7 +8,7 @@ import pathlib
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import psutil
 
@@ -28,32 +28,56 @@ SKIPPED = "skipped"
 
 
 def kill_all(popen: subprocess.Popen[bytes], directory: pathlib.Path) -> None:
-    """Kill the worker's group, and what has left the group but still carries its mark; wait for the worker."""
+    """Kill the worker's group, and what has left the group but still belongs to the worker; wait for the worker."""
+    # Looked for before: what descends from the worker cannot be told any more once the worker is gone.
+    processes = belonging(directory, popen.pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
-    kill_marked(directory)
+    _kill(processes)
+    kill_belonging(directory)
     popen.wait()
 
 
-def kill_marked(directory: pathlib.Path) -> None:
-    """Kill every process that carries the mark of the worker in this control directory."""
-    for process in marked(directory):
+def kill_belonging(directory: pathlib.Path) -> None:
+    """Kill every process of the worker in this control directory."""
+    _kill(belonging(directory))
+
+
+def belonging(directory: pathlib.Path, session: int | None = None) -> list[psutil.Process]:
+    """Return every process that carries the mark of the worker in this control directory, is in a session with one, or descends from one.
+
+    The mark alone does not do: a process that gives itself a title writes it over the variables that it was started with.
+    """
+    processes = {process.pid: process for process in psutil.process_iter(["environ", "ppid"])}
+    sessions = {number: _session_of(number) for number in processes}
+    found = {number for number, process in processes.items() if (process.info["environ"] or {}).get(protocol.MARK) == str(directory)}
+    while True:
+        # A worker has a session of its own; what shares ours is no worker's for that.
+        theirs = {session, *(sessions[number] for number in found)} - {_session_of(0), None}
+        more = {number for number, process in processes.items() if process.info["ppid"] in found or sessions[number] in theirs} - found
+        if not more:
+            return [processes[number] for number in found]
+        found |= more
+
+
+def _session_of(number: int) -> int | None:
+    """Return the session of a process, by its number or 0 for this one; None for one that is gone or another container's."""
+    try:
+        return os.getsid(number) or None
+    except OSError:
+        return None
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
-
-
-def marked(directory: pathlib.Path) -> Iterator[psutil.Process]:
-    """Yield every process that carries the mark of the worker in this control directory."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get(protocol.MARK) == str(directory):
-                yield process
 
 
 def skip(directory: pathlib.Path) -> None:
     """End the worker in this control directory because the user does not want to wait for it; callable from any thread."""
     (directory / SKIPPED).touch()
-    kill_marked(directory)
+    kill_belonging(directory)
 
 
 def last_words(log: pathlib.Path) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import psutil
 
-from advisor.probing.ending import marked
+from advisor.probing.ending import belonging
 
 #: Seconds of a first look, which lets pass whoever did nothing at all, and of a second one that makes sure; and the share of a processor
 #: above which a process does not rest.
@@ -26,7 +26,7 @@ SPIN_LOOK_SECONDS, LOOKS_AT_REST, LONGEST_SPIN_SECONDS = 0.005, 2, 0.5
 
 def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
     """Return the processes of the worker in this control directory that work although it waits, each with the processors it takes."""
-    working = dict.fromkeys(marked(directory), 1.0)
+    working = dict.fromkeys(belonging(directory), 1.0)
     for seconds, most in LOOKS:
         before = {process: _processor_seconds(process) for process in working}
         begun = time.monotonic()

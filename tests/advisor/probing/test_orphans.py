@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 import workers
 from scripted import DEADLINES, WAIT, Clock, hear, hear_end, start
 
 from advisor.domain.outcome import Crashed
-from advisor.domain.said import Entered, Ready
+from advisor.domain.said import Engaged, Entered, Ready
+from advisor.probing import ending
 from advisor.probing.launch import Supervisor
+from probes import protocol
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
 KILLED, COMPLETED, HANGS = "os.kill(os.getpid(), signal.SIGKILL)", "answer('completed')", "time.sleep(3600)"
@@ -75,6 +78,38 @@ def test_nothing_that_a_worker_started_outlives_it(
     clock.now += 1000 if end == HANGS else 0
     hear_end(supervisor, worker)
     workers.wait_until(lambda: not workers.marked(str(tmp_path)), seconds=2.0)
+
+
+#: Has one child in its own session and one in another; a title has been written over the variables of both.
+TITLED = """
+for of_its_own in (False, True):
+    child = subprocess.Popen(['sleep', '3600'], env={}, start_new_session=of_its_own)
+    tell('engaged', share=1.0, proof=str(child.pid), facts={})
+"""
+
+
+def test_processes_that_gave_themselves_a_title_are_ended_with_their_worker(
+    supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
+) -> None:
+    worker = start(supervisor, tmp_path, f"{TITLED}{HANGS}\n", environment)
+    titled: list[psutil.Process] = []
+    while len(titled) < 2:
+        titled += [psutil.Process(int(said.proof)) for _, said in supervisor.listen() if isinstance(said, Engaged)]
+    assert {process.pid for process in titled} < {process.pid for process in ending.belonging(worker.directory)}
+    supervisor.end(worker)
+    workers.wait_until(lambda: not any(map(runs, titled)))
+
+
+def runs(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+
+
+def test_what_shares_a_session_with_the_advisor_is_no_worker_s(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen(["sleep", "3600"], env={protocol.MARK: str(tmp_path)}) as child:
+        try:
+            assert [process.pid for process in ending.belonging(tmp_path)] == [child.pid]
+        finally:
+            child.kill()
 
 
 def test_leaving_the_supervisor_ends_every_worker(tmp_path: pathlib.Path, environment: dict[str, str]) -> None:
@@ -135,6 +170,20 @@ def test_an_advisor_that_is_killed_leaves_no_process(phase: str, how: str, fake_
         assert names[-2:] == ["sleep", "sleep"]
         kill(driver)
         workers.wait_until(lambda: not workers.marked(str(tmp_path)))
+
+
+@pytest.mark.usefixtures("environment")
+def test_an_advisor_that_is_killed_leaves_no_process_that_gave_itself_a_title(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    reached = tmp_path / "reached"
+    workflow = fake_probes / "workflows" / "stuck.py"
+    reference = workers.make_request(workflow, tmp_path, role="reference")
+    stuck = workers.make_request(workflow, tmp_path, options={"phase": "build", "how": "titled", "reached": str(reached)})
+    with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
+        workers.wait_until(reached.exists)
+        titled = [each for each in psutil.Process(driver.pid).children(recursive=True) if each.name() == "sleep"]
+        assert len(titled) == 2
+        kill(driver)
+        workers.wait_until(lambda: not any(map(runs, titled)))
 
 
 @pytest.mark.usefixtures("environment")

@@ -26,7 +26,7 @@ from advisor.domain.said import Entered, Imported, Loaded, Ready, Visited, Warm,
 from advisor.errors import NotWritableError
 from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
-from advisor.probing.ending import marked
+from advisor.probing.ending import belonging
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
 from advisor.probing.site import Site
@@ -342,14 +342,15 @@ def wait_until(process: psutil.Process, *wanted: str) -> None:
         time.sleep(0.01)
 
 
-def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(session: Session, site: Site) -> None:
-    restless = builders.arm("misbehaving/restless", options={"misdeed": "restless"})
+@pytest.mark.parametrize("misdeed", ["restless", "restless-titled"])
+def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(session: Session, site: Site, misdeed: str) -> None:
+    restless = builders.arm("misbehaving/restless", options={"misdeed": misdeed})
     bring_up(session, QUICK, restless)
     assert [each for each in session.build(QUICK.id) if isinstance(each, Restless)] == []
     (found,) = [each for each in session.build(restless.id) if isinstance(each, Restless)]
     assert (found.arm, found.process) == (restless.id, 0)
     assert found.processors > 0.1
-    spinning, _ = [each for each in marked(site.arms / folder_of(restless.id) / "0") if "while True: pass" in each.cmdline()]
+    spinning, _ = [each for each in belonging(site.arms / folder_of(restless.id) / "0") if "while True: pass" in each.cmdline()]
 
     for arm, works in ((QUICK.id, False), (restless.id, True), (QUICK.id, False)):
         wait_until(spinning, psutil.STATUS_STOPPED)

@@ -133,6 +133,9 @@ def build(subject, inputs, request):
         case "restless":
             # As an engine does whose own process asks for work again and again, although nobody has any.
             subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        case "restless-titled":
+            # The same once it has given itself a title, which leaves nothing of its variables.
+            subprocess.Popen([sys.executable, "-c", "while True: pass"], env={})
         case "holds-the-lock":
             # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this process can run.
             ctypes.PyDLL(None).sleep(3600)

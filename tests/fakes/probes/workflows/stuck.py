@@ -17,8 +17,10 @@ OPTIONS = {}
 def stop_in(phase):
     if OPTIONS.get("phase") != phase:
         return
-    subprocess.Popen(["sleep", "3600"])
-    subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    # A process that gives itself a title writes it over the variables that it was started with.
+    variables = {} if OPTIONS["how"] == "titled" else None
+    subprocess.Popen(["sleep", "3600"], env=variables)
+    subprocess.Popen(["sleep", "3600"], env=variables, start_new_session=True)
     pathlib.Path(OPTIONS["reached"]).touch()
     if OPTIONS["how"] == "holds the lock":
         # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this process can run.
