@@ -42,7 +42,7 @@ def examine(python: str, home: pathlib.Path, variables: Mapping[str, str] = os.e
         look_at_gpu(here),
         *look_at_gpus(here),
         look_at_compiler(),
-        look_at_load(here),
+        look_at_load(),
         look_at_home(home),
         look_at_uv(),
         *look_at_environments(known, variables),
@@ -153,9 +153,10 @@ def look_at_compiler() -> Finding:
     return Finding(name="c++ compiler", status="warn", what=what, fix="install g++")
 
 
-def look_at_load(here: Machine) -> Finding:
+def look_at_load() -> Finding:
     """Say whether other work would disturb the timing."""
-    load = os.getloadavg()[0] / here.cpu.usable_processors
+    # The load is that of the whole host, which no limit of a control group makes smaller.
+    load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
     if load > CPU_LOAD_LIMIT:
         fix = "end other work before measuring"
         return Finding(name="load", status="warn", what=f"{load:.0%} of the processors are busy", fix=fix)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import platform
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 import psutil
 
+from advisor.control_groups import PROC, ControlGroups
 from advisor.domain.machine import Cpu, Interpreter, Machine
 from advisor.errors import InterpreterError
 from advisor.gpus import detect_gpus
@@ -32,6 +34,8 @@ if spec is not None and spec.origin:
 print(json.dumps({"executable": sys.executable, "version": platform.python_version(), "packages": packages, "torch_cuda": cuda}))
 """
 INTERPRETER_SECONDS = 60
+#: Where the kernel says how the processors are made up.
+PROCESSORS = pathlib.Path("/sys/devices/system/cpu")
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -48,15 +52,25 @@ def detect(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -
     )
 
 
-def detect_cpu() -> Cpu:
-    """Return the processor as this process may use it."""
-    usable = len(os.sched_getaffinity(0))
+def detect_cpu(proc: pathlib.Path = PROC, processors: pathlib.Path = PROCESSORS) -> Cpu:
+    """Return the processor as this process may use it: what its affinity names, and no more than its control groups give it the time of."""
+    usable, groups = os.sched_getaffinity(0), ControlGroups(proc)
+    most = max(math.floor(groups.processors() or len(usable)), 1)
+    memory = psutil.virtual_memory().total
     return Cpu(
         model=cpu_model(),
-        physical_cores=min(psutil.cpu_count(logical=False) or usable, usable),
-        usable_processors=usable,
-        memory_bytes=psutil.virtual_memory().total,
+        physical_cores=min(count_cores(usable, processors), most),
+        usable_processors=min(len(usable), most),
+        memory_bytes=min(memory, groups.memory_bytes() or memory),
     )
+
+
+def count_cores(usable: Collection[int], processors: pathlib.Path = PROCESSORS) -> int:
+    """Return on how many cores these processors are; where the kernel does not say, no more than there are in all."""
+    try:
+        return len({(processors / f"cpu{number}/topology/core_cpus_list").read_text(encoding="ascii") for number in usable})
+    except OSError:
+        return min(psutil.cpu_count(logical=False) or len(usable), len(usable))
 
 
 def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:

@@ -1,7 +1,7 @@
 """What the machine went through while a visit ran, seen from outside the workers.
 
 On the processor the kernel's counters are read before and after: time stolen by the hypervisor, time that the worker's threads waited for
-a processor, time that the control group was throttled. On a GPU a thread asks the management library ten times a second for clocks,
+a processor, time that the control groups were throttled. On a GPU a thread asks the management library ten times a second for clocks,
 temperature, power and the reasons for which clocks are held down.
 """
 
@@ -18,9 +18,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from advisor.control_groups import ControlGroups
 from advisor.domain.events import Conditions
 
-NANOSECONDS, MICROSECONDS, MILLI = 1e-9, 1e-6, 1e-3
+NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1
 #: Ten minutes.
 KEPT_SAMPLES = 6000
@@ -122,12 +123,11 @@ class Guard:
         gpu: GpuWatch | None = None,
         *,
         proc: pathlib.Path = pathlib.Path("/proc"),
-        control_group: pathlib.Path = pathlib.Path("/sys/fs/cgroup"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gpu = gpu
         self._proc = proc
-        self._control_group = control_group
+        self._groups = ControlGroups(proc)
         self._clock = clock
 
     @contextlib.contextmanager
@@ -149,7 +149,7 @@ class Guard:
             stolen_ticks=ticks[7],
             all_ticks=sum(ticks),
             queued=self._queued(process),
-            throttled_seconds=self._throttled_seconds(),
+            throttled_seconds=self._groups.throttled_seconds(),
         )
 
     def conditions_since(self, before: CpuReading, process: int) -> Conditions:
@@ -172,13 +172,6 @@ class Guard:
             return {thread.name: waited_nanoseconds(thread) for thread in (self._proc / str(process) / "task").iterdir()}
         except OSError:
             return None
-
-    def _throttled_seconds(self) -> float | None:
-        with contextlib.suppress(OSError):
-            for line in (self._control_group / "cpu.stat").read_text(encoding="ascii").splitlines():
-                if line.startswith("throttled_usec"):
-                    return int(line.split()[-1]) * MICROSECONDS
-        return None
 
 
 def waited_nanoseconds(thread: pathlib.Path) -> int:

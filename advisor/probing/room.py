@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 
 import psutil
 
+from advisor.control_groups import PROC, ControlGroups
 from advisor.domain.events import DeviceMemory, Happening, Heard
 from advisor.domain.said import MemoryRead
 from advisor.probing.device import MemoryWatch
@@ -15,9 +17,11 @@ from advisor.probing.device import MemoryWatch
 ALLOWANCE = 1.1
 
 
-def available_bytes() -> int:
-    """Return the bytes that the host can give without swapping."""
-    return int(psutil.virtual_memory().available)
+def available_bytes(proc: pathlib.Path = PROC) -> int:
+    """Return the bytes that the host can give without swapping, and our control groups allow."""
+    allowed = ControlGroups(proc).free_memory_bytes()
+    available = int(psutil.virtual_memory().available)
+    return available if allowed is None else min(available, allowed)
 
 
 @dataclasses.dataclass

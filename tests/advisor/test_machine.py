@@ -100,24 +100,57 @@ def test_a_machine_may_have_a_library_and_no_gpu(monkeypatch: pytest.MonkeyPatch
     assert gpus.detect_gpus() == ((), None)
 
 
-def test_the_processor_is_what_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_processors(place: pathlib.Path, cores: list[list[int]]) -> pathlib.Path:
+    """Make what the kernel says of processors that share cores."""
+    for core in cores:
+        for number in core:
+            topology = place / f"cpu{number}" / "topology"
+            topology.mkdir(parents=True)
+            (topology / "core_cpus_list").write_text(f"{','.join(map(str, core))}\n")
+    return place
+
+
+def limit_to(place: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
+    """Make a `/proc` of a process whose control group has these limits."""
+    (place / "self").mkdir(parents=True)
+    (place / "self" / "cgroup").write_text("0::/\n")
+    (place / "self" / "mountinfo").write_text(f"41 31 0:38 / {place} rw - cgroup2 cgroup2 rw\n")
+    (place / "cpu.max").write_text(f"{quota} 100000\n")
+    (place / "memory.max").write_text(f"{memory}\n")
+    return place
+
+
+def test_the_processor_is_what_this_process_may_use(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
-    monkeypatch.setattr("psutil.cpu_count", lambda logical: 64 if logical else 32)
-    cpu = machine.detect_cpu()
+    cpu = machine.detect_cpu(tmp_path, make_processors(tmp_path, [[number] for number in range(64)]))
     assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
     assert cpu.memory_bytes > 0
 
 
-def test_hyperthreads_are_no_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(8)))
-    monkeypatch.setattr("psutil.cpu_count", lambda logical: 8 if logical else 4)
-    assert machine.detect_cpu().physical_cores == 4
+def test_hyperthreads_are_no_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3, 64, 65, 66, 67})
+    processors = make_processors(tmp_path, [[number, number + 64] for number in range(64)])
+    cpu = machine.detect_cpu(tmp_path, processors)
+    assert (cpu.usable_processors, cpu.physical_cores) == (8, 4)
 
 
-def test_cores_that_nobody_can_count_are_taken_for_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("in_all", "cores"), [(2, 2), (64, 3), (None, 3)])
+def test_where_the_kernel_tells_no_cores_there_are_no_more_than_in_all(
+    in_all: int | None, cores: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(3)))
-    monkeypatch.setattr("psutil.cpu_count", lambda logical: 3 if logical else None)
-    assert machine.detect_cpu().physical_cores == 3
+    monkeypatch.setattr("psutil.cpu_count", lambda logical: 128 if logical else in_all)
+    assert machine.detect_cpu(tmp_path, tmp_path).physical_cores == cores
+
+
+@pytest.mark.parametrize(("quota", "most"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)])
+def test_a_control_group_s_time_is_so_many_processors(
+    quota: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
+    processors = make_processors(tmp_path / "cpu", [[number] for number in range(64)])
+    cpu = machine.detect_cpu(limit_to(tmp_path / "proc", quota, "1048576"), processors)
+    assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (most, most, 1 << 20)
 
 
 def test_the_processor_is_named_as_the_kernel_names_it(tmp_path: pathlib.Path) -> None:

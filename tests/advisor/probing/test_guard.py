@@ -27,6 +27,9 @@ class Kernel:
     def __init__(self, place: pathlib.Path) -> None:
         self.proc, self.control_group = place / "proc", place / "cgroup"
         self.control_group.mkdir()
+        (self.proc / "self").mkdir(parents=True)
+        (self.proc / "self" / "cgroup").write_text("0::/\n")
+        (self.proc / "self" / "mountinfo").write_text(f"41 31 0:38 / {self.control_group} rw - cgroup2 cgroup2 rw\n")
         self.now = 100.0
         self.user_ticks, self.stolen_ticks, self.guest_ticks = 1000, 0, 0
         self.waited = {PROCESS: 0}
@@ -61,7 +64,7 @@ def kernel(tmp_path: pathlib.Path) -> Kernel:
 
 
 def watching(kernel: Kernel, gpu: GpuWatch | None = None) -> Guard:
-    return Guard(gpu, proc=kernel.proc, control_group=kernel.control_group, clock=lambda: kernel.now)
+    return Guard(gpu, proc=kernel.proc, clock=lambda: kernel.now)
 
 
 def conditions_of(kernel: Kernel, seconds: float = 1.0, gpu: GpuWatch | None = None, **changes: Any) -> Conditions:

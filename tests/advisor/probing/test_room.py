@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import nvml
 import pytest
 
@@ -44,3 +46,12 @@ def test_where_nobody_can_tell_there_is_room() -> None:
     room.take(counted(10 * GIBIBYTE))
     assert room.is_left()
     assert available_bytes() > 0
+
+
+def test_no_more_is_available_than_the_control_group_allows(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "cgroup").write_text("0::/\n")
+    (tmp_path / "self" / "mountinfo").write_text(f"41 31 0:38 / {tmp_path} rw - cgroup2 cgroup2 rw\n")
+    (tmp_path / "memory.max").write_text("1048576\n")
+    (tmp_path / "memory.current").write_text("48576\n")
+    assert available_bytes(tmp_path) == 1_000_000
