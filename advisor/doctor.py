@@ -11,9 +11,10 @@ from typing import Literal
 import msgspec
 import uv
 
-from advisor import applicability, catalogue, machine
+from advisor import applicability, catalogue, machine, question
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Gpu, Machine
+from advisor.errors import DividedGpuError
 from advisor.probing.environments import health, places
 
 CPU_LOAD_LIMIT = 0.5
@@ -39,7 +40,7 @@ def examine(python: str, home: pathlib.Path, variables: Mapping[str, str] = os.e
         Finding(name="python", status="ok", what=f"{here.software.executable}, Python {here.software.version}"),
         look_at_torch(here),
         look_at_service(here, known),
-        look_at_gpu(here),
+        look_at_gpu(here, variables.get(question.VISIBLE_DEVICES)),
         *look_at_gpus(here),
         look_at_compiler(),
         look_at_load(),
@@ -91,12 +92,18 @@ def look_at_service(here: Machine, known: Catalogue) -> Finding:
     return Finding(name="serves", status="ok" if served else "fail", what=", ".join(served) or "no workflow", fix=fix)
 
 
-def look_at_gpu(here: Machine) -> Finding:
+def look_at_gpu(here: Machine, visible: str | None = None) -> Finding:
     """Say which GPU would be measured, or why none."""
     if not here.gpus:
         what = f"none: {here.gpu_problem or 'NVIDIA lists no device'}; probes run on the CPU"
         return Finding(name="gpu", status="warn", what=what, fix="install the NVIDIA driver if there is a GPU")
-    gpu = here.gpus[0]
+    try:
+        gpu = question.choose_visible_gpu(here.gpus, visible)
+    except DividedGpuError as problem:
+        return Finding(name="gpu", status="warn", what=problem.what, fix=problem.next_step)
+    if gpu is None:
+        what = f"none: {question.VISIBLE_DEVICES} is {visible!r}; probes run on the CPU"
+        return Finding(name="gpu", status="warn", what=what, fix=f"unset {question.VISIBLE_DEVICES}, or name a GPU with --gpu")
     free, total = gpu.free_memory_bytes / GIBIBYTE, gpu.memory_bytes / GIBIBYTE
     what = f"{gpu.name}, compute capability {gpu.compute_capability}, {free:.1f} of {total:.1f} GiB free"
     if here.software.torch_cuda is None:
@@ -135,9 +142,7 @@ def troubles_of(gpu: Gpu) -> list[tuple[str, str]]:
     if gpu.mps_processes:
         troubles.append(("it is shared through MPS", "measure without MPS: neighbours take turns with what is timed"))
     if gpu.mig:
-        troubles.append(
-            ("it is cut into MIG instances", "name an instance in CUDA_VISIBLE_DEVICES; memory and power are told for the whole GPU")
-        )
+        troubles.append(("it is cut into MIG instances, which are not measured", "switch MIG off, or name another GPU with --gpu"))
     if gpu.power_limit_w and gpu.power_limit_default_w and gpu.power_limit_w < gpu.power_limit_default_w:
         limits = f"{gpu.power_limit_w:.0f} W instead of {gpu.power_limit_default_w:.0f} W"
         troubles.append((f"its power is limited to {limits}", "the advice holds for this limit only; nvidia-smi -pl raises it"))

@@ -70,6 +70,13 @@ class GpuNotAttachedError(UserError):
     exit_code = 3
 
 
+class DividedGpuError(UserError):
+    """The GPU is cut into instances, none of which can be measured."""
+
+    name = "gpu-divided"
+    exit_code = 3
+
+
 class UnknownPresetError(UserError):
     """No preset has this name."""
 

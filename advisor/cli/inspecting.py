@@ -89,7 +89,7 @@ def examine(answers: Answers, world: World) -> list[Row]:
 
     known = catalogue.load(world.rubric, probes=world.probes)
     here = pipeline.look(question.interpreter_of(answers), known, world)
-    asked = question.resolve(answers, here, known)
+    asked = question.resolve(answers, here, known, world.environment.get(question.VISIBLE_DEVICES))
     rows = []
     for workflow in known.workflows:
         obstacle = applicability.find_obstacle(workflow, asked, here)

@@ -59,7 +59,7 @@ def propose(answers: Answers, world: World, here: Machine | None = None) -> Prop
     """Check the answers, look at the machine unless `here` is what was seen, and make the plan."""
     known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
     here = look(question.interpreter_of(answers), known, world, here)
-    asked = question.resolve(answers, here, known)
+    asked = question.resolve(answers, here, known, world.environment.get(question.VISIBLE_DEVICES))
     known = known.on(asked.device)
     return Proposal(known, here, asked, applicability.plan(asked, here, known))
 

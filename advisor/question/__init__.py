@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 import sys
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -13,20 +14,28 @@ import msgspec
 from advisor.domain.catalogue import Catalogue, Models
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.question import Budget, Dtype, Exported, Factory, Model, OnnxFile, Question, Synthetic
-from advisor.errors import GpuNotAttachedError, NoStackError, SizeError, UnknownGpuError, UnknownWorkflowError
+from advisor.errors import DividedGpuError, GpuNotAttachedError, NoStackError, SizeError, UnknownGpuError, UnknownWorkflowError
 from advisor.question.answers import Answers
 from advisor.question.model import DEFAULT_FAMILY, parse_model
 from advisor.question.priorities import choose_priorities, parse_constraints
 from advisor.question.task import check_task
 
 CPU = "cpu"
+#: The variable by which CUDA is told which GPUs there are.
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+#: How the name of a part of a GPU begins.
+MIG = "MIG-"
+ONLY_WHOLE = "memory, clocks and power are told for whole GPUs only, so only these are measured"
 
 
-def resolve(answers: Answers, machine: Machine, catalogue: Catalogue) -> Question:
-    """Check every answer against the machine and the catalogue; raise the `UserError` that names the first one that does not fit."""
+def resolve(answers: Answers, machine: Machine, catalogue: Catalogue, visible: str | None = None) -> Question:
+    """Check every answer against the machine and the catalogue; raise the `UserError` that names the first one that does not fit.
+
+    Without an answer the GPU is one of `visible`, as CUDA's variable of that name has it.
+    """
     model = parse_model(choose_demo(answers, catalogue.models), catalogue.models)
     check_task(answers.task, model, catalogue.models)
-    gpu = choose_gpu(answers.gpu, machine, catalogue)
+    gpu = choose_gpu(answers.gpu, machine, catalogue, visible)
     return Question(
         model=model,
         task=answers.task,
@@ -60,20 +69,21 @@ def choose_demo(answers: Answers, models: Models) -> Answers:
     return answers
 
 
-def choose_gpu(text: str, machine: Machine, catalogue: Catalogue) -> Gpu | None:
+def choose_gpu(text: str, machine: Machine, catalogue: Catalogue, visible: str | None = None) -> Gpu | None:
     """Return the GPU to measure on; None for the CPU."""
     usable = machine.software.torch_cuda is not None
     if text == CPU or (not text and not (machine.gpus and usable)):
         return None
+    refuse_part(text)
     if not text:
-        return machine.gpus[0]
+        return choose_visible_gpu(machine.gpus, visible)
     exactly = [gpu for gpu in machine.gpus if text in {str(gpu.index), gpu.uuid}]
     named = exactly or [gpu for gpu in machine.gpus if _has_words(gpu.name, text)]
     if named:
         if not usable:
             what = f"the torch of {machine.software.executable} was built without CUDA"
             raise NoStackError(what, "install a CUDA build of torch there, or name another interpreter with --python")
-        return named[0]
+        return refuse_divided(named)
     here = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
     known = find_known_gpu(text, catalogue)
     if known is None:
@@ -81,6 +91,33 @@ def choose_gpu(text: str, machine: Machine, catalogue: Catalogue) -> Gpu | None:
             f"there is no GPU {text!r}; attached: {here}", f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}"
         )
     raise GpuNotAttachedError(f"the {known} is not attached (attached: {here}), and no run from one is stored", "probe it there")
+
+
+def choose_visible_gpu(gpus: Sequence[Gpu], visible: str | None) -> Gpu | None:
+    """Return the first whole GPU that CUDA would see with this value of its variable; None where it would see none."""
+    refuse_part(visible or "")
+    seen = list(gpus) if visible is None else []
+    for entry in map(str.strip, visible.split(",") if visible else ()):
+        found = [gpu for gpu in gpus if entry == str(gpu.index) or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))]
+        if not found:
+            break  # as CUDA does: what follows an entry that names nothing, such as -1, is not seen
+        seen.append(found[0])
+    return refuse_divided(seen) if seen else None
+
+
+def refuse_part(name: str) -> None:
+    """Raise `DividedGpuError` for the name of a MIG instance."""
+    if name.startswith(MIG):
+        raise DividedGpuError(f"{name} is a part of a GPU", f"{ONLY_WHOLE}; name one, or cpu, with --gpu")
+
+
+def refuse_divided(gpus: Sequence[Gpu]) -> Gpu:
+    """Return the first that is not cut into MIG instances; raise `DividedGpuError` where all are."""
+    whole = next((gpu for gpu in gpus if not gpu.mig), None)
+    if whole is None:
+        what = f"the {gpus[0].name} with index {gpus[0].index} is cut into MIG instances"
+        raise DividedGpuError(what, f"{ONLY_WHOLE}; switch MIG off, or name another GPU, or cpu, with --gpu")
+    return whole
 
 
 def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:

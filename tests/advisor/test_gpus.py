@@ -127,6 +127,26 @@ def test_the_doctor_finds_nothing_amiss_with_a_quiet_gpu() -> None:
 
 
 @pytest.mark.parametrize(
+    ("visible", "status", "words"),
+    [
+        (None, "ok", "No. 0"),
+        ("1", "ok", "No. 1"),
+        ("", "warn", "none: CUDA_VISIBLE_DEVICES is ''"),
+        ("2", "warn", "is cut into MIG instances"),
+        ("MIG-4711", "warn", "MIG-4711 is a part of a GPU"),
+    ],
+)
+def test_the_doctor_says_which_gpu_would_be_measured(visible: str | None, status: str, words: str) -> None:
+    here = builders.gpu_machine(
+        *(builders.gpu(index=number, uuid=f"GPU-{number}", name=f"No. {number}", mig=number > 1) for number in range(3))
+    )
+    finding = doctor.look_at_gpu(here, visible)
+    assert (finding.name, finding.status) == ("gpu", status)
+    assert words in finding.what
+    assert finding.fix or status == "ok"
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"processes": (GpuProcess(pid=7, memory_bytes=3 << 30, name="python"),)}, "1 others compute on it and hold 3.0 GiB (python)"),

@@ -8,11 +8,13 @@ import json
 import pathlib
 from collections.abc import Callable
 
+import builders
 import msgspec
 import pytest
 from onscreen import SIZES, asynchronous, lines_of, replay, settle, shown, shown_at, wait_for, wait_for_screen
 from textual.widgets import Input
 
+from advisor import question
 from advisor.cli import asking as line_by_line
 from advisor.question.answers import Answers
 from advisor.store import Run
@@ -21,6 +23,7 @@ from advisor.tui.host import Host
 from advisor.tui.screens.dialogs import Cancelling, Export, Leaving
 from advisor.tui.screens.results import Results
 from advisor.tui.screens.setup import Setup
+from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.weights import WeightBar
 from advisor.tui.wishes import Wishes
 from advisor.world import World
@@ -45,6 +48,21 @@ async def test_the_questions_lead_to_a_plan_with_a_reason_for_everything(tui_wor
         assert "[ ]" in lines_of(pilot)
         await pilot.press("escape")
         assert "What matters" in lines_of(pilot)
+
+
+@pytest.mark.parametrize(("visible", "device"), [("1", "1"), ("", "cpu"), (None, "0")])
+@asynchronous
+async def test_the_device_is_one_that_cuda_would_see(
+    visible: str | None, device: str, tui_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
+    monkeypatch.setattr(AdvisorApp, "_look_at_machine", lambda _: here)
+    others = {name: value for name, value in tui_world.environment.items() if name != question.VISIBLE_DEVICES}
+    environment = others | ({} if visible is None else {question.VISIBLE_DEVICES: visible})
+    async with shown(asking(dataclasses.replace(tui_world, environment=environment), gpu="")) as pilot:
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "Fancy CPU" in lines_of(pilot))
+        assert pilot.app.screen.query_one("#device", Choice).value == device
 
 
 @asynchronous

@@ -10,7 +10,7 @@ from textual.widgets import Input, Label, Static
 
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
-from advisor.errors import SizeError
+from advisor.errors import DividedGpuError, SizeError
 from advisor.tui import text
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.choice import Choice
@@ -70,7 +70,7 @@ class TargetStep(Step):
         if asked and asked not in {name for name, _ in values}:
             values.append((asked, text.plain(asked, 28)))
         choice = self.query_one("#device", Choice)
-        choice.offer(values, asked or values[0][0])
+        choice.offer(values, asked or self._first_device(machine) or values[0][0])
         self._note(machine)
         packages = machine.software.packages
         torch = f"torch {packages['torch']}" if "torch" in packages else "no torch: nothing can be probed with it"
@@ -78,6 +78,17 @@ class TargetStep(Step):
             f"Python {machine.software.version}, {torch}, {machine.cpu.usable_processors} processors: {text.plain(machine.cpu.model, 60)}"
         )
         self.query_one("#machine", Static).update(words)
+
+    def _first_device(self, machine: Machine) -> str:
+        """Return what is measured where nothing is asked for; nothing where that is refused, which the plan then tells."""
+        from advisor import question  # noqa: PLC0415 - after the first sight
+
+        visible = self.advisor.world.environment.get(question.VISIBLE_DEVICES)
+        try:
+            gpu = question.choose_gpu("", machine, self.advisor.catalogue, visible)
+        except DividedGpuError:
+            return ""
+        return str(gpu.index) if gpu else question.CPU
 
     def _note(self, machine: Machine) -> None:
         chosen = self.query_one("#device", Choice).value

@@ -15,6 +15,7 @@ from advisor import question
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.question import Constraint, Exported, Factory, Model, OnnxFile, Question, Transformers
 from advisor.errors import (
+    DividedGpuError,
     GpuNotAttachedError,
     NoStackError,
     PriorityError,
@@ -166,6 +167,42 @@ def test_an_index_is_never_taken_for_a_piece_of_a_name() -> None:
         question.choose_gpu("1", builders.gpu_machine(H100), SHIPPED)
     with pytest.raises(UnknownGpuError):
         question.choose_gpu("0", builders.machine(), SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, H100),
+        ("1", H200),
+        ("1,0", H200),
+        (" 1 , 0", H200),
+        ("GPU-bbbb", H200),
+        ("GPU-b", H200),
+        ("1,-1,0", H200),
+        ("", None),
+        ("-1", None),
+        ("-1,0", None),
+        ("7", None),
+        ("NoDevFiles", None),
+    ],
+)
+def test_without_an_answer_the_gpu_is_one_that_cuda_would_see(visible: str | None, expected: Gpu | None) -> None:
+    machine = builders.gpu_machine(H100, H200)
+    assert question.choose_gpu("", machine, SHIPPED, visible) == expected
+    assert question.choose_gpu("0", machine, SHIPPED, visible) == H100
+    resolved = question.resolve(Answers(), machine, SHIPPED, visible)
+    assert (resolved.gpu, resolved.device) == ((expected.uuid, "cuda") if expected else (None, "cpu"))
+
+
+def test_a_gpu_that_is_cut_into_instances_is_refused_and_another_one_taken() -> None:
+    divided = msgspec.structs.replace(H100, mig=True)
+    assert question.choose_gpu("", builders.gpu_machine(divided, H200), SHIPPED) == H200
+    for text, visible in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
+        with pytest.raises(DividedGpuError, match="MIG") as problem:
+            question.choose_gpu(text, builders.gpu_machine(divided, H200), SHIPPED, visible)
+        assert "only these are measured" in problem.value.next_step
+        assert problem.value.exit_code == 3
+    assert question.choose_gpu("cpu", builders.gpu_machine(divided), SHIPPED, "MIG-4711") is None
 
 
 @pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
