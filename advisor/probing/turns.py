@@ -2,6 +2,9 @@
 
 Whoever imports, builds or profiles holds the host's turn alone; whoever times shares it with others who time. The clock stands still
 while a race waits for its turn, so that a neighbour's build costs neither budget nor deadline. A race that is alone waits for nobody.
+
+Whoever wants a turn waits for it at the entrance, one at a time: else those who time, each before the other has ended, would keep out
+whoever works for as long as they go on.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ class Turns:
             return
         with self._file.open("a") as lock:
             since = self._clock()
-            fcntl.flock(lock, kind)
+            with self._file.with_name(f"{self._file.name}-entrance").open("a") as entrance:
+                fcntl.flock(entrance, fcntl.LOCK_EX)
+                fcntl.flock(lock, kind)
             self._waited_seconds += self._clock() - since
             yield

@@ -46,6 +46,7 @@ class Session:
         self._memory_watch = memory_watch
         self._room = room or Room(memory_watch)
         self._turns = turns or Turns()
+        self._turn: contextlib.ExitStack | None = None
         self._workers: dict[str, Worker] = {}
         self._imported: set[str] = set()
         self._ready: set[str] = set()
@@ -57,11 +58,17 @@ class Session:
         self._restless: dict[str, tuple[psutil.Process, ...]] = {}
 
     def make_reference(self, arm: Arm, process: int) -> Iterator[Happening]:
-        """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed."""
+        """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed.
+
+        It works on when this is over, so the turn is kept for `start`, which waits for it.
+        """
         reference = msgspec.structs.replace(arm, id=REFERENCE)
-        yield from self._spawn(reference, process)
-        if self.is_running(REFERENCE):
-            self._supervisor.send(self._workers[REFERENCE], "build")
+        with contextlib.ExitStack() as turn:
+            turn.enter_context(self._turns.working())
+            yield from self._spawn(reference, process)
+            if self.is_running(REFERENCE):
+                self._supervisor.send(self._workers[REFERENCE], "build")
+            self._turn = turn.pop_all()
 
     def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()) -> Iterator[Happening]:
         """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
@@ -69,7 +76,8 @@ class Session:
         The arms in `built` find the caches of their finished builds; the others find none, not even those of a build that was broken off.
         Stop early when the reference worker has failed: without it there is nothing to compare with.
         """
-        with self._turns.working():
+        turn, self._turn = self._turn or self._turns.working(), None
+        with turn:
             most = self._site.machine.cpu.usable_processors
             for arm, process in arms:
                 yield from self._listen_until(lambda: len(self._busy()) < most)
@@ -198,9 +206,12 @@ class Session:
     def stop(self, arms: Collection[str] | None = None) -> Iterator[Happening]:
         """Have all workers, or those of `arms`, check their outputs once more and end."""
         ending = [arm for arm in self._workers if self.is_running(arm) and (arms is None or arm in arms)]
-        for arm in ending:
-            self._send(self._workers[arm], "stop")
-        yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in ending))
+        if not ending:
+            return
+        with self._turns.working():
+            for arm in ending:
+                self._send(self._workers[arm], "stop")
+            yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in ending))
 
     def is_running(self, arm: str) -> bool:
         """Say whether the arm has a worker that has not ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +44,28 @@ def test_a_build_overlaps_nothing_of_another_race(file: pathlib.Path, first: str
         assert not begun.wait(0.2)
     waiting.join()
     assert begun.is_set()
+
+
+def test_whoever_works_gets_in_among_others_who_time_without_a_gap(file: pathlib.Path) -> None:
+    over, begun, timed = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def time_again_and_again() -> None:
+        while not over.is_set():
+            with Turns(file).timing():
+                timed.release()
+                time.sleep(0.05)
+
+    neighbours = [threading.Thread(target=time_again_and_again, daemon=True) for _ in range(3)]
+    for neighbour in neighbours:
+        neighbour.start()
+        time.sleep(0.02)
+        assert timed.acquire(timeout=10)
+    enters(Turns(file), "working", meanwhile=begun)
+    got_in = begun.wait(5)
+    over.set()
+    for neighbour in neighbours:
+        neighbour.join()
+    assert got_in
 
 
 def test_the_clock_stands_still_while_a_race_waits(file: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -30,6 +31,7 @@ from advisor.probing.ending import belonging
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
 from advisor.probing.site import Site
+from advisor.probing.turns import Turns
 from advisor.probing.visits import Session
 
 QUICK = builders.arm("quick", options={"milliseconds": 1})
@@ -152,6 +154,28 @@ def test_scratch_space_on_a_full_disk_is_the_users_to_put_right(session: Session
     monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
     with pytest.raises(NotWritableError, match="No space left on device"):
         list(session.make_reference(BASELINE, 0))
+
+
+def may_time(file: pathlib.Path) -> bool:
+    """Say whether a neighbour who times would be let in."""
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_nothing_works_while_a_neighbour_may_time(supervisor: Supervisor, site: Site, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "turns"
+    session = Session(supervisor, site, Guard(), turns=Turns(file))
+    works = [session.make_reference(BASELINE, 0), session.start([(QUICK, 0)]), session.ask(REFERENCE, "peaks"), session.build("quick")]
+    for happenings in works:
+        assert not any(may_time(file) for _ in happenings)
+        assert may_time(file) == (happenings is not works[0]), "the reference worker works on until all have been started"
+    assert all(may_time(file) for _ in session.visit("quick", 2, 1))
+    assert not any(may_time(file) for _ in session.stop())
+    assert may_time(file)
 
 
 def test_whoever_was_timed_is_waited_for_before_the_next_is(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
