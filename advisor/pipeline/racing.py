@@ -38,6 +38,8 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     """Return the arms that some race still has to visit, in the order of the plan."""
     plan = plan_of(state)
     failed = failed_arms(state)
+    if plan.baseline.id in failed:
+        return []
     needed: set[str] = set()
     for size in question.batch_sizes:
         if size in state.opened and size not in state.closed:
@@ -111,10 +113,10 @@ def replay(state: RunState, batch_size: int, question: Question, place: int = -1
 
 def result_of(state: RunState, batch_size: int, question: Question) -> RaceResult:
     """Return how the race of a batch size stands, over all its groups."""
-    groups = state.groups[batch_size]
     failed = failed_arms(state)
     verdict = functools.reduce(
-        join_verdicts, (_count_on(replay(state, batch_size, question, place).verdict, group) for place, group in enumerate(groups))
+        join_verdicts,
+        (_count_on(replay(state, batch_size, question, place).verdict, group) for place, group in contests(state, batch_size)),
     )
     return RaceResult(
         batch_size=batch_size,
@@ -127,6 +129,12 @@ def result_of(state: RunState, batch_size: int, question: Question) -> RaceResul
         noise_floor=None,
         closed=state.closed.get(batch_size, "not closed yet"),
     )
+
+
+def contests(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
+    """Return the groups of a batch size with their places; one without the baseline, which earlier versions opened, shows nothing."""
+    baseline = plan_of(state).baseline.id
+    return [(place, group) for place, group in enumerate(state.groups.get(batch_size, ())) if baseline in group.arms]
 
 
 def _count_on(verdict: Verdict, group: RaceGroup) -> Verdict:
@@ -162,7 +170,7 @@ def join_verdicts(earlier: Verdict, later: Verdict) -> Verdict:
 
 def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
     """Return the races that have enough rounds to say something."""
-    results = {size: result_of(state, size, question) for size in question.batch_sizes if size in state.opened}
+    results = {size: result_of(state, size, question) for size in question.batch_sizes if contests(state, size)}
     return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 
 
@@ -215,13 +223,17 @@ class Patience:
 def drive(
     session: Session, state: Callable[[], RunState], question: Question, rules: GuardRules, clock: Callable[[], float]
 ) -> Iterator[Happening]:
-    """Race every batch size that is not closed, each with its share of what is left of the measuring time."""
-    discards = Discards(rules)
+    """Race every batch size that is not closed, each with its share of what is left of the measuring time, while the baseline runs."""
+    baseline, discards = plan_of(state()).baseline.id, Discards(rules)
     open_sizes = [size for size in question.batch_sizes if size not in state().closed or newcomers(session, state(), size)]
     end = clock() + question.budget.measuring_seconds * share_of_time(session, state(), question)
     for place, size in enumerate(open_sizes):
-        if size not in state().opened or size in state().closed:
-            yield RaceOpened(batch_size=size, arms=tuple(arm.id for arm in built_arms(session, state())))
+        is_open = size in state().opened and size not in state().closed
+        arms = state().opened[size] if is_open else tuple(arm.id for arm in built_arms(session, state()))
+        if baseline not in arms:
+            return  # it ended in the race of another batch size: nothing can be compared any more
+        if not is_open:
+            yield RaceOpened(batch_size=size, arms=arms)
         now = clock()
         deadline = now + (end - now) / (len(open_sizes) - place)
         patience = Patience(clock, deadline, end + OVERTIME * question.budget.measuring_seconds)

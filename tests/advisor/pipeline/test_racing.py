@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+from collections.abc import Iterator
 
+import builders
+import pytest
+from builders import BASELINE, DUPLICATE
+from simulation import REGIMES, Environment, SimulatedRun, SimulatedSession
+
+from advisor import catalogue
+from advisor.domain.events import Ended, Happening
+from advisor.domain.outcome import Crashed
+from advisor.domain.state import RaceGroup
+from advisor.pipeline import racing
 from advisor.pipeline.racing import DECIDING_ROUNDS, Patience
 from advisor.race import Race
+
+CRASHED = Crashed(phase="measure", signal="SIGSEGV", reason="gone")
+TWO_SIZES = builders.question(batch_sizes=(1, 4))
 
 
 def test_a_race_is_given_the_rounds_after_which_it_can_first_decide() -> None:
@@ -30,3 +44,40 @@ def test_a_race_is_given_the_rounds_after_which_it_can_first_decide() -> None:
 )
 def test_too_few_rounds_get_overtime_and_no_more_than_that(now: float, rounds: int, *, over: bool) -> None:
     assert Patience(clock=lambda: now, deadline=10.0, last=60.0).is_over(rounds) is over
+
+
+class Failing(SimulatedSession):
+    """Workers of which the baseline's ends in the fourth round."""
+
+    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
+        """Make the calls of one block, or end."""
+        if arm != BASELINE or number < 4:
+            yield from super().visit(arm, batch_size, number)
+            return
+        self._running.discard(arm)
+        yield Ended(arm=arm, process=0, outcome=CRASHED)
+
+
+def test_after_the_end_of_the_baseline_no_race_is_opened_any_more() -> None:
+    session = Failing(Environment(REGIMES["quiet"], random.Random(0)), {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1})
+    run, rules = SimulatedRun(["compiled"]), catalogue.load().presets.guard
+    run.take(session.start([(arm, 0) for arm in racing.plan_of(run.state).arms]))
+    run.take(racing.drive(session, lambda: run.state, TWO_SIZES, rules, session.environment.clock))  # type: ignore[arg-type]
+    assert run.state.closed == {1: "the baseline ended"}
+    assert set(run.state.opened) == {1}
+    assert list(racing.results_by_batch_size(run.state, TWO_SIZES)) == [1]
+    assert racing.needed_arms(run.state, TWO_SIZES) == []
+
+
+def test_a_stored_race_that_was_opened_without_the_baseline_shows_nothing_and_does_not_go_on() -> None:
+    ended, made = builders.process(*builders.visits([0.4] * 3), outcome=CRASHED), builders.visits([0.2] * 4)
+    state = builders.run_state(
+        {BASELINE: ended, "compiled": builders.process(*made, *builders.visits([0.2], 4))},
+        opened={1: (BASELINE, "compiled"), 4: ("compiled",)},
+        closed={1: "the baseline ended"},
+        groups={1: (RaceGroup(arms=(BASELINE, "compiled"), first_round=1),), 4: (RaceGroup(arms=("compiled",), first_round=1),)},
+    )
+    assert list(racing.results_by_batch_size(state, TWO_SIZES)) == [1]
+    assert racing.needed_arms(state, TWO_SIZES) == []
+    session, rules = SimulatedSession(Environment(REGIMES["quiet"], random.Random(0)), {}), catalogue.load().presets.guard
+    assert list(racing.drive(session, lambda: state, TWO_SIZES, rules, session.environment.clock)) == []  # type: ignore[arg-type]
