@@ -6,6 +6,7 @@ whoever watched it was killed. Standard output says `paused` and `going`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -15,11 +16,20 @@ from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from advisor import pipeline
-from advisor.domain.events import Ended, Heard, Spawned
+from advisor.domain.events import Ended, Heard, Spawned, Surveyed
 from advisor.domain.plan import folder_of
 from advisor.domain.said import Ready, Visited
 from advisor.probing.ending import skip
 from advisor.store import Run
+
+STANDARD_OUTPUT = 1
+
+
+def say(word: str) -> None:
+    """Tell the screens, if they are still there: a run that was left alone goes on without them."""
+    with contextlib.suppress(OSError):
+        # Not by a stream, which would keep what nobody took and fail at the end of the program.
+        os.write(STANDARD_OUTPUT, f"{word}\n".encode())
 
 
 class Gate:
@@ -89,4 +99,4 @@ def _obey(orders: TextIO, gate: Gate, workers: Mapping[str, pathlib.Path]) -> No
 
 def _is_between_sections(happening: object) -> bool:
     """Say whether no timed section and no build goes on."""
-    return isinstance(happening, Ended) or (isinstance(happening, Heard) and isinstance(happening.said, (Visited, Ready)))
+    return isinstance(happening, (Ended, Surveyed)) or (isinstance(happening, Heard) and isinstance(happening.said, (Visited, Ready)))

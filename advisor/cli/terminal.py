@@ -12,7 +12,6 @@ import typer
 
 from advisor.cli import surroundings
 from advisor.cli.options import takes_answers
-from advisor.cli.output import put
 from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
 
@@ -77,8 +76,4 @@ def host(run: str) -> None:
     from advisor.cli import hosting
     from advisor.store import Run
 
-    def say(word: str) -> None:
-        put(word)
-        sys.stdout.flush()
-
-    hosting.work(Run(pathlib.Path(run)), surroundings.world(), sys.stdin, say)
+    hosting.work(Run(pathlib.Path(run)), surroundings.world(), sys.stdin, hosting.say)

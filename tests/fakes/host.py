@@ -12,4 +12,4 @@ from advisor.store import Run, Store
 probes, rubric, directory = map(pathlib.Path, sys.argv[1:4])
 world = pipeline.World(environment=dict(os.environ), store=Store(directory.parents[1]), probes=probes, rubric=rubric)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-hosting.work(Run(directory), world, sys.stdin, lambda word: print(word, flush=True))
+hosting.work(Run(directory), world, sys.stdin, hosting.say)

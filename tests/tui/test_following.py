@@ -13,8 +13,10 @@ from handmade import make_run
 from onscreen import asynchronous, lines_of, shown, wait_for_screen
 
 from advisor import pipeline
+from advisor.cli import hosting
 from advisor.cli.hosting import Gate
-from advisor.domain.events import Event, Finished, Heard
+from advisor.domain.events import Event, Finished, Heard, Surveyed
+from advisor.domain.said import Entered
 from advisor.domain.state import fold
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -71,9 +73,21 @@ def test_a_pause_stops_the_clock() -> None:
     assert gate.clock() == 10
 
 
-def test_a_run_that_is_left_alone_goes_on_to_its_end(tui_world: World, fake_host: Callable[[Run], Host]) -> None:
+def test_a_pause_comes_between_sections_and_between_the_models_of_a_survey() -> None:
+    found = Surveyed(workflow="quick", model="demo", family="demo", verdict="pass", reason=None)
+    building = Heard(arm="quick", process=0, said=Entered(phase="build", batch_size=1))
+    assert [hosting._is_between_sections(each) for each in (found, building)] == [True, False]
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["at work", "paused"])
+def test_a_run_that_is_left_alone_goes_on_to_its_end(tui_world: World, fake_host: Callable[[Run], Host], *, paused: bool) -> None:
     run = pipeline.prepare(Answers(gpu="cpu", batch_sizes="3", budget="2", workflows="quick"), tui_world)
     host = fake_host(run)
+    if paused:
+        host.order("pause")
+    while host.is_paused != paused:
+        host.look()
+        time.sleep(0.01)
     host.leave_alone()
     end = time.monotonic() + 60
     while not isinstance(run.events()[-1].happening, Finished) and time.monotonic() < end:
