@@ -95,33 +95,35 @@ class Session:
         worker = self._workers[arm]
         if limit is not None:
             worker.limit = limit
+        last: list[Happening] = []
         with self._turns.working():
-            yield from self._build(worker) if self._memory_watch is None else self._build_watched(worker, self._memory_watch)
+            watch = self._memory_watch
+            yield from self._build(worker, last) if watch is None else self._build_watched(worker, watch, last)
             if self.is_running(arm):
-                yield from self._settle(worker)
+                last += self._settle(worker)
+        yield from last
 
-    def _settle(self, worker: Worker) -> Iterator[Happening]:
+    def _settle(self, worker: Worker) -> list[Happening]:
         """See whether the worker rests now that it waits; stop what does not."""
         restless = rest.find_restless(worker.directory)
         self._restless[worker.arm] = tuple(restless)
         rest.lay_down(restless)
-        if restless:
-            yield Restless(arm=worker.arm, process=worker.process, processors=sum(restless.values()))
+        return [Restless(arm=worker.arm, process=worker.process, processors=sum(restless.values()))] if restless else []
 
     def _send(self, worker: Worker, token: str) -> None:
         rest.wake(self._restless.get(worker.arm, ()))
         self._supervisor.send(worker, token)
 
-    def _build(self, worker: Worker) -> Iterator[Happening]:
+    def _build(self, worker: Worker, last: list[Happening]) -> Iterator[Happening]:
         self._supervisor.send(worker, "build")
-        yield from self._listen_until(lambda: worker.arm in self._ready or not self.is_running(worker.arm))
+        yield from self._listen_until(lambda: worker.arm in self._ready or not self.is_running(worker.arm), last)
 
-    def _build_watched(self, worker: Worker, watch: MemoryWatch) -> Iterator[Happening]:
+    def _build_watched(self, worker: Worker, watch: MemoryWatch, last: list[Happening]) -> Iterator[Happening]:
         """Build and say what the device counted meanwhile: in all, and from the moment on when everything was built."""
         before = watch.used_bytes()
         with contextlib.ExitStack() as watching:
             peak, serving_peak = watching.enter_context(watch.peak()), None
-            for happening in self._build(worker):
+            for happening in self._build(worker, last):
                 yield happening
                 if serving_peak is None and isinstance(happening, Heard) and isinstance(happening.said, Engaged):
                     serving_peak = watching.enter_context(watch.peak())
@@ -135,7 +137,7 @@ class Session:
             total_bytes=watch.total_bytes,
         )
         self._room.take(counted)
-        yield counted
+        last.append(counted)
 
     def leave_out(self, arm: str, outcome: Outcome) -> Iterator[Happening]:
         """End the arm's worker before its turn; `outcome` says why."""
@@ -149,41 +151,51 @@ class Session:
         """Have the reference worker hold memory that is known and say what the device counts for it."""
         if self._memory_watch is None:
             return
-        before = self._memory_watch.used_bytes()
-        yield from self.ask(REFERENCE, f"allocate {KNOWN_BYTES}")
+        last: list[Happening] = []
+        with self._turns.working():
+            before = self._memory_watch.used_bytes()
+            yield from self._ask(REFERENCE, f"allocate {KNOWN_BYTES}", last)
+            seen = above(self._memory_watch.used_bytes(), before)
+        yield from last
         if self.is_running(REFERENCE):
-            yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=above(self._memory_watch.used_bytes(), before))
+            yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
             yield from self.ask(REFERENCE, "allocate 0")
 
     def ask(self, arm: str, token: str) -> Iterator[Happening]:
         """Have the arm's worker do what `token` says, until it is ready for another or has ended."""
+        last: list[Happening] = []
         with self._turns.working():
-            yield from self._ask(arm, token)
+            yield from self._ask(arm, token, last)
+        yield from last
 
-    def _ask(self, arm: str, token: str) -> Iterator[Happening]:
+    def _ask(self, arm: str, token: str, last: list[Happening]) -> Iterator[Happening]:
         self._ready.discard(arm)
         self._send(self._workers[arm], token)
-        yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm))
+        yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm), last)
         rest.lay_down(self._restless.get(arm, ()))
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
         """Have one block of calls timed; afterwards `last_visit` and `last_conditions` have it, unless the worker ended."""
         worker = self._workers[arm]
         self._visits.pop(arm, None)
+        last: list[Happening] = []
         with self._turns.timing():
             before = self._guard.read(worker.popen.pid)
             self._send(worker, f"visit {batch_size} {number}")
-            yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm))
+            yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm), last)
             rest.lay_down(self._restless.get(arm, ()))
             self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
             rest.wait_until_at_rest(worker.popen.pid)
+        yield from last
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[Happening]:
         """Have the arm called without a pause, and say what energy that took."""
+        last: list[Happening] = []
         with self._turns.timing():
             before = self._guard.energy_joules()
-            yield from self._ask(arm, f"sustain {batch_size} {seconds}")
+            yield from self._ask(arm, f"sustain {batch_size} {seconds}", last)
             after = self._guard.energy_joules()
+        yield from last
         joules = after - before if before is not None and after is not None else None
         yield Energy(arm=arm, process=self.process_number(arm), batch_size=batch_size, joules=joules)
 
@@ -256,10 +268,18 @@ class Session:
             self._failed.add(arm.id)
             yield Ended(arm=arm.id, process=process, outcome=worker)
 
-    def _listen_until(self, condition: Callable[[], bool]) -> Iterator[Happening]:
+    def _listen_until(self, condition: Callable[[], bool], last: list[Happening] | None = None) -> Iterator[Happening]:
+        """Yield what happens until `condition` holds.
+
+        With what it holds goes to `last` instead, for after the closing readings: whoever is told of it may pause.
+        """
         while not condition():
             for worker, message in self._supervisor.listen():
-                yield self._take(worker, message)
+                happening = self._take(worker, message)
+                if last is not None and condition():
+                    last.append(happening)
+                else:
+                    yield happening
 
     def _take(self, worker: Worker, message: Message) -> Happening:
         happening = self._remember(worker, message)
