@@ -40,14 +40,16 @@ def goes_on_with(command: str) -> Iterator[None]:
 
 
 class Interruptions:
-    """Within its block the first signal that asks for an end raises `InterruptedRunError`; later ones change nothing."""
+    """Within its block the first signal that asks for an end raises `InterruptedRunError`; later and ignored ones change nothing."""
 
     def __init__(self) -> None:
         self._is_over = False
 
     def __enter__(self) -> Self:
         for number in ENDINGS:
-            signal.signal(number, self._interrupt)
+            # Whoever started the program with a signal ignored, as `nohup` does, wants it to go on.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._interrupt)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:

@@ -121,3 +121,17 @@ print("over")
 """
     left = run(script)
     assert (left.stdout, left.stderr, left.returncode) == ("over\n", "", 0)
+
+
+def test_a_signal_that_was_ignored_from_the_start_stays_ignored() -> None:
+    script = """
+with Interruptions():
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("went on", flush=True)
+    try:
+        ask_to_end()
+    except InterruptedRunError as problem:
+        print("arrived", problem.number)
+"""
+    ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    assert run(ignoring + script).stdout == f"went on\narrived {signal.SIGTERM.value}\n"
