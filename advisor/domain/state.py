@@ -58,6 +58,9 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: 0 in the race itself, else the number of its repetition.
     repeat: int = 0
     phase: Phase = "start"
+    #: When the build that goes on began, in seconds of the run; and what the one took in which the process ended.
+    building_since: float | None = None
+    lost_build_seconds: float = 0.0
     imported: Imported | None = None
     loaded: Loaded | None = None
     built: dict[int, Built] = {}
@@ -126,7 +129,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _with_processes(state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=happening.repeat)))
         case Heard() | DeviceMemory() | Watched() | Energy() | Ended():
             known = list(state.processes[happening.arm])
-            known[happening.process] = _follow(known[happening.process], happening)
+            known[happening.process] = _time_build(_follow(known[happening.process], happening), event)
             return _with_processes(state, happening.arm, tuple(known))
         case happening:
             return msgspec.structs.replace(state, **_changes(state, happening))
@@ -179,6 +182,17 @@ def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | E
             return msgspec.structs.replace(process, energy=(*process.energy, happening))
         case Ended():
             return msgspec.structs.replace(process, outcome=happening.outcome)
+
+
+def _time_build(process: ProcessState, event: Event) -> ProcessState:
+    """Return the process with the time of a build that goes on or has ended unfinished: of one that is finished the worker tells it."""
+    happening, since = event.happening, process.building_since
+    if isinstance(happening, Ended) and since is not None:
+        return msgspec.structs.replace(process, building_since=None, lost_build_seconds=event.at - since)
+    if isinstance(happening, Heard) and isinstance(happening.said, (Entered, Built)):
+        begins = isinstance(happening.said, Entered) and happening.said.phase == "build"
+        return msgspec.structs.replace(process, building_since=event.at if begins else None)
+    return process
 
 
 #: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.

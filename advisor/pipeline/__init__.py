@@ -132,11 +132,11 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
     if progress.state.processes:
         yield Resumed()
     asked, presets = header.question, header.catalogue.presets
-    guard, build_time = Guard(GpuWatch(asked.gpu) if asked.gpu else None), pruning.BuildTime(asked.build_minutes, progress.state.at)
+    guard = Guard(GpuWatch(asked.gpu) if asked.gpu else None)
     with guard.running(), open_session(run, header, world, guard) as session:
         while True:
             before = progress.state
-            yield from _build(session, asked, progress, build_time)
+            yield from _build(session, asked, progress)
             yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
             raced_more = (progress.state.groups, progress.state.closed) != (before.groups, before.closed)
             waits = racing.waiting_arms(progress.state, asked) and session.is_running(racing.plan_of(progress.state).baseline.id)
@@ -176,7 +176,7 @@ def site_of(run: Run, header: Header, world: World) -> Site:
     )
 
 
-def _build(session: Session, asked: Question, progress: Progress, time: pruning.BuildTime) -> Iterator[Happening]:
+def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
     """Start every arm that is still needed and build as many as memory allows; raise when the model or the baseline cannot be had."""
     arms = racing.needed_arms(progress.state, asked)
     if not arms:
@@ -194,12 +194,10 @@ def _build(session: Session, asked: Question, progress: Progress, time: pruning.
         yield from session.ask(REFERENCE, "peaks")
     if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
-    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress, time)
+    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress)
 
 
-def _build_in_turn(
-    session: Session, arms: Sequence[Arm], asked: Question, progress: Progress, time: pruning.BuildTime
-) -> Iterator[Happening]:
+def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progress: Progress) -> Iterator[Happening]:
     """Build and warm one after the other, while there is time for it.
 
     When memory is short the rest waits for a race of its own against the best of this one.
@@ -210,7 +208,7 @@ def _build_in_turn(
         if is_new and not session.has_room():
             return
         is_new = is_new or (arm.duplicate_of is None and arm != baseline and arm.id not in racing.raced_arms(progress.state))
-        limit = pruning.limit_build(progress.state, arm.id, asked, time)
+        limit = pruning.limit_build(progress.state, arm.id, asked)
         if limit is not None and limit.seconds <= 0:
             yield from session.leave_out(arm.id, pruning.leave_out(limit))
             continue

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from advisor import measure
 from advisor.domain.outcome import TimedOut
 from advisor.domain.question import Question
@@ -18,28 +16,27 @@ ALLOWANCE = 1.25
 NO_TIME = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
-class BuildTime:
-    """The time for all builds of a run together: minutes, and when they began, in seconds of the run."""
-
-    minutes: float | None
-    begun: float
-
-    def left(self, state: RunState) -> BuildLimit | None:
-        """Return what is left of it, None where builds may take as long as they like."""
-        if self.minutes is None:
-            return None
-        reason = f"the {self.minutes:g} minutes for all builds together were over before it was built"
-        fix = "allow more with --build-minutes, or name fewer workflows with --workflows"
-        return BuildLimit(self.begun + self.minutes * 60 - state.at, reason, fix)
-
-
-def limit_build(state: RunState, arm: str, question: Question, time: BuildTime) -> BuildLimit | None:
+def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:
     """Return the tighter of the two limits for the builds of `arm`, None where it may take as long as it likes."""
     if arm in needed_arms(state):
         return None
-    limits = [limit for limit in (find_payable(state, arm, question), time.left(state)) if limit is not None]
+    limits = [limit for limit in (find_payable(state, arm, question), time_left(state, question)) if limit is not None]
     return min(limits, key=lambda limit: limit.seconds, default=None)
+
+
+def time_left(state: RunState, question: Question) -> BuildLimit | None:
+    """Return what is left of the time for all builds together, None where they may take as long as they like."""
+    if question.build_minutes is None:
+        return None
+    spent = sum(build_seconds(process) for processes in state.processes.values() for process in processes)
+    reason = f"the {question.build_minutes:g} minutes for all builds together were over before it was built"
+    fix = "allow more with --build-minutes, or name fewer workflows with --workflows"
+    return BuildLimit(question.build_minutes * 60 - spent, reason, fix)
+
+
+def build_seconds(process: ProcessState) -> float:
+    """Return what the builds of a process have taken, that which it ended in included."""
+    return sum(built.build_seconds + built.first_call_seconds for built in process.built.values()) + process.lost_build_seconds
 
 
 def leave_out(limit: BuildLimit) -> TimedOut:
@@ -74,5 +71,4 @@ def find_payable(state: RunState, arm: str, question: Question) -> BuildLimit | 
 
 def cost_of(process: ProcessState, batch_size: int) -> Cost:
     """Return what an arm that has warmed up costs: its build for all batch sizes, and each request at one of them."""
-    build_seconds = sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
-    return Cost(build_seconds, ALLOWANCE * process.warm[batch_size].typical_seconds / batch_size)
+    return Cost(build_seconds(process), ALLOWANCE * process.warm[batch_size].typical_seconds / batch_size)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import builders
+import msgspec
 import pytest
 from builders import BASELINE, DUPLICATE
 
 from advisor import pipeline
-from advisor.domain.events import Heard
+from advisor.domain.events import Ended, Event, Happening, Heard, Spawned
 from advisor.domain.outcome import Completed, Crashed, TimedOut
+from advisor.domain.question import Question
 from advisor.domain.said import Entered
-from advisor.domain.state import RunState
+from advisor.domain.state import RunState, fold
 from advisor.pipeline import World, pruning
-from advisor.pipeline.pruning import BuildTime
 from advisor.question.answers import Answers
 
 #: Builds of 3 s a batch size, calls of 10 ms that may have been 12.5 ms.
@@ -22,11 +23,8 @@ BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4
 ASKED = builders.question(batch_sizes=(1, 4), requests=1000)
 
 
-UNLIMITED = BuildTime(minutes=None, begun=0.0)
-
-
-def seconds(state: RunState, arm: str, time: BuildTime = UNLIMITED) -> float:
-    limit = pruning.limit_build(state, arm, ASKED, time)
+def seconds(state: RunState, arm: str, question: Question = ASKED) -> float:
+    limit = pruning.limit_build(state, arm, question)
     assert limit is not None
     return limit.seconds
 
@@ -46,19 +44,32 @@ def test_the_best_of_the_arms_that_are_built_counts() -> None:
 @pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
 def test_what_is_needed_is_built_whatever_it_costs(arm: str) -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
-    assert pruning.limit_build(state, arm, ASKED, BuildTime(minutes=0.001, begun=0.0)) is None
+    assert pruning.limit_build(state, arm, msgspec.structs.replace(ASKED, build_minutes=0.001)) is None
 
 
 def test_without_a_number_of_requests_or_anything_built_there_is_no_limit() -> None:
-    assert pruning.limit_build(builders.run_state({BASELINE: BUILT, "compiled": ()}), "compiled", builders.question(), UNLIMITED) is None
-    assert pruning.limit_build(builders.run_state({BASELINE: (), "compiled": ()}), "compiled", ASKED, UNLIMITED) is None
+    assert pruning.limit_build(builders.run_state({BASELINE: BUILT, "compiled": ()}), "compiled", builders.question()) is None
+    assert pruning.limit_build(builders.run_state({BASELINE: (), "compiled": ()}), "compiled", ASKED) is None
 
 
 def test_the_time_for_all_builds_together_counts_where_it_is_tighter() -> None:
-    state = builders.run_state({BASELINE: BUILT, "compiled": ()}, at=50.0)
-    tight, ample = BuildTime(minutes=1.0, begun=0.0), BuildTime(minutes=1.0, begun=40.0)
-    assert seconds(state, "compiled", tight) == 10.0
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()}, at=5000.0)
+    tight, ample = (msgspec.structs.replace(ASKED, build_minutes=minutes) for minutes in (0.25, 1.0))
+    assert seconds(state, "compiled", tight) == 15.0 - 6.0, "builds alone count, whatever else the run did"
     assert seconds(state, "compiled", ample) == pytest.approx(6.0 + 1000 * 0.0125)
+
+
+def test_a_build_that_did_not_come_to_its_end_counts_until_it_was_ended() -> None:
+    entered = (
+        Entered(phase="build", batch_size=1),
+        builders.process(*builders.visits([0.01])).built[1],
+        Entered(phase="build", batch_size=4),
+    )
+    happened: list[Happening] = [Spawned(arm="hung", process=0), *(Heard(arm="hung", process=0, said=said) for said in entered)]
+    ended = Ended(arm="hung", process=0, outcome=TimedOut(phase="build", reason="it took too long"))
+    events = [Event(seq=seq, at=10.0 * seq, happening=each) for seq, each in enumerate([*happened, ended])]
+    state = fold(events, builders.run_state({"compiled": ()}))
+    assert seconds(state, "compiled", builders.question(build_minutes=1)) == 60.0 - 3.0 - 10.0
 
 
 def test_a_build_that_cannot_pay_is_ended_and_one_that_can_is_raced(fake_world: Callable[[], World]) -> None:
