@@ -25,6 +25,8 @@ from probes import protocol
 
 #: A worker that has said its last word gets this long to leave by itself.
 LEAVING_SECONDS = 5.0
+#: The system cannot wait for months at a time, as the deadline of a build may be away.
+LONGEST_WAIT_SECONDS = 3600.0
 
 #: The phase that a token begins.
 PHASE_OF_TOKEN: dict[str, Phase] = {
@@ -131,11 +133,11 @@ class Supervisor:
             worker.popen.stdin.flush()
 
     def listen(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
-        """Sleep until some worker has news, a deadline passes or `timeout` is over; yield the news."""
+        """Sleep until some worker has news, a deadline passes, `timeout` is over or an hour; yield the news."""
         wait = min((worker.deadline for worker in self._workers), default=float("inf")) - self._clock()
         if timeout is not None:
             wait = min(wait, timeout)
-        rung = self._selector.select(None if wait == float("inf") else max(wait, 0.0))
+        rung = self._selector.select(min(max(wait, 0.0), LONGEST_WAIT_SECONDS))
         for worker in dict.fromkeys(key.data for key, _ in rung):
             self._drain_doorbell(worker)
             yield from self._hear(worker)

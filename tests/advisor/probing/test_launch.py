@@ -296,6 +296,13 @@ def test_a_deadline_comes_by_itself(tmp_path: pathlib.Path) -> None:
     assert isinstance(outcome, TimedOut)
 
 
+def test_a_deadline_that_is_months_away_is_waited_for(tmp_path: pathlib.Path) -> None:
+    with Supervisor(msgspec.structs.replace(DEADLINES, import_=3e6)) as supervisor:
+        worker = start(supervisor, tmp_path, "enter('import')\ntime.sleep(0.2)\ntell('ready')\n")
+        assert isinstance(hear(supervisor, Ready), Ready)
+        assert worker.deadline > time.monotonic() + 2e6
+
+
 def test_news_that_came_in_time_count_although_they_are_read_late(supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path) -> None:
     worker = start(supervisor, tmp_path, "answer('completed')\n")
     worker.popen.wait()
