@@ -60,7 +60,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 def default_home(environment: Mapping[str, str]) -> pathlib.Path:
     """Return where runs are kept: the directory the environment names, else the platform's for a user's state."""
     named = environment.get(HOME_VARIABLE)
-    return pathlib.Path(named) if named else platformdirs.user_state_path("p3-advisor")
+    return pathlib.Path(named).absolute() if named else platformdirs.user_state_path("p3-advisor")
 
 
 class Store:

@@ -44,7 +44,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 def default_root(environment: Mapping[str, str]) -> pathlib.Path:
     """Return where environments are made: beside the runs where the user has named their home, else the platform's place for data."""
     home = environment.get(HOME_VARIABLE)
-    return (pathlib.Path(home) if home else platformdirs.user_data_path("p3-advisor")) / "environments"
+    return (pathlib.Path(home).absolute() if home else platformdirs.user_data_path("p3-advisor")) / "environments"
 
 
 def own_environments(workflows: Iterable[Workflow]) -> dict[str, Environment]:

@@ -367,4 +367,5 @@ def test_an_event_that_the_disk_takes_piece_by_piece_is_written_whole() -> None:
 
 def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(tmp_path: pathlib.Path) -> None:
     assert store.default_home({store.HOME_VARIABLE: str(tmp_path)}) == tmp_path
+    assert store.default_home({store.HOME_VARIABLE: "state"}) == pathlib.Path.cwd() / "state"
     assert store.default_home({store.HOME_VARIABLE: ""}) == store.default_home({}) == platformdirs.user_state_path("p3-advisor")

@@ -32,6 +32,8 @@ def digest(rubric: pathlib.Path, environment: Environment = APART) -> str:
 
 def test_environments_lie_beside_the_runs_where_a_home_is_named() -> None:
     assert places.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path("/home/p3/environments")
+    # What makes an environment works in another directory than the user's.
+    assert places.default_root({"P3_ADVISOR_HOME": "state"}) == pathlib.Path.cwd() / "state" / "environments"
     assert places.default_root({}).parts[-2:] == ("p3-advisor", "environments")
 
 
