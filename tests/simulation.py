@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import builders
@@ -168,11 +168,15 @@ class SimulatedSession:
         """Say that whatever runs is built."""
         return arm in self._running
 
-    def stop(self) -> Iterator[Happening]:
-        """End all processes."""
-        for arm in sorted(self._running):
+    def has_room(self) -> bool:
+        """Say that memory is never short."""
+        return True
+
+    def stop(self, arms: Collection[str] | None = None) -> Iterator[Happening]:
+        """End all processes, or those of `arms`."""
+        for arm in sorted(self._running if arms is None else self._running & set(arms)):
             yield Ended(arm=arm, process=self._processes[arm][0], outcome=Completed())
-        self._running.clear()
+            self._running.discard(arm)
 
 
 class SimulatedRun:

@@ -26,8 +26,8 @@ from advisor.domain.events import (
     Watched,
 )
 from advisor.domain.measurement import Platform
-from advisor.domain.outcome import Outcome
-from advisor.domain.plan import Plan
+from advisor.domain.outcome import Outcome, OutOfMemory
+from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.said import (
     Built,
     Caches,
@@ -83,6 +83,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     diagnosed: dict[int, Diagnosed] = {}
     flexed: dict[int, Flexed] = {}
     outcome: Outcome | None = None
+    #: The arms whose workers were built and there when this one ran out of memory before it was built.
+    beside: tuple[str, ...] = ()
 
 
 class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +131,10 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _with_processes(state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=happening.repeat)))
         case Heard() | DeviceMemory() | Watched() | Energy() | Ended():
             known = list(state.processes[happening.arm])
-            known[happening.process] = _time_build(_follow(known[happening.process], happening), event)
+            process = _time_build(_follow(known[happening.process], happening), event)
+            if isinstance(process.outcome, OutOfMemory) and not process.ready:
+                process = msgspec.structs.replace(process, beside=_resident_arms(state))
+            known[happening.process] = process
             return _with_processes(state, happening.arm, tuple(known))
         case happening:
             return msgspec.structs.replace(state, **_changes(state, happening))
@@ -182,6 +187,12 @@ def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | E
             return msgspec.structs.replace(process, energy=(*process.energy, happening))
         case Ended():
             return msgspec.structs.replace(process, outcome=happening.outcome)
+
+
+def _resident_arms(state: RunState) -> tuple[str, ...]:
+    """Return the arms whose last process is built and has not ended."""
+    lasting = {arm: processes[-1] for arm, processes in state.processes.items() if processes and arm != REFERENCE}
+    return tuple(arm for arm, process in lasting.items() if process.ready and process.outcome is None)
 
 
 def _time_build(process: ProcessState, event: Event) -> ProcessState:

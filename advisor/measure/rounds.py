@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping
 
-from advisor.domain.outcome import Completed, Incorrect, NotEngaged
+from advisor.domain.outcome import Completed, Incorrect, NotEngaged, OutOfMemory
 from advisor.domain.said import Visited
 from advisor.domain.state import ProcessState, RunState
 
@@ -45,6 +45,8 @@ def voids(process: ProcessState) -> bool:
     outcome = process.outcome
     if outcome is None or isinstance(outcome, Completed):
         return False
+    if isinstance(outcome, OutOfMemory) and not process.ready:
+        return False  # it had nothing yet to take back; another process of the arm may have had more room
     return isinstance(outcome, (Incorrect, NotEngaged)) or (process.repeat == 0 and outcome.phase != "flex")
 
 

@@ -138,9 +138,8 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
             before = progress.state
             yield from _build(session, asked, progress)
             yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
-            raced_more = (progress.state.groups, progress.state.closed) != (before.groups, before.closed)
             waits = racing.waiting_arms(progress.state, asked) and session.is_running(racing.plan_of(progress.state).baseline.id)
-            if not (waits and raced_more):
+            if not waits or _how_far(progress.state, asked) == _how_far(before, asked):
                 break
             yield from finals.make_room(session, lambda: progress.state, asked)
         yield from finals.look_closer(session, lambda: progress.state, asked)
@@ -153,6 +152,11 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
                 progress.state, asked, header.catalogue.panel, site, lambda own: Session(supervisor, own, guard, turns=world.turns)
             )
     yield Finished()
+
+
+def _how_far(state: RunState, asked: Question) -> tuple[object, ...]:
+    """Return how far the races have come, and who waits for one."""
+    return state.groups, state.closed, racing.waiting_arms(state, asked)
 
 
 @contextlib.contextmanager
@@ -203,11 +207,10 @@ def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progr
     When memory is short the rest waits for a race of its own against the best of this one.
     """
     baseline = racing.plan_of(progress.state).baseline
-    is_new = False
+    known = racing.raced_arms(progress.state) | racing.constant_arms(progress.state)
     for arm in arms:
-        if is_new and not session.has_room():
+        if any(other.id not in known for other in racing.built_arms(session, progress.state)) and not session.has_room():
             return
-        is_new = is_new or (arm.duplicate_of is None and arm != baseline and arm.id not in racing.raced_arms(progress.state))
         limit = pruning.limit_build(progress.state, arm.id, asked)
         if limit is not None and limit.seconds <= 0:
             yield from session.leave_out(arm.id, pruning.leave_out(limit))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from advisor import measure
 from advisor.domain.catalogue import GuardRules
@@ -30,11 +30,22 @@ def look_closer(session: Session, state: Callable[[], RunState], question: Quest
 
 
 def make_room(session: Session, state: Callable[[], RunState], question: Question) -> Iterator[Happening]:
-    """End the workers that have raced and are not needed by those that wait for memory; look inside them before."""
-    kept = racing.keepers(state(), question) | racing.waiting_arms(state(), question)
+    """End the workers that have raced and are not needed by those that wait for memory; look inside them before.
+
+    Of several bests all but one go, the last first, while there is no room, or where somebody has run out of memory beside them.
+    """
+    waiting = racing.waiting_arms(state(), question)
+    kept = racing.keepers(state(), question) | waiting
     for arm in [arm.id for arm in racing.built_arms(session, state()) if arm.id not in kept]:
-        yield from look_inside(session, arm, question)
-        yield from session.stop({arm})
+        yield from _send_off(session, arm, question)
+    for arm in reversed(racing.staying_bests(state(), question)[1:]):
+        if waiting & racing.crowded_out_arms(state()) or not session.has_room():
+            yield from _send_off(session, arm, question)
+
+
+def _send_off(session: Session, arm: str, question: Question) -> Iterator[Happening]:
+    yield from look_inside(session, arm, question)
+    yield from session.stop({arm})
 
 
 def look_inside(session: Session, arm: str, question: Question) -> Iterator[Happening]:
@@ -85,19 +96,32 @@ def repeat(session: Session, state: Callable[[], RunState], question: Question, 
             if len(arms) < 2:  # noqa: PLR2004 - the baseline alone has nothing to be compared with
                 return
             yield Repeated(repeat=number, arms=tuple(arm.id for arm in arms))
-        wanted = state().repeats[number]
-        arms = tuple(arm for arm in racing.plan_of(state()).arms if arm.id in wanted)
-        yield from session.start([(arm, len(state().processes.get(arm.id, ()))) for arm in arms], repeat=number, built=wanted)
-        for arm in arms:
-            yield from session.build(arm.id)
-        yield from _visit_in_turn(session, arms, question, rules)
-        yield from session.stop()
+        yield from _repeat_in_groups(session, state, number, question, rules)
 
 
-def _visit_in_turn(session: Session, arms: tuple[Arm, ...], question: Question, rules: GuardRules) -> Iterator[Happening]:
+def _repeat_in_groups(
+    session: Session, state: Callable[[], RunState], number: int, question: Question, rules: GuardRules
+) -> Iterator[Happening]:
+    """Make one repetition: with all its arms at once, or where memory is short in groups, each with the baseline; rounds are counted on."""
+    plan, wanted, first_round = racing.plan_of(state()), state().repeats[number], 1
+    waiting = [arm for arm in plan.arms if arm.id in wanted and arm != plan.baseline]
+    starting = [plan.baseline, *waiting]
+    while waiting:
+        yield from session.start([(arm, len(state().processes.get(arm.id, ()))) for arm in starting], repeat=number, built=wanted)
+        group, starting = [plan.baseline], [plan.baseline]
+        yield from session.build(plan.baseline.id)
+        while waiting and (not any(session.is_running(arm.id) for arm in group[1:]) or session.has_room()):
+            group.append(waiting.pop(0))
+            yield from session.build(group[-1].id)
+        yield from _visit_in_turn(session, group, range(first_round, first_round + REPEAT_ROUNDS), question, rules)
+        yield from session.stop({arm.id for arm in group})
+        first_round += REPEAT_ROUNDS
+
+
+def _visit_in_turn(session: Session, arms: Sequence[Arm], rounds: range, question: Question, rules: GuardRules) -> Iterator[Happening]:
     discards = racing.Discards(rules)
     for size in question.batch_sizes:
-        for number in range(1, REPEAT_ROUNDS + 1):
+        for number in rounds:
             # The order turns with the round, so that nobody always follows the same neighbour.
             for place in range(len(arms)):
                 arm = arms[(place + number) % len(arms)].id

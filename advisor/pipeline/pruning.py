@@ -7,7 +7,7 @@ from advisor.domain.outcome import TimedOut
 from advisor.domain.question import Question
 from advisor.domain.state import ProcessState, RunState
 from advisor.horizon import Cost, most_build_seconds
-from advisor.pipeline.racing import plan_of
+from advisor.pipeline.racing import constant_arms, plan_of
 from advisor.probing.launch import BuildLimit
 
 #: Times of the warm-up scatter, so those of the arms to compare with are taken for this much longer than they are.
@@ -18,7 +18,7 @@ NO_TIME = 0.0
 
 def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:
     """Return the tighter of the two limits for the builds of `arm`, None where it may take as long as it likes."""
-    if arm in needed_arms(state):
+    if arm in constant_arms(state):
         return None
     limits = [limit for limit in (find_payable(state, arm, question), time_left(state, question)) if limit is not None]
     return min(limits, key=lambda limit: limit.seconds, default=None)
@@ -42,12 +42,6 @@ def build_seconds(process: ProcessState) -> float:
 def leave_out(limit: BuildLimit) -> TimedOut:
     """Return what becomes of an arm whose turn came when nothing was left."""
     return TimedOut(phase="build", reason=limit.reason, fix=limit.fix)
-
-
-def needed_arms(state: RunState) -> set[str]:
-    """Return the arms without which nothing can be said: the baseline and its duplicates."""
-    plan = plan_of(state)
-    return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
 
 
 def find_payable(state: RunState, arm: str, question: Question) -> BuildLimit | None:

@@ -16,8 +16,9 @@ from advisor.domain.measurement import RaceResult
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.state import RaceGroup, RunState
+from advisor.pipeline import joining
 from advisor.probing.visits import Session
-from advisor.race import LOOKS, Kind, Race, Verdict
+from advisor.race import LOOKS, Race
 
 #: Rounds without which a batch size says nothing: one round shows no spread.
 FEWEST_ROUNDS = 2
@@ -49,8 +50,9 @@ def needed_arms(state: RunState, question: Question) -> list[Arm]:
     waiting = waiting_arms(state, question)
     if waiting:
         needed |= {*waiting, *keepers(state, question)}
-    # Who is in a race that has begun comes first: those that wait must not take the memory.
-    return sorted((arm for arm in plan.arms if arm.id in needed), key=lambda arm: arm.id in waiting)
+    # Who is in a race that has begun comes first: those that wait must not take the memory. Then whoever has lacked it before.
+    crowded_out = crowded_out_arms(state)
+    return sorted((arm for arm in plan.arms if arm.id in needed), key=lambda arm: (arm.id in waiting, arm.id not in crowded_out))
 
 
 def raced_arms(state: RunState) -> set[str]:
@@ -62,14 +64,33 @@ def waiting_arms(state: RunState, question: Question) -> set[str]:
     """Return the arms that no race has had yet, though there has been one: memory was short for them."""
     if not all(size in state.opened for size in question.batch_sizes):
         return set()
-    return {arm.id for arm in plan_of(state).arms if not arm.duplicate_of} - raced_arms(state) - failed_arms(state)
+    return (
+        {arm.id for arm in plan_of(state).arms if not arm.duplicate_of} - raced_arms(state) - (failed_arms(state) - crowded_out_arms(state))
+    )
+
+
+def crowded_out_arms(state: RunState) -> set[str]:
+    """Return the arms that ran out of memory beside more than the baseline, its duplicate and one best: with fewer they may fit."""
+    always = constant_arms(state)
+    return {arm for arm, processes in state.processes.items() if processes and len(set(processes[-1].beside) - always) > 1}
+
+
+def constant_arms(state: RunState) -> set[str]:
+    """Return the baseline and its duplicate, which are in every group: without them nothing can be said."""
+    plan = plan_of(state)
+    return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
 
 
 def keepers(state: RunState, question: Question) -> set[str]:
-    """Return the arms that stay for the next group: the baseline with its duplicate, and the best so far of each batch size."""
-    plan = plan_of(state)
-    best = {result.best for result in results_by_batch_size(state, question).values()}
-    return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of), *best} - failed_arms(state)
+    """Return the arms that stay for the next group: the baseline with its duplicate, and the best so far."""
+    return {*constant_arms(state), *staying_bests(state, question)} - failed_arms(state)
+
+
+def staying_bests(state: RunState, question: Question) -> list[str]:
+    """Return the best so far of each batch size, who is it most often first, without those that had to make room; at least one."""
+    counted = collections.Counter(result.best for result in results_by_batch_size(state, question).values())
+    bests = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
+    return [arm for arm in bests if state.processes[arm][-1].outcome is None] or bests[:1]
 
 
 def plan_of(state: RunState) -> Plan:
@@ -114,9 +135,10 @@ def replay(state: RunState, batch_size: int, question: Question, place: int = -1
 def result_of(state: RunState, batch_size: int, question: Question) -> RaceResult:
     """Return how the race of a batch size stands, over all its groups."""
     failed = failed_arms(state)
+    speedups = measure.mean_log_speedups(state, batch_size)
     verdict = functools.reduce(
-        join_verdicts,
-        (_count_on(replay(state, batch_size, question, place).verdict, group) for place, group in contests(state, batch_size)),
+        lambda earlier, later: joining.join_verdicts(earlier, later, speedups),
+        (joining.count_on(replay(state, batch_size, question, place).verdict, group) for place, group in contests(state, batch_size)),
     )
     return RaceResult(
         batch_size=batch_size,
@@ -135,37 +157,6 @@ def contests(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
     """Return the groups of a batch size with their places; one without the baseline, which earlier versions opened, shows nothing."""
     baseline = plan_of(state).baseline.id
     return [(place, group) for place, group in enumerate(state.groups.get(batch_size, ())) if baseline in group.arms]
-
-
-def _count_on(verdict: Verdict, group: RaceGroup) -> Verdict:
-    """Return a group's verdict with its rounds counted on from those of the groups before."""
-    before = group.first_round - 1
-    eliminated = {arm: number + before for arm, number in verdict.eliminated.items()}
-    return dataclasses.replace(verdict, rounds=verdict.rounds + before, eliminated=eliminated)
-
-
-def join_verdicts(earlier: Verdict, later: Verdict) -> Verdict:
-    """Return what two groups show together; the best of the earlier one raced in the later one too.
-
-    Whoever the earlier group left open is still open: beside the same best as it was, beside another one as unresolved: they never met.
-    """
-    decided = {later.best, *later.tied, *later.unresolved, *later.eliminated}
-    tied = [arm for arm in earlier.tied if arm not in decided]
-    unresolved = [arm for arm in earlier.unresolved if arm not in decided]
-    kind: Kind = later.kind
-    if earlier.best != later.best:
-        tied, unresolved = [], [*tied, *unresolved]
-        kind = "INCONCLUSIVE" if unresolved else kind
-    elif tied or unresolved:
-        kind = max(kind, earlier.kind, key=recommend.STRENGTH.index)
-    return Verdict(
-        kind=kind,
-        best=later.best,
-        tied=(*later.tied, *tied),
-        unresolved=(*later.unresolved, *unresolved),
-        rounds=later.rounds,
-        eliminated={**{arm: number for arm, number in earlier.eliminated.items() if arm not in decided}, **later.eliminated},
-    )
 
 
 def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
@@ -256,7 +247,11 @@ def newcomers(session: Session, state: RunState, batch_size: int) -> set[str]:
 def share_of_time(session: Session, state: RunState, question: Question) -> float:
     """Return the share of the measuring time that this group gets: that of its arms among all that race for the first time or wait."""
     new = {arm for size in question.batch_sizes for arm in newcomers(session, state, size)}
-    waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - {arm.id for arm in built_arms(session, state)}
+    waiting = (
+        {arm.id for arm in plan_of(state).arms}
+        - (failed_arms(state) - crowded_out_arms(state))
+        - {arm.id for arm in built_arms(session, state)}
+    )
     return len(new) / len(new | waiting | raced_arms(state)) if new else 1.0
 
 
