@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
-import fcntl
 import json
-import os
-import pathlib
-import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import builders
 import msgspec
 import psutil
 import pytest
+from sessions import ALIKE, BASELINE, QUICK, bring_up, ends, said
 
-from advisor import catalogue
-from advisor.domain.events import DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Restless, Spawned
-from advisor.domain.machine import Cpu
+from advisor.domain.events import DeviceMemory, Energy, Happening, Heard, MemoryChecked, Restless, Spawned
 from advisor.domain.outcome import Completed, Crashed, ModelRefused
-from advisor.domain.plan import REFERENCE, Arm, folder_of
+from advisor.domain.plan import REFERENCE, folder_of
 from advisor.domain.said import Entered, Imported, Loaded, Ready, Visited, Warm, Workload
-from advisor.errors import NotWritableError
 from advisor.measure import memory
 from advisor.probing.device import MemoryWatch
 from advisor.probing.ending import belonging
 from advisor.probing.guard import Guard
 from advisor.probing.launch import Supervisor, Worker
 from advisor.probing.site import Site
-from advisor.probing.turns import Turns
 from advisor.probing.visits import Session
 
-QUICK = builders.arm("quick", options={"milliseconds": 1})
-ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
-BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
 #: Most processor seconds that somebody who only waits for a second may use.
 IDLE_CPU_SECONDS = 0.05
 #: Who waits by asking again and again does so in every second; what a process still finishes after it said that it is ready, in one.
@@ -56,31 +45,6 @@ class Watch(MemoryWatch):
         return self.looks << 30
 
 
-@pytest.fixture
-def supervisor() -> Iterator[Supervisor]:
-    with Supervisor(catalogue.load().presets.deadlines) as supervisor:
-        yield supervisor
-
-
-@pytest.fixture
-def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> Site:
-    cpu = Cpu(model="a few", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
-    return Site(
-        question=builders.question(python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5),
-        machine=builders.machine(cpu=cpu),
-        arms=tmp_path / "arms",
-        scratch=tmp_path / "scratch",
-        probes=fake_probes,
-        minimum_engaged_share=0.5,
-        environment=dict(os.environ),
-    )
-
-
-@pytest.fixture
-def session(supervisor: Supervisor, site: Site) -> Session:
-    return Session(supervisor, site, Guard())
-
-
 def test_a_call_that_generates_is_long_so_fewer_inputs_take_turns(site: Site) -> None:
     texts = dataclasses.replace(site, question=builders.question(task="generate"))
     asked = [each.request_for(BASELINE, each.scratch, each.scratch).input_sets for each in (site, texts)]
@@ -90,21 +54,6 @@ def test_a_call_that_generates_is_long_so_fewer_inputs_take_turns(site: Site) ->
 def test_a_worker_is_told_the_extras_of_its_environment(site: Site) -> None:
     arm = msgspec.structs.replace(BASELINE, extras={"jax": ("cuda13",)})
     assert site.request_for(arm, site.scratch, site.scratch).extras == {"jax": ["cuda13"]}
-
-
-def bring_up(session: Session, *arms: Arm) -> list[Happening]:
-    """Make the reference and import, as the pipeline does before the first build."""
-    return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms), *session.ask(REFERENCE, "peaks")]
-
-
-def said(happenings: Iterable[Happening], kind: type[Any], arm: str | None = None) -> list[Any]:
-    """Return what workers said of this kind."""
-    heard = [happening for happening in happenings if isinstance(happening, Heard)]
-    return [each.said for each in heard if isinstance(each.said, kind) and arm in {None, each.arm}]
-
-
-def ends(happenings: Iterable[Happening]) -> dict[str, object]:
-    return {happening.arm: happening.outcome for happening in happenings if isinstance(happening, Ended)}
 
 
 def test_an_arm_is_imported_built_visited_and_ended(session: Session) -> None:
@@ -128,54 +77,6 @@ def test_an_arm_is_imported_built_visited_and_ended(session: Session) -> None:
 
     assert ends(session.stop()) == {"quick": Completed()}
     assert not session.is_running("quick")
-
-
-def test_an_arm_whose_interpreter_is_gone_ends_alone(session: Session, tmp_path: pathlib.Path) -> None:
-    gone = msgspec.structs.replace(ALIKE, python=str(tmp_path / "gone"))
-    up = bring_up(session, gone, QUICK)
-    assert Spawned(arm=gone.id, process=0, repeat=0) in up
-    assert isinstance(ends(up)[gone.id], Crashed)
-    assert not session.is_running(gone.id)
-    assert list(session.build(gone.id)) == []
-    assert said(session.build("quick"), Ready)
-
-
-def test_a_reference_whose_interpreter_is_gone_leaves_nothing_to_start_for(session: Session, tmp_path: pathlib.Path) -> None:
-    gone = msgspec.structs.replace(BASELINE, python=str(tmp_path / "gone"))
-    up = [*session.make_reference(gone, 0), *session.start([(QUICK, 0)])]
-    assert list(ends(up)) == [REFERENCE]
-    assert not session.is_running("quick")
-
-
-def test_scratch_space_on_a_full_disk_is_the_users_to_put_right(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
-    with pytest.raises(NotWritableError, match="No space left on device"):
-        list(session.make_reference(BASELINE, 0))
-
-
-def may_time(file: pathlib.Path) -> bool:
-    """Say whether a neighbour who times would be let in."""
-    with file.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
-def test_nothing_works_while_a_neighbour_may_time(supervisor: Supervisor, site: Site, tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "turns"
-    session = Session(supervisor, site, Guard(), turns=Turns(file))
-    works = [session.make_reference(BASELINE, 0), session.start([(QUICK, 0)]), session.ask(REFERENCE, "peaks"), session.build("quick")]
-    for happenings in works:
-        assert not any(may_time(file) for _ in happenings)
-        assert may_time(file) == (happenings is not works[0]), "the reference worker works on until all have been started"
-    assert all(may_time(file) for _ in session.visit("quick", 2, 1))
-    assert not any(may_time(file) for _ in session.stop())
-    assert may_time(file)
 
 
 def test_whoever_was_timed_is_waited_for_before_the_next_is(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,43 @@
+"""A session of resident workers with pretend stacks in real processes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import builders
+import pytest
+
+from advisor import catalogue
+from advisor.domain.machine import Cpu
+from advisor.probing.guard import Guard
+from advisor.probing.launch import Supervisor
+from advisor.probing.site import Site
+from advisor.probing.visits import Session
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    with Supervisor(catalogue.load().presets.deadlines) as supervisor:
+        yield supervisor
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> Site:
+    cpu = Cpu(model="a few", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
+    return Site(
+        question=builders.question(python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5),
+        machine=builders.machine(cpu=cpu),
+        arms=tmp_path / "arms",
+        scratch=tmp_path / "scratch",
+        probes=fake_probes,
+        minimum_engaged_share=0.5,
+        environment=dict(os.environ),
+    )
+
+
+@pytest.fixture
+def session(supervisor: Supervisor, site: Site) -> Session:
+    return Session(supervisor, site, Guard())

@@ -1,0 +1,73 @@
+"""Workers that do not start, and the turns that those take who work beside a neighbour that times."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pathlib
+
+import msgspec
+import pytest
+from sessions import ALIKE, BASELINE, QUICK, bring_up, ends, said
+
+from advisor.domain.events import Ended, Spawned
+from advisor.domain.outcome import Crashed
+from advisor.domain.plan import REFERENCE
+from advisor.domain.said import Ready
+from advisor.errors import NotWritableError
+from advisor.probing.guard import Guard
+from advisor.probing.launch import Supervisor
+from advisor.probing.site import Site
+from advisor.probing.turns import Turns
+from advisor.probing.visits import Session
+
+
+def test_an_arm_whose_interpreter_is_gone_ends_alone(session: Session, tmp_path: pathlib.Path) -> None:
+    gone = msgspec.structs.replace(ALIKE, python=str(tmp_path / "gone"))
+    up = bring_up(session, gone, QUICK)
+    assert Spawned(arm=gone.id, process=0, repeat=0) in up
+    assert isinstance(ends(up)[gone.id], Crashed)
+    assert not session.is_running(gone.id)
+    assert list(session.build(gone.id)) == []
+    assert said(session.build("quick"), Ready)
+
+
+def test_a_reference_whose_interpreter_is_gone_leaves_nothing_to_start_for(session: Session, tmp_path: pathlib.Path) -> None:
+    gone = msgspec.structs.replace(BASELINE, python=str(tmp_path / "gone"))
+    up = [*session.make_reference(gone, 0), *session.start([(QUICK, 0)])]
+    assert list(ends(up)) == [REFERENCE]
+    assert not session.is_running("quick")
+
+
+def test_scratch_space_on_a_full_disk_is_the_users_to_put_right(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
+    with pytest.raises(NotWritableError, match="No space left on device"):
+        list(session.make_reference(BASELINE, 0))
+
+
+def may_time(file: pathlib.Path) -> bool:
+    """Say whether a neighbour who times would be let in."""
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_nothing_works_while_a_neighbour_may_time(supervisor: Supervisor, site: Site, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "turns"
+    session = Session(supervisor, site, Guard(), turns=Turns(file))
+    works = [session.make_reference(BASELINE, 0), session.start([(QUICK, 0)]), session.ask(REFERENCE, "peaks"), session.build("quick")]
+    for happenings in works:
+        # What is told last is told when nothing works any more: whoever hears it may pause.
+        told = [(happening, may_time(file)) for happening in happenings]
+        assert not any(free for happening, free in told if not (isinstance(happening, Ended) or said([happening], Ready, "quick")))
+        assert may_time(file) == (happenings is not works[0]), "the reference worker works on until all have been started"
+    assert all(may_time(file) for _ in session.visit("quick", 2, 1))
+    assert not any(may_time(file) for _ in session.stop())
+    assert may_time(file)

@@ -1,0 +1,32 @@
+"""What a session of resident workers is brought up with, and what is picked out of its happenings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import builders
+
+from advisor.domain.events import Ended, Happening, Heard
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.probing.visits import Session
+
+QUICK = builders.arm("quick", options={"milliseconds": 1})
+ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
+BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
+
+
+def bring_up(session: Session, *arms: Arm) -> list[Happening]:
+    """Make the reference and import, as the pipeline does before the first build."""
+    return [*session.make_reference(BASELINE, 0), *session.start((arm, 0) for arm in arms), *session.ask(REFERENCE, "peaks")]
+
+
+def said(happenings: Iterable[Happening], kind: type[Any], arm: str | None = None) -> list[Any]:
+    """Return what workers said of this kind."""
+    heard = [happening for happening in happenings if isinstance(happening, Heard)]
+    return [each.said for each in heard if isinstance(each.said, kind) and arm in {None, each.arm}]
+
+
+def ends(happenings: Iterable[Happening]) -> dict[str, object]:
+    """Return how each arm ended."""
+    return {happening.arm: happening.outcome for happening in happenings if isinstance(happening, Ended)}
