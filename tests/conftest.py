@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,11 @@ from advisor.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
+
+# A suite in the background is started with signals ignored, and so would be what its tests start and interrupt.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_xdist_auto_num_workers() -> int:
