@@ -24,6 +24,32 @@ LOOKS = ((0.1, 0.0), (0.5, 0.1))
 SPIN_LOOK_SECONDS, LOOKS_AT_REST, LONGEST_SPIN_SECONDS = 0.005, 2, 0.5
 
 
+class Resting:
+    """The processes of each arm that go on working while their worker waits: they are stopped between its turns."""
+
+    def __init__(self) -> None:
+        self._restless: dict[str, tuple[psutil.Process, ...]] = {}
+
+    def settle(self, arm: str, directory: pathlib.Path) -> float:
+        """See which processes of the arm's worker do not rest, stop them, and return how many processors they take."""
+        restless = find_restless(directory)
+        self._restless[arm] = tuple(restless)
+        self.lay_down(arm)
+        return sum(restless.values())
+
+    def lay_down(self, arm: str) -> None:
+        """Stop what does not rest, where it is."""
+        _tell(self._restless.get(arm, ()), signal.SIGSTOP)
+
+    def wake(self, arm: str) -> None:
+        """Let what was stopped go on."""
+        _tell(self._restless.get(arm, ()), signal.SIGCONT)
+
+    def forget(self, arm: str) -> None:
+        """Know nothing of the arm any more: another worker of it begins."""
+        self._restless.pop(arm, None)
+
+
 def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
     """Return the processes of the worker in this control directory that work although it waits, each with the processors it takes."""
     working = dict.fromkeys(belonging(directory), 1.0)
@@ -46,16 +72,6 @@ def wait_until_at_rest(process: int, longest_seconds: float = LONGEST_SPIN_SECON
     while seen_at_rest < LOOKS_AT_REST and time.monotonic() < until:
         seen_at_rest = 0 if _wants_processor(process) else seen_at_rest + 1
         time.sleep(SPIN_LOOK_SECONDS)
-
-
-def lay_down(processes: Iterable[psutil.Process]) -> None:
-    """Stop the processes where they are."""
-    _tell(processes, signal.SIGSTOP)
-
-
-def wake(processes: Iterable[psutil.Process]) -> None:
-    """Let the processes go on."""
-    _tell(processes, signal.SIGCONT)
 
 
 def _tell(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

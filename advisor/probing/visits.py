@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
-import psutil
 
 from advisor.domain.events import Conditions, DeviceMemory, Ended, Energy, Happening, Heard, MemoryChecked, Restless, Spawned
 from advisor.domain.outcome import Failure, Outcome
@@ -54,8 +53,7 @@ class Session:
         self._failed: set[str] = set()
         self._visits: dict[str, Visited] = {}
         self._conditions: dict[str, Conditions] = {}
-        #: Processes that go on working while their worker waits, stopped between its turns.
-        self._restless: dict[str, tuple[psutil.Process, ...]] = {}
+        self._resting = rest.Resting()
 
     def make_reference(self, arm: Arm, process: int) -> Iterator[Happening]:
         """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed.
@@ -105,13 +103,11 @@ class Session:
 
     def _settle(self, worker: Worker) -> list[Happening]:
         """See whether the worker rests now that it waits; stop what does not."""
-        restless = rest.find_restless(worker.directory)
-        self._restless[worker.arm] = tuple(restless)
-        rest.lay_down(restless)
-        return [Restless(arm=worker.arm, process=worker.process, processors=sum(restless.values()))] if restless else []
+        processors = self._resting.settle(worker.arm, worker.directory)
+        return [Restless(arm=worker.arm, process=worker.process, processors=processors)] if processors else []
 
     def _send(self, worker: Worker, token: str) -> None:
-        rest.wake(self._restless.get(worker.arm, ()))
+        self._resting.wake(worker.arm)
         self._supervisor.send(worker, token)
 
     def _build(self, worker: Worker, last: list[Happening]) -> Iterator[Happening]:
@@ -172,7 +168,7 @@ class Session:
         self._ready.discard(arm)
         self._send(self._workers[arm], token)
         yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm), last)
-        rest.lay_down(self._restless.get(arm, ()))
+        self._resting.lay_down(arm)
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
         """Have one block of calls timed; afterwards `last_visit` and `last_conditions` have it, unless the worker ended."""
@@ -183,7 +179,7 @@ class Session:
             before = self._guard.read(worker.popen.pid)
             self._send(worker, f"visit {batch_size} {number}")
             yield from self._listen_until(lambda: arm in self._visits or not self.is_running(arm), last)
-            rest.lay_down(self._restless.get(arm, ()))
+            self._resting.lay_down(arm)
             self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
             rest.wait_until_at_rest(worker.popen.pid)
         yield from last
@@ -260,7 +256,7 @@ class Session:
         )
         for known in (self._imported, self._ready, self._built, self._failed):
             known.discard(arm.id)
-        self._restless.pop(arm.id, None)
+        self._resting.forget(arm.id)
         yield Spawned(arm=arm.id, process=process, repeat=repeat)
         if isinstance(worker, Worker):
             self._workers[arm.id] = worker

@@ -53,7 +53,8 @@ The paper's other synthetic models, each in a run of a minute and a half to four
 first two of Llama-2's size had twelve processors of their own. Where `openxla-jax` is `incorrect`, that is about its probe as it was: it
 waited in every call, and what a wait costs was taken for late work. In the second run of `ffn@tinyllama`, with the mended probe, another
 check, mended since, called the duplicate of eager PyTorch and `torch-compile-tensorrt` incorrect: to read their outputs took longer than
-the calls, and wavered. So the noise is not known there. `aotinductor` `crashed` on that host as its packages were loaded, and so does [a
+the calls, and wavered. So the noise is not known there. The memory of `openxla-jax` is its probe's as it was, too: it held the weights once
+for each batch size. `aotinductor` `crashed` on that host as its packages were loaded, and so does [a
 script](tests/stacks/evidence/h200-aotinductor-alone.txt) without this program, on the GPU and on the processor; on other hosts with the
 same versions it ran. The builds for TensorRT for RTX add up in float16 and are `incorrect` for it. What IREE failed with in the table
 above, weights of more than 2 GiB, is mended and has been run on a processor since, not on a GPU."""
