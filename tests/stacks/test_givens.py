@@ -41,7 +41,7 @@ tell("elsewhere", profiles_elsewhere)
 """
 #: torchax and JAX as far as weights and caches go: what is extracted, from where, and which of it each program is called with.
 EXTRACTED = """
-import types
+import dataclasses, types
 class Stack(types.ModuleType):
     tree_util = config = numpy = types.SimpleNamespace()
     def jit(self, function):
@@ -67,6 +67,10 @@ programs = [workflow.build(subject, subject.inputs(size, 0), request) for size i
 told["weights"] = [program.weights["weights"] for program in programs]
 told["moved"] = moved
 told["cache"] = updates["jax_compilation_cache_dir"]
+told["precision"] = []
+for dtype in ("bfloat16", "float32"):
+    workflow.settings(dataclasses.replace(request, device="cuda", dtype=dtype))
+    told["precision"].append(updates.get("jax_default_matmul_precision"))
 """
 #: Torch-TensorRT with a range of batch sizes, as far as `torch.export` takes it.
 RANGES = """
@@ -171,12 +175,13 @@ def test_a_range_of_batch_sizes_is_wide_enough_for_one_and_fastest_at_what_is_me
     assert [line.partition(",")[0] for line in told["lines for [4]"][:3]] == ["min_shape=(4", "opt_shape=(4", "max_shape=(5"]
 
 
-def test_the_weights_are_copied_to_jax_once_and_leave_the_device_for_it() -> None:
+def test_the_weights_are_copied_to_jax_once_and_leave_the_device_for_it_and_keep_their_precision() -> None:
     told = run(EXTRACTED, "")
     assert told["extracted"] == [["cpu"]], "once, and from the host"
     assert told["weights"] == [1, 1], "all batch sizes share them"
     assert told["moved"] == ["cpu", "cpu"], "a recipe brings them back in between"
     assert told["cache"] == "set after the import"
+    assert told["precision"] == [None, "highest"], "products of float32 would round to TF32"
 
 
 def test_tensors_of_every_type_reach_a_session_from_the_host_and_bound() -> None:
