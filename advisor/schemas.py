@@ -9,10 +9,10 @@ import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
 from advisor.domain.catalogue import Models, Panel, Presets
-from advisor.domain.events import Event
 from advisor.domain.published import Published, Tree
 from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
+from advisor.domain.run_events import Event
 from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
 from advisor.report.document import RunDocument

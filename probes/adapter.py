@@ -2,7 +2,7 @@
 
 No base class, no registration: the harness loads the module by the file named in the request and calls it in this order:
 `versions`, `settings`, `open_subject`, then for each batch size `build`, `Program.feed` and the program itself, then `engagement`.
-The script that is handed to the user is joined from the source of these functions; see `probes.recipe`.
+The script that is handed to the user is joined from the source of these functions; see `probes.recipes.compose`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Workflow(Protocol):
     """The functions a workflow's module has.
 
     One that generates text says so with `TASKS = ("forward", "generate")`; without that it is asked for `forward` only. For `generate` its
-    subject and programs are `probes.subjects.causal_lm`'s or an engine's, see `probes.checkpoint`.
+    subject and programs are `probes.subjects.causal_lm`'s or an engine's, see `probes.subjects.checkpoint`.
     """
 
     def versions(self) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Workflow(Protocol):
     def integration(self, request: Request) -> str:
         """Return the lines that a user writes to take the workflow up, around `model` and `inputs`, or `CHECKPOINT` and `prompts`.
 
-        They are read and counted, for Productivity and code convergence, and not what is measured: that is joined, see `probes.recipe`.
+        They are read and counted, for Productivity and code convergence, and not what is measured: see `probes.recipes.compose`.
         For text they leave `tokens`, and stand in the script as well: the prompts there are drawn, and a user has others.
         """
 

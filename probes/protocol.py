@@ -159,7 +159,7 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Correctness:
-    """How far one batch size is from the reference; see `probes.correctness`."""
+    """How far one batch size is from the reference; see `probes.checking.correctness`."""
 
     batch_size: int
     verdict: str

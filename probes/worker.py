@@ -41,12 +41,12 @@ if __name__ == "__main__":
     # Before anything heavy is imported: the guard is a fork of this process and stays as small as it is now.
     bell = take_doorbell()
     register_package()
-    from probes import lifeline
+    from probes.runtime import watchdog
 
-    lifeline.guard(bell)
+    watchdog.guard(bell)
     # A crash in a stack's own code leaves the Python line that called it in the log.
     faulthandler.enable()
-    from probes import harness
+    from probes.runtime import harness
 
     harness.run(pathlib.Path(sys.argv[1]), bell)
 elif __name__ == "__mp_main__":

@@ -13,18 +13,18 @@ from advisor import catalogue as catalogue_files
 from advisor import measure, recommend, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Rating, ScoredArm
-from advisor.domain.events import Event, Happening
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
 from advisor.domain.measurement import BuildSeconds, Interval, Measurement, MemoryBytes, RaceResult, Results
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
 from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synthetic
 from advisor.domain.run import SCHEMA, Header
-from advisor.domain.said import Built, Checked, Engaged, Imported, Loaded, MemoryRead, Visited, Warm
-from advisor.domain.state import ProcessState, RaceGroup, RunState
+from advisor.domain.run_events import Event, Happening
+from advisor.domain.run_state import ProcessState, RaceGroup, RunState
+from advisor.domain.worker_events import Built, Checked, Engaged, Imported, Loaded, MemoryRead, Visited, Warm
 from advisor.domain.workflow import Declared, Environment, Sourced, Workflow
 from advisor.errors import UserError
-from advisor.pipeline import Decision
+from advisor.pipeline.decision import Decision
 from advisor.report.document import RunDocument, compose
 
 BASELINE = "pytorch-eager"

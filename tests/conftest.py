@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from advisor import catalogue
-from advisor.pipeline import World
+from advisor.context import World
 from advisor.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"

@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
+from advisor.context import World
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
 
 SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
 PATIENCE_SECONDS = 120

@@ -7,9 +7,9 @@ from typing import Any
 
 import builders
 
-from advisor.domain.events import Ended, Happening, Heard
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.probing.visits import Session
+from advisor.domain.run_events import Ended, Happening, Heard
+from advisor.probing.session import Session
 
 QUICK = builders.arm("quick", options={"milliseconds": 1})
 ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})

@@ -15,11 +15,11 @@ from typing import Any
 
 import builders
 
-from advisor.domain.events import Conditions, Ended, Event, Happening, Heard, Planned, Spawned
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
-from advisor.domain.said import Ready, Visited
-from advisor.domain.state import RunState, fold
+from advisor.domain.run_events import Conditions, Ended, Event, Happening, Heard, Planned, Spawned
+from advisor.domain.run_state import RunState, fold
+from advisor.domain.worker_events import Ready, Visited
 
 QUIET_MACHINE = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 #: The first call of a visit finds its neighbour's caches.

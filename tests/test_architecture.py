@@ -19,9 +19,12 @@ import pytest
 import workers
 from packaging.requirements import Requirement
 
-from advisor import applicability, catalogue, errors, pipeline
+from advisor import applicability, catalogue, errors
+from advisor.context import World
 from advisor.domain.workflow import Workflow
-from advisor.pipeline import World
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.probing.environments import places
 from advisor.question.answers import Answers
 from advisor.store import Store
@@ -94,7 +97,7 @@ def test_only_the_harness_catches_whatever_comes() -> None:
             caught_all = isinstance(node, ast.ExceptHandler) and (node.type is None or broad & names_in(node.type))
             suppressed_all = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress") and broad & names_in(node)
             found[name] += bool(caught_all or suppressed_all)
-    assert +found == {"probes/harness.py": 1}
+    assert +found == {"probes/runtime/harness.py": 1}
 
 
 def test_errors_have_names_and_exit_codes_in_order() -> None:
@@ -169,7 +172,7 @@ def test_text_goes_to_the_terminal_through_one_place_that_spells_out_what_would_
     printing = [
         file for file in sorted((ROOT / "advisor").rglob("*.py")) if re.search(r"typer\.echo|\bprint\(|click\.echo", file.read_text())
     ]
-    assert [file.relative_to(ROOT / "advisor").as_posix() for file in printing] == ["cli/output.py", "machine.py"], (
+    assert [file.relative_to(ROOT / "advisor").as_posix() for file in printing] == ["cli/output.py", "machine/__init__.py"], (
         "machine.py prints elsewhere"
     )
 
@@ -295,10 +298,10 @@ def test_a_file_without_a_table_is_no_workflow(extended: Callable[..., World]) -
 
 def test_the_new_workflow_is_measured_and_shown_without_loading_a_stack(extended: Callable[..., World], tmp_path: pathlib.Path) -> None:
     world = extended()
-    run = pipeline.prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="throw-away"), world)
-    for _ in pipeline.execute(run, world):
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="throw-away"), world)
+    for _ in execute(run, world):
         pass
-    decision = pipeline.decide(run)
+    decision = decide(run)
     assert {measurement.arm for measurement in decision.results.measurements} == {"pytorch-eager", "throw-away"}
     loaded, shown = loaded_by(["show", "--json"], tmp_path, home=run.directory.parents[1])
     assert "throw-away" in [entry["arm"] for entry in json.loads(shown)["workflows"]]

@@ -17,10 +17,21 @@ import psutil
 
 from advisor import catalogue
 from probes import protocol
-from probes.channel import Channel
+from probes.runtime.channel import Channel
 
 #: Modules that a worker imports before any stack.
-CORE = ("adapter", "caches", "channel", "correctness", "harness", "lifeline", "memory", "protocol", "timing", "worker")
+CORE = (
+    "adapter",
+    "checking.correctness",
+    "measuring.timing",
+    "protocol",
+    "runtime.caches",
+    "runtime.channel",
+    "runtime.harness",
+    "runtime.memory",
+    "runtime.watchdog",
+    "worker",
+)
 #: Variable that a worker and everything it starts inherits, whatever session it makes for itself: so a test finds them all.
 MARK = "P3_ADVISOR_TEST_MARK"
 SECONDS_BEFORE_GIVING_UP = 30.0

@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import advisor
-from advisor.cli import advising, carrying, environments, fleets, inspecting, stored, terminal
+from advisor.cli import answers, environments, fleet, history, inspection, reports, terminal
 from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.output import put
 from advisor.errors import UserError
@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 
 # In the order in which --help lists them.
-for part in (terminal, advising, fleets, inspecting, environments, carrying, stored):
+for part in (terminal, answers, fleet, inspection, environments, reports, history):
     app.add_typer(part.app)
 
 

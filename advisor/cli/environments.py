@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli import surroundings
+from advisor.cli import context
 from advisor.cli.options import AsJson
 from advisor.cli.output import put
 
@@ -80,9 +80,9 @@ def make(names: list[str], *, python: str = "", offline: bool = False) -> Iterat
         seen = environment.seen
         size = f"{seen.disk_mib} MiB and {seen.seconds} seconds where it was made last ({seen.where})" if seen else "size not known yet"
         lock = "" if places.lock_file(shop.rubric, name).is_file() else "; no lock ships for this platform, so newest versions are taken"
-        surroundings.say(f"{name}: {size}; licence {environment.licence}{lock}")
+        context.say(f"{name}: {size}; licence {environment.licence}{lock}")
         for device, other in places.find_others(known.workflows, name).items():
-            surroundings.say(f"{name} is not for {device}; what is used there is made by: p3-advisor env create {other}")
+            context.say(f"{name} is not for {device}; what is used there is made by: p3-advisor env create {other}")
     for name, environment in chosen.items():
         yield creation.create(name, environment, shop)
 
@@ -94,7 +94,7 @@ def remove(names: Names) -> None:
 
     known, root = _known()
     for name in places.choose(known.workflows, names):
-        surroundings.say(f"{name}: {'removed' if creation.remove(name, root, surroundings.say) else 'there was none'}")
+        context.say(f"{name}: {'removed' if creation.remove(name, root, context.say) else 'there was none'}")
 
 
 @app.command()
@@ -161,7 +161,7 @@ def _workshop(known: Catalogue, root: pathlib.Path, python: str, *, offline: boo
         rubric=_rubric(),
         inherited=dict(os.environ),
         interpreter=machine.detect_interpreter(python or sys.executable, applicability.required_packages(known)),
-        say=surroundings.say,
+        say=context.say,
         pip_settings=sources.read_pip_settings(os.environ),
         offline=offline,
     )

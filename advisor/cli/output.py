@@ -8,7 +8,7 @@ import sys
 import typer
 
 from advisor.errors import OutputFileError
-from advisor.signs import spell_out
+from advisor.system.terminal_text import spell_out
 
 #: Stands for standard output.
 STANDARD_OUTPUT = "-"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import surroundings
+from advisor.cli import context
 from advisor.cli.options import takes_answers
 from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
@@ -54,17 +54,17 @@ def ask(  # noqa: PLR0913 - one for each option
     tui: Annotated[bool, typer.Option("--tui", hidden=True, help="ask on the terminal although options are given")] = False,  # noqa: ARG001
 ) -> None:
     """Ask the questions on the terminal, show the probes while they run, and the results."""
-    from advisor.tui.wishes import Wishes
+    from advisor.tui.options import Wishes
 
     wishes = Wishes(answers=answers, replay=replay, speed=speed, ascii_only=ascii_only, theme=theme, no_color=no_color, no_mouse=no_mouse)
     if plain:
-        from advisor.cli import asking
+        from advisor.cli import plain as asking
 
-        code = asking.ask(answers, surroundings.world())
+        code = asking.ask(answers, context.world())
     elif is_terminal(os.environ):
         from advisor.tui import program
 
-        code = program.show(wishes, surroundings.world())
+        code = program.show(wishes, context.world())
     else:
         raise NoTerminalError("the questions need a terminal, and here there is none", "use --json, recommend, or ask --plain")
     raise typer.Exit(code)
@@ -73,7 +73,7 @@ def ask(  # noqa: PLR0913 - one for each option
 @app.command(hidden=True)
 def host(run: str) -> None:
     """Work on a run for screens in another process."""
-    from advisor.cli import hosting
+    from advisor.cli import host as hosting
     from advisor.store import Run
 
-    hosting.work(Run(pathlib.Path(run)), surroundings.world(), sys.stdin, hosting.say)
+    hosting.work(Run(pathlib.Path(run)), context.world(), sys.stdin, hosting.say)

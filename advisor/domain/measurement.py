@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from advisor.domain.said import Checked, Flexed, Peaks
+from advisor.domain.worker_events import Checked, Flexed, Peaks
 
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
 

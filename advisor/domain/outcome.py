@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.domain.said import Phase
+from advisor.domain.worker_events import Phase
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="completed"):

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import msgspec
 
-from advisor.domain.events import Event
 from advisor.domain.fleet import CPU, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
 from advisor.domain.run import Header
+from advisor.domain.run_events import Event
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
 from advisor.store import Run, Store

@@ -17,9 +17,9 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.queue import Queue
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from advisor.domain.events import Event
 from advisor.domain.fleet import CPU, Contention, Pool
 from advisor.domain.run import Header
+from advisor.domain.run_events import Event
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import Begun, Delivered, Notice, Told, Undone, contention
 from advisor.fleet.node import Packed, Task, race

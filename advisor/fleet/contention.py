@@ -1,7 +1,7 @@
 """Does a race notice another on a further GPU of its host? The baseline and its duplicate, timed with and without a busy neighbour.
 
 Races run side by side only where this was measured and shows nothing that counts; everywhere else they take turns. A neighbour's builds
-are not looked at: they never overlap what is timed, on whatever GPU (`advisor.probing.turns`).
+are not looked at: they never overlap what is timed, on whatever GPU (`advisor.system.host_lock`).
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from typing import Protocol
 
 import msgspec
 
-from advisor import pipeline
-from advisor.domain.events import Conditions, Happening
+from advisor.context import World
 from advisor.domain.fleet import Contention, Load
 from advisor.domain.measurement import Interval
 from advisor.domain.outcome import Failure
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.said import Visited
-from advisor.domain.state import fold
+from advisor.domain.run_events import Conditions, Happening
+from advisor.domain.run_state import fold
+from advisor.domain.worker_events import Visited
 from advisor.errors import NothingViableError, UserError
 from advisor.fleet.node import Task, hold_host, world_at
-from advisor.intervals import paired_interval
 from advisor.measure import block_value
-from advisor.probing.guard import GpuWatch, Guard
-from advisor.probing.visits import Session
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import open_session
+from advisor.probing.conditions import GpuWatch, Guard
+from advisor.probing.session import Session
 from advisor.question.answers import Answers
 from advisor.recommend import EPSILON
-from advisor.world import World
+from advisor.statistics.intervals import paired_interval
 
 BASELINE = "pytorch-eager"
 ROUNDS = 16
@@ -190,12 +191,12 @@ def _time(timed: Timed, arm: str, batch_size: int, number: int, series: Series) 
 @contextlib.contextmanager
 def _open(answers: Answers, gpu: str, world: World) -> Iterator[Resident]:
     """Start and build the baseline and its duplicate on a GPU; they are ended with the block."""
-    run = pipeline.prepare(msgspec.structs.replace(answers, gpu=gpu, workflows=BASELINE), world)
+    run = prepare(msgspec.structs.replace(answers, gpu=gpu, workflows=BASELINE), world)
     header, plan = run.header(), fold(run.events()).plan
     arms = [arm for arm in plan.arms if BASELINE in {arm.id, arm.duplicate_of}] if plan else []
     watch = GpuWatch(header.question.gpu) if header.question.gpu else None
     guard = Guard(watch)
-    with guard.running(), pipeline.open_session(run, header, world, guard) as session:
+    with guard.running(), open_session(run, header, world, guard) as session:
         _bring_up(session, arms)
         yield Resident(session, tuple(arm.id for arm in arms), header.question.batch_sizes, watch)
 

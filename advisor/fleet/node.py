@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 import advisor
-from advisor import pipeline
-from advisor.domain.events import Event
+from advisor.context import World
 from advisor.domain.fleet import CPU
 from advisor.domain.run import Header
+from advisor.domain.run_events import Event
 from advisor.errors import UserError
-from advisor.probing.turns import Turns
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
-from advisor.world import World
+from advisor.system.host_lock import Turns
 
 #: The end of a log says why a stack failed; the whole of it may be megabytes.
 LOG_BYTES = 64 * 1024
@@ -75,7 +76,7 @@ def race(
             turns = Turns(_host_file("turns"), world.clock)
             world = dataclasses.replace(world, turns=turns, clock=turns.clock)
         try:
-            run = pipeline.prepare(msgspec.structs.replace(task.answers, gpu=device), world)
+            run = prepare(msgspec.structs.replace(task.answers, gpu=device), world)
         except UserError as problem:
             return Packed(node=node, device=device, reason=problem.what, next_step=problem.next_step)
         tell(run.header())
@@ -87,7 +88,7 @@ def _execute(run: Run, world: World, blank: Packed, tell: Callable[[Header | Eve
     for event in run.events():
         tell(event)
     try:
-        for event in pipeline.execute(run, world):
+        for event in execute(run, world):
             tell(event)
     except UserError as problem:
         reason, next_step = problem.what, problem.next_step

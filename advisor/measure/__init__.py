@@ -11,11 +11,11 @@ import msgspec
 from advisor.domain.measurement import RaceResult, Results, SustainedCheck
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Dtype
-from advisor.domain.said import Peaks
-from advisor.domain.state import RunState
-from advisor.intervals import paired_interval
+from advisor.domain.run_state import RunState
+from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import CONFIDENCE, Series, count_visits, interval_of, summarise_arm
 from advisor.measure.rounds import block_value, is_valid, mean_log_speedups, measured_process, paired, rounds_of
+from advisor.statistics.intervals import paired_interval
 
 __all__ = ["block_value", "interval_of", "is_valid", "mean_log_speedups", "measured_process", "rounds_of", "summarise"]
 

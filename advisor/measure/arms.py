@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.diagnosis import diagnose
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
@@ -21,13 +20,14 @@ from advisor.domain.measurement import (
     Visits,
 )
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.said import Flexed, Latency, Loaded, Peaks, Workload
-from advisor.domain.state import ProcessState, RunState
-from advisor.intervals import geometric_mean_interval, median_interval, paired_interval
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import Flexed, Latency, Loaded, Peaks, Workload
+from advisor.measure.diagnosis import diagnose
 from advisor.measure.memory import summarise_memory
 from advisor.measure.rounds import measured_process, rounds_of
-from advisor.replication import FEWEST_PROCESSES, find_components, interval
-from advisor.steadiness import count_stalls, find_shift
+from advisor.statistics.changepoint import count_stalls, find_shift
+from advisor.statistics.intervals import geometric_mean_interval, median_interval, paired_interval
+from advisor.statistics.replication import FEWEST_PROCESSES, find_components, interval
 
 CONFIDENCE = 0.95
 TERA = 1e12

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.domain.events import DeviceMemory, MemoryChecked
 from advisor.domain.measurement import MemoryBytes
-from advisor.domain.said import MemoryRead
-from advisor.domain.state import ProcessState
+from advisor.domain.run_events import DeviceMemory, MemoryChecked
+from advisor.domain.run_state import ProcessState
+from advisor.domain.worker_events import MemoryRead
 
 MEBIBYTE = 1 << 20
 #: By how much the device may be off for an allocation that is known.

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping
 
 from advisor.domain.outcome import Completed, Incorrect, NotEngaged, OutOfMemory
-from advisor.domain.said import Visited
-from advisor.domain.state import ProcessState, RunState
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import Visited
 
 
 def block_value(visit: Visited) -> float:

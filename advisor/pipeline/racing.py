@@ -4,165 +4,27 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import itertools
-import sys
 from collections.abc import Callable, Generator, Iterator
 
-from advisor import fitness, measure, recommend
+from advisor import measure
 from advisor.domain.catalogue import GuardRules
-from advisor.domain.events import Happening, RaceClosed, RaceOpened, Watched
-from advisor.domain.measurement import RaceResult
-from advisor.domain.plan import Arm, Plan
+from advisor.domain.plan import Arm
 from advisor.domain.question import Question
-from advisor.domain.state import RaceGroup, RunState
-from advisor.pipeline import joining
-from advisor.probing.visits import Session
-from advisor.race import LOOKS, Race
+from advisor.domain.run_events import Happening, RaceClosed, RaceOpened, Watched
+from advisor.domain.run_state import RunState
+from advisor.pipeline import visit_quality
+from advisor.pipeline.arms import failed_arms, plan_of, raced_arms
+from advisor.pipeline.remaining import crowded_out_arms
+from advisor.pipeline.replay import replay
+from advisor.probing.session import Session
+from advisor.statistics.race import LOOKS, Race
 
-#: Rounds without which a batch size says nothing: one round shows no spread.
-FEWEST_ROUNDS = 2
-LAST_ROUND = sys.maxsize
 OUT_OF_TIME = "the measuring time is spent"
 #: Rounds after which a race can decide anything: the interval of fewer differences is so wide that the time spent on them is lost.
 DECIDING_ROUNDS = LOOKS[0]
 #: How many times the measuring time a run may take on top of it to get every race as far: an answer in doubt beats none.
 OVERTIME = 5.0
-
-
-def failed_arms(state: RunState) -> set[str]:
-    """Return the arms that have ended otherwise than by being done."""
-    return {arm for arm in state.processes if any(process.outcome for process in state.processes[arm]) and not measure.is_valid(state, arm)}
-
-
-def needed_arms(state: RunState, question: Question) -> list[Arm]:
-    """Return the arms that some race still has to visit, in the order of the plan."""
-    plan = plan_of(state)
-    failed = failed_arms(state)
-    if plan.baseline.id in failed:
-        return []
-    needed: set[str] = set()
-    for size in question.batch_sizes:
-        if size in state.opened and size not in state.closed:
-            needed |= set(replay(state, size, question).due)
-        elif size not in state.opened:
-            needed |= {arm.id for arm in plan.arms if arm.id not in failed}
-    waiting = waiting_arms(state, question)
-    if waiting:
-        needed |= {*waiting, *keepers(state, question)}
-    # Who is in a race that has begun comes first: those that wait must not take the memory. Then whoever has lacked it before.
-    crowded_out = crowded_out_arms(state)
-    return sorted((arm for arm in plan.arms if arm.id in needed), key=lambda arm: (arm.id in waiting, arm.id not in crowded_out))
-
-
-def raced_arms(state: RunState) -> set[str]:
-    """Return the arms that a race has had."""
-    return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
-
-
-def waiting_arms(state: RunState, question: Question) -> set[str]:
-    """Return the arms that no race has had yet, though there has been one: memory was short for them."""
-    if not all(size in state.opened for size in question.batch_sizes):
-        return set()
-    return (
-        {arm.id for arm in plan_of(state).arms if not arm.duplicate_of} - raced_arms(state) - (failed_arms(state) - crowded_out_arms(state))
-    )
-
-
-def crowded_out_arms(state: RunState) -> set[str]:
-    """Return the arms that ran out of memory beside more than the baseline, its duplicate and one best: with fewer they may fit."""
-    always = constant_arms(state)
-    return {arm for arm, processes in state.processes.items() if processes and len(set(processes[-1].beside) - always) > 1}
-
-
-def constant_arms(state: RunState) -> set[str]:
-    """Return the baseline and its duplicate, which are in every group: without them nothing can be said."""
-    plan = plan_of(state)
-    return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
-
-
-def keepers(state: RunState, question: Question) -> set[str]:
-    """Return the arms that stay for the next group: the baseline with its duplicate, and the best so far."""
-    return {*constant_arms(state), *staying_bests(state, question)} - failed_arms(state)
-
-
-def staying_bests(state: RunState, question: Question) -> list[str]:
-    """Return the best so far of each batch size, who is it most often first, without those that had to make room; at least one."""
-    counted = collections.Counter(result.best for result in results_by_batch_size(state, question).values())
-    bests = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
-    return [arm for arm in bests if state.processes[arm][-1].outcome is None] or bests[:1]
-
-
-def plan_of(state: RunState) -> Plan:
-    """Return the plan; a stored run always begins with it."""
-    if state.plan is None:
-        message = "the run has no plan"
-        raise ValueError(message)
-    return state.plan
-
-
-def replay(state: RunState, batch_size: int, question: Question, place: int = -1) -> Race:
-    """Return the race of a batch size's last group, or that at `place`, as far as it has come.
-
-    Same arms, same seed, same records, so the same verdict.
-    """
-    plan, group = plan_of(state), state.groups[batch_size][place]
-    entered, later = group.arms, [other.first_round for other in state.groups[batch_size] if other.first_round > group.first_round]
-    rounds = range(group.first_round, min(later, default=LAST_ROUND))
-    duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
-    contest = Race(
-        [arm for arm in entered if arm not in duplicates],
-        plan.baseline.id,
-        epsilon=recommend.EPSILON,
-        seed=question.seed + batch_size + group.first_round - 1,
-        always=[plan.baseline.id, *(arm for arm in entered if arm in duplicates)],
-        most_rounds=question.budget.most_rounds,
-    )
-    failed = failed_arms(state)
-    for _, visits in sorted((number, each) for number, each in measure.rounds_of(state, batch_size).items() if number in rounds):
-        if contest.finished or any(arm not in visits and arm not in failed for arm in contest.due):
-            break  # the rest of a round that was interrupted is not counted: it is run again as a whole
-        for arm in contest.next_round():
-            if arm in visits:
-                contest.record(arm, measure.block_value(visits[arm]))
-            elif arm != contest.baseline:
-                contest.withdraw(arm)
-    for arm in failed & set(entered) - {contest.baseline}:
-        contest.withdraw(arm)
-    return contest
-
-
-def result_of(state: RunState, batch_size: int, question: Question) -> RaceResult:
-    """Return how the race of a batch size stands, over all its groups."""
-    failed = failed_arms(state)
-    speedups = measure.mean_log_speedups(state, batch_size)
-    verdict = functools.reduce(
-        lambda earlier, later: joining.join_verdicts(earlier, later, speedups),
-        (joining.count_on(replay(state, batch_size, question, place).verdict, group) for place, group in contests(state, batch_size)),
-    )
-    return RaceResult(
-        batch_size=batch_size,
-        verdict=verdict.kind,
-        best=verdict.best,
-        tied=verdict.tied,
-        unresolved=tuple(arm for arm in verdict.unresolved if arm not in failed),
-        rounds=verdict.rounds,
-        eliminated=dict(verdict.eliminated),
-        noise_floor=None,
-        closed=state.closed.get(batch_size, "not closed yet"),
-    )
-
-
-def contests(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
-    """Return the groups of a batch size with their places; one without the baseline, which earlier versions opened, shows nothing."""
-    baseline = plan_of(state).baseline.id
-    return [(place, group) for place, group in enumerate(state.groups.get(batch_size, ())) if baseline in group.arms]
-
-
-def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
-    """Return the races that have enough rounds to say something."""
-    results = {size: result_of(state, size, question) for size in question.batch_sizes if contests(state, size)}
-    return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 
 
 @dataclasses.dataclass
@@ -181,8 +43,8 @@ def make_visit(session: Session, arm: str, batch_size: int, number: int, discard
         if not session.is_running(arm):
             return
         conditions = session.last_conditions(arm)
-        fault = fitness.find_fault(conditions, discards.rules)
-        discarded = fault is not None and fitness.may_discard(discards.discarded[arm], discards.visits[arm], attempt, discards.rules)
+        fault = visit_quality.find_fault(conditions, discards.rules)
+        discarded = fault is not None and visit_quality.may_discard(discards.discarded[arm], discards.visits[arm], attempt, discards.rules)
         discards.visits[arm] += 1
         discards.discarded[arm] += discarded
         yield Watched(

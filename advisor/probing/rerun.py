@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.errors import VerificationError
-from advisor.probing.ending import kill_all, last_words
+from advisor.probing.termination import kill_all, last_words
 from probes import protocol
 
 #: File with what a recipe printed.
@@ -40,7 +40,7 @@ def run_recipe(
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         (place / "serve.py").write_text(script, encoding="utf-8")
-        below = [interpreter, "-I", "-S", str(probes / "guarded.py")]
+        below = [interpreter, "-I", "-S", str(probes / "runtime" / "watchdog_script.py")]
         status = _run([*below, str(place / "serve.py"), "--json", "--seconds", str(seconds)], place, environment, patience_seconds)
         if status != 0:
             raise VerificationError(

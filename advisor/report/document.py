@@ -35,12 +35,12 @@ from advisor.domain.plan import Arm, Excluded
 from advisor.domain.question import Question
 from advisor.domain.rubric import Basis
 from advisor.domain.run import Header, resumption_of
-from advisor.domain.said import Checked, Flexed, Peaks
-from advisor.domain.state import RunState
-from advisor.report.faults import find_next_step
+from advisor.domain.run_state import RunState
+from advisor.domain.worker_events import Checked, Flexed, Peaks
+from advisor.report.known_faults import find_next_step
 
 if TYPE_CHECKING:
-    from advisor.pipeline import Decision
+    from advisor.pipeline.decision import Decision
 
 SCHEMA: Final = "p3-advisor/run/1"
 #: Stands for the run's id in an answer from published figures: nothing was run, so nothing is stored.

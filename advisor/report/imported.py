@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.pipeline.imported import Imported
+from advisor.pipeline.imported_answer import Imported
 from advisor.report.document import RunDocument
 from advisor.report.document import compose as compose_run
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from advisor.domain.measurement import Interval
 from advisor.domain.question import CRITERIA
-from advisor.report.circumstances import circumstances
 from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.report.setup_facts import circumstances
 from advisor.report.table import CRITERIA as SHORT
 from advisor.report.table import LETTERS, headline, honesty, stopped
 

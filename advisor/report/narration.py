@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.domain.events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Restless, Resumed, Surveyed
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.said import Entered
+from advisor.domain.run_events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Restless, Resumed, Surveyed
+from advisor.domain.worker_events import Entered
 
 #: Phases a user waits for; the others pass too quickly to be told.
 TOLD_PHASES = {"import", "build"}

@@ -18,9 +18,9 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.report import charts
-from advisor.report.circumstances import circumstances
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import tell_value
+from advisor.report.setup_facts import circumstances
 from advisor.report.table import CRITERIA as SHORT
 from advisor.report.table import LETTERS, flip_line, headline, stopped
 

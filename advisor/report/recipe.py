@@ -11,8 +11,8 @@ import sys
 
 from advisor.domain.measurement import Cell
 from advisor.domain.question import Factory
-from advisor.domain.said import Recipe
-from advisor.domain.state import RunState
+from advisor.domain.run_state import RunState
+from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import find_entries

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from advisor.domain.decision import BreakEven, Flip, Recommendation, TreeAdvice
 from advisor.domain.run import resumption_of
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
-from advisor.report.generated import generated
+from advisor.report.text_generation import generated
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
 CRITERIA = (

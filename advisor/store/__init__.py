@@ -22,8 +22,8 @@ from collections.abc import Mapping
 import msgspec
 import platformdirs
 
-from advisor.domain.events import Finished
 from advisor.domain.run import Header
+from advisor.domain.run_events import Finished
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store.fleets import Fleets
 from advisor.store.index import Entry as Entry

@@ -17,12 +17,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from advisor.domain.events import Event, Happening, Heard, Planned
 from advisor.domain.machine import Machine
 from advisor.domain.run import RUN_ID, Header
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
-from advisor.domain.said import Recipe
-from advisor.domain.state import fold
+from advisor.domain.run_events import Event, Happening, Heard, Planned
+from advisor.domain.run_state import fold
+from advisor.domain.worker_events import Recipe
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import HOME_VARIABLE, Run, Store
 from advisor.store.runs import UNREADABLE

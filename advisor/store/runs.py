@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from advisor.domain.events import Event
 from advisor.domain.plan import folder_of
 from advisor.domain.run import SCHEMA, Header
-from advisor.domain.state import RunState, fold
+from advisor.domain.run_events import Event
+from advisor.domain.run_state import RunState, fold
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
 
 NOTE = "note"

@@ -19,20 +19,20 @@ from advisor import catalogue as catalogue_files
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
+from advisor.settings import Settings, keep_theme, read
 from advisor.tui.background import Background
+from advisor.tui.options import Wishes
 from advisor.tui.screens.setup import Setup
-from advisor.tui.settings import Settings, keep_theme, read
 from advisor.tui.themes import OURS
-from advisor.tui.wishes import Wishes
 
 if TYPE_CHECKING:
-    from advisor.pipeline import Proposal
+    from advisor.context import World
+    from advisor.pipeline.draft import Proposal
     from advisor.report.document import RunDocument
     from advisor.store import Run
-    from advisor.tui.host import Host
-    from advisor.tui.runs import Runs
-    from advisor.tui.waiting import Waiting
-    from advisor.world import World
+    from advisor.tui.run.host_process import Host
+    from advisor.tui.run.unfinished import Waiting
+    from advisor.tui.run_controller import Runs
 
 
 class AdvisorApp(App[int]):
@@ -77,9 +77,9 @@ class AdvisorApp(App[int]):
     def runs(self) -> Runs:
         """The run that is shown; what it needs is loaded when there is one."""
         if self._runs is None:
-            from advisor.tui import runs  # noqa: PLC0415 - after the first sight
+            from advisor.tui import run_controller  # noqa: PLC0415 - after the first sight
 
-            self._runs = runs.Runs(self, self._start_host) if self._start_host else runs.Runs(self)
+            self._runs = run_controller.Runs(self, self._start_host) if self._start_host else run_controller.Runs(self)
         return self._runs
 
     def run_words(self) -> str:
@@ -141,7 +141,7 @@ class AdvisorApp(App[int]):
 
     def _look_at_machine(self) -> Machine:
         from advisor import applicability, machine, question  # noqa: PLC0415 - after the first sight
-        from advisor.tui import runs  # noqa: F401, PLC0415 - loaded meanwhile, so that the next key finds it there
+        from advisor.tui import run_controller  # noqa: F401, PLC0415 - loaded meanwhile, so that the next key finds it there
 
         return machine.detect(question.interpreter_of(self.answers), applicability.required_packages(self.catalogue))
 
@@ -152,9 +152,9 @@ class AdvisorApp(App[int]):
                 screen.show_machine(here)
 
     def _look_for_waiting(self) -> Waiting | None:
-        from advisor.tui import waiting  # noqa: PLC0415 - after the first sight
+        from advisor.tui.run import unfinished  # noqa: PLC0415 - after the first sight
 
-        return waiting.find_waiting(self.world.store)
+        return unfinished.find_waiting(self.world.store)
 
     def _tell_waiting(self, waiting: Waiting | None) -> None:
         for screen in self.screen_stack:
@@ -179,14 +179,14 @@ class AdvisorApp(App[int]):
         self.background.do("propose", self._propose_or_answer, show)
 
     def _propose(self) -> Proposal:
-        from advisor import pipeline  # noqa: PLC0415 - after the first sight
+        from advisor.pipeline.draft import propose  # noqa: PLC0415 - after the first sight
 
         # What was seen counts only if it was seen through the interpreter that is asked for.
         seen = self.machine if self.answers.python == self.wishes.answers.python else None
-        return pipeline.propose(self.answers, self.world, seen)
+        return propose(self.answers, self.world, seen)
 
     def _propose_or_answer(self) -> Proposal | RunDocument:
-        from advisor.tui import unattached  # noqa: PLC0415 - after the first sight
+        from advisor.report import unattached  # noqa: PLC0415 - after the first sight
 
         return unattached.propose_or_answer(self.answers, self.world, self._propose)
 
@@ -209,10 +209,12 @@ class AdvisorApp(App[int]):
 
     def action_fleet(self) -> None:
         """Show what the newest fleet has answered."""
-        from advisor.tui import fleets  # noqa: PLC0415 - only when needed
+        from advisor.report import fleet_documents  # noqa: PLC0415 - only when needed
         from advisor.tui.screens.fleet import Fleet  # noqa: PLC0415 - as above
 
-        self.background.do("fleet", lambda: fleets.read_answer("latest", self.world.store), lambda found: self.push_screen(Fleet(found)))
+        self.background.do(
+            "fleet", lambda: fleet_documents.read_answer("latest", self.world.store), lambda found: self.push_screen(Fleet(found))
+        )
 
     def action_doctor(self) -> None:
         """Show what is wrong with this machine."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.app import SystemCommand
 
-from advisor.tui.advisor import Advisor
+from advisor.tui.interfaces import Advisor
 
 
 def offer(app: Advisor) -> Iterable[SystemCommand]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
-from advisor.domain.state import RunState
+from advisor.domain.run_state import RunState
 from advisor.errors import NotWritableError
-from advisor.pipeline import Decision
+from advisor.pipeline.decision import Decision
 from advisor.report.document import RunDocument, compose, encode
 
 
@@ -40,9 +40,9 @@ def _markdown(document: RunDocument, _: RunState | None) -> str:
 
 
 def _table(document: RunDocument, _: RunState | None) -> str:
-    from advisor.report import tidy  # noqa: PLC0415 - as above
+    from advisor.report import csv_rows  # noqa: PLC0415 - as above
 
-    return tidy.render([document])
+    return csv_rows.render([document])
 
 
 #: By the ending of a file's name.

@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from advisor import pipeline
+from advisor.context import World
 from advisor.doctor import Finding
 from advisor.errors import NothingViableError
-from advisor.intervals import paired_interval
-from advisor.pipeline import Proposal
-from advisor.probing.guard import GpuWatch, Guard
-from advisor.probing.launch import Supervisor
-from advisor.probing.site import Site
-from advisor.probing.visits import Session
+from advisor.pipeline.draft import Proposal, propose
+from advisor.probing.conditions import GpuWatch, Guard
+from advisor.probing.run_config import Site
+from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
 from advisor.question.answers import Answers
-from advisor.world import World
+from advisor.statistics.intervals import paired_interval
 
 #: Drawings a second: none, as while timing, as while compiling; none twice, which shows what two equal conditions differ by.
 RATES = (0.0, 2.0, 10.0, 0.0)
@@ -44,7 +43,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 def observe(answers: Answers, world: World, draw_at: Callable[[float], object], rounds: int = ROUNDS) -> Finding:
     """Time eager calls at each rate of drawing, in turn, and tell what came of it; raise the `UserError` that keeps it from being timed."""
     demo = Answers(python=answers.python, gpu=answers.gpu, batch_sizes="1", workflows="pytorch-eager")
-    proposal = pipeline.propose(demo, world)
+    proposal = propose(demo, world)
     medians: dict[int, list[float]] = {place: [] for place in range(len(RATES))}
     with tempfile.TemporaryDirectory() as directory:
         for place, seconds in _time_in_turn(proposal, world, pathlib.Path(directory), draw_at, rounds):

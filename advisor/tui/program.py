@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pathlib
 
+from advisor.context import World
 from advisor.errors import SettingsError
+from advisor.settings import default_file
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.settings import default_file
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
 
 
 def show(wishes: Wishes, world: World) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.signs import spell
+from advisor.system.terminal_text import spell
 
 LONGEST = 4000
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"

@@ -14,14 +14,14 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from probes import checkpoint, generation
 from probes.adapter import ModelError, UnsupportedError
-from probes.generate_stack import TextGeneration
-from probes.generation import Run
+from probes.checking import text_correctness
+from probes.checking.text_correctness import Run
 from probes.protocol import Request
-from probes.subjects import transformers_model
+from probes.subjects import checkpoint, transformers_model
 from probes.subjects.flops import count_flops
 from probes.subjects.opening import MOST_PARAMETERS_IN_FLOAT64
+from probes.subjects.transformers_generate import TextGeneration
 
 #: Tokens that a prompt never has: padding, beginning and end of a text in most vocabularies.
 FIRST_ORDINARY_TOKEN = 3
@@ -56,7 +56,7 @@ class CausalLm:
     def _runs_in(self, dtype: torch.dtype, eager: TextGeneration, fed: list[Any]) -> Iterator[Run]:
         precise = TextGeneration(copy.deepcopy(self.model).to(dtype), self.request)
         batch_size = len(fed[0])
-        rows = generation.rows_kept(batch_size, self.request.output_tokens, self.note.vocabulary, self.request.input_sets)
+        rows = text_correctness.rows_kept(batch_size, self.request.output_tokens, self.note.vocabulary, self.request.input_sets)
         for value in fed:
             (tokens,) = precise.collect(precise(value))
             exact, likeliest = precise.score_all(value, tokens, rows)

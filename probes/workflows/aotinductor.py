@@ -8,20 +8,20 @@ from typing import Any
 import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package
 
-from probes import cuda_graphs, torch_stack
-from probes.cuda_graphs import CapturedProgram
 from probes.protocol import Engagement, Request
+from probes.stacks import cuda_graphs, pytorch
+from probes.stacks.cuda_graphs import CapturedProgram
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.opening import TorchSubject, open_torch_subject
-from probes.torch_stack import TorchProgram
 
-settings = torch_stack.apply_settings
+settings = pytorch.apply_settings
 open_subject = open_torch_subject
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
     """Return the versions of torch and, on a GPU, of the compiler beneath it."""
-    return torch_stack.versions(*(["triton"] if torch.version.cuda else []))
+    return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram | CapturedProgram:
@@ -32,7 +32,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
     if not package.exists():
         # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a package.
         beside = package.with_name(f"part-{package.name}")
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
             aoti_compile_and_package(exported, package_path=str(beside))
         beside.rename(package)
@@ -46,7 +46,7 @@ def engagement(program: TorchProgram | CapturedProgram, fed: Any) -> Engagement:
     """Show that no operator of the eager module runs: what is loaded is the package's own code, or nothing."""
     if isinstance(program, CapturedProgram):
         return cuda_graphs.engagement(program, fed)
-    outside, _ = torch_stack.operators_outside(lambda: program(fed), ("aoti", "AOTI"))
+    outside, _ = pytorch.operators_outside(lambda: program(fed), ("aoti", "AOTI"))
     metadata = dict(program.call.get_metadata())  # type: ignore[attr-defined]
     proof = f"the loaded package ran the whole graph; {outside} ATen operators came through PyTorch's dispatcher"
     return Engagement(1.0, proof, {"package": metadata, "dispatched_operators": outside})

@@ -15,12 +15,12 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime
 
-from probes import torch_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch
 from probes.subjects.opening import TorchSubject, collect, open_torch_subject
 
 open_subject = open_torch_subject
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 DELEGATE = "executorch_call_delegate"
 #: How the runtime hands its outputs over to PyTorch.
@@ -29,14 +29,14 @@ COPIES = ("aten::clone",)
 
 def versions() -> dict[str, str]:
     """Return the versions of ExecuTorch and of torch."""
-    return torch_stack.versions("executorch")
+    return pytorch.versions("executorch")
 
 
 def settings(request: Request) -> dict[str, str]:
     """Give its pool of threads the size that all arms have, and return what is in force."""
     portable_lib._unsafe_reset_threadpool(request.threads)  # noqa: SLF001 - it has no other name
     count = portable_lib._threadpool_get_thread_count()  # noqa: SLF001
-    return {**torch_stack.apply_settings(request), "threadpool": str(count)}
+    return {**pytorch.apply_settings(request), "threadpool": str(count)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTo
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
     file = pathlib.Path(request.scratch_directory) / f"model-{shape}.pte"
     if not file.exists():
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
             lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
             count_of(file).write_text(json.dumps(count_operators(lowered.exported_program().graph_module)))
@@ -93,7 +93,7 @@ def count_operators(graph: Any) -> dict[str, int]:
 
 def engagement(program: ExecuTorchProgram, fed: Any) -> Engagement:
     """Show who computes what in the program, and that PyTorch computes nothing."""
-    outside, _ = torch_stack.operators_outside(lambda: program(fed), COPIES)
+    outside, _ = pytorch.operators_outside(lambda: program(fed), COPIES)
     count = json.loads(count_of(program.file).read_text())
     inside = count["delegated"] + count["own"]
     proof = (

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from iree import compiler, runtime
 
-from probes import torch_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch
 from probes.subjects.opening import TorchSubject, open_torch_subject
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
 
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 #: The newest operator set that IREE's importer knows as a whole.
 OPSET = 18
@@ -42,13 +42,13 @@ SCOPE = "model"
 
 def versions() -> dict[str, str]:
     """Return the versions of IREE and of what exports for it."""
-    return torch_stack.versions("iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript")
+    return pytorch.versions("iree-base-compiler", "iree-base-runtime", "onnx", "onnxscript")
 
 
 def settings(request: Request) -> dict[str, str]:
     """Set the threads of the runtime and return what is in force."""
     runtime.flags.parse_flags(f"--task_topology_max_group_count={request.threads}")
-    found = {**torch_stack.apply_settings(on_host(request)), "driver": driver_of(request), "flags": " ".join(compile_flags(request.device))}
+    found = {**pytorch.apply_settings(on_host(request)), "driver": driver_of(request), "flags": " ".join(compile_flags(request.device))}
     return found if request.device == "cuda" else {**found, "task_topology_max_group_count": str(request.threads)}
 
 
@@ -130,7 +130,7 @@ def export(subject: TorchSubject | OnnxSubject, inputs: list[Any], folder: pathl
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
     file = folder / "model.onnx"
-    with torch_stack.ordinary_mode():
+    with pytorch.ordinary_mode():
         tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
         torch.onnx.export(subject.module, tensors, str(file), dynamo=True, opset_version=OPSET, external_data=True, verbose=False)
     return file
@@ -179,7 +179,7 @@ def array_type(subject: TorchSubject | OnnxSubject, array: Any) -> Any:
 
 def engagement(program: IreeProgram, fed: Any) -> Engagement:
     """Show that the loaded module ran the call by itself: no operator of PyTorch's was at work."""
-    outside, _ = torch_stack.operators_outside(lambda: program(fed), ())
+    outside, _ = pytorch.operators_outside(lambda: program(fed), ())
     size = program.file.stat().st_size
     proof = f"the loaded module ran the whole graph on the device {program.driver}; {outside} operators ran in PyTorch"
     return Engagement(1.0 if not outside else 0.0, proof, {"module_bytes": size, "operators_in_pytorch": outside})

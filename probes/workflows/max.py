@@ -10,8 +10,8 @@ import numpy as np
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.checkpoint import EngineSubject
 from probes.protocol import Engagement, Request
+from probes.subjects.checkpoint import EngineSubject
 
 TASKS = (protocol.GENERATE,)
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes import onnxruntime_stack
-from probes.onnxruntime_stack import SessionProgram
 from probes.protocol import Request
+from probes.stacks import onnxruntime_session
+from probes.stacks.onnxruntime_session import SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
 
-versions = onnxruntime_stack.versions
-settings = onnxruntime_stack.settings
-open_subject = onnxruntime_stack.open_subject
-engagement = onnxruntime_stack.engagement
+versions = onnxruntime_session.versions
+settings = onnxruntime_session.settings
+open_subject = onnxruntime_session.open_subject
+engagement = onnxruntime_session.engagement
 
 
 def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
     """Export and open a session on the CPU."""
-    return onnxruntime_stack.build(subject, inputs, request, onnxruntime_stack.CPU)
+    return onnxruntime_session.build(subject, inputs, request, onnxruntime_session.CPU)
 
 
 def synchronise() -> None:
@@ -27,4 +27,4 @@ def synchronise() -> None:
 
 def integration(request: Request) -> str:
     """Return the lines that export, open the session and run it."""
-    return onnxruntime_stack.integration(request, onnxruntime_stack.CPU)
+    return onnxruntime_session.integration(request, onnxruntime_session.CPU)

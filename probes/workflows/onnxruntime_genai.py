@@ -16,9 +16,9 @@ import onnxruntime_genai as og
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.checkpoint import EngineSubject
-from probes.probabilities import Scores
+from probes.checking.logprobs import Scores
 from probes.protocol import Engagement, Request
+from probes.subjects.checkpoint import EngineSubject
 
 TASKS = (protocol.GENERATE,)
 

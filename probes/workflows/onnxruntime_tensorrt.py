@@ -6,16 +6,16 @@ from typing import Any
 
 import tensorrt as trt
 
-from probes import onnx_export, onnxruntime_stack, torch_stack
-from probes.onnxruntime_stack import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.protocol import Request
+from probes.stacks import onnx_export, onnxruntime_session, pytorch
+from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
 
-settings = onnxruntime_stack.settings_of_tensorrt
-open_subject = onnxruntime_stack.open_subject
-engagement = onnxruntime_stack.engagement
-synchronise = torch_stack.synchronise
+settings = onnxruntime_session.settings_of_tensorrt
+open_subject = onnxruntime_session.open_subject
+engagement = onnxruntime_session.engagement
+synchronise = pytorch.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"
 #: The provider does not find TensorRT's libraries where its wheel has them: https://github.com/microsoft/onnxruntime/issues/18597
@@ -24,7 +24,7 @@ LOADED = "import tensorrt  # loads the libraries that the provider needs"
 
 def versions() -> dict[str, str]:
     """Return the versions of TensorRT, whose import loads its libraries, of the runtime and of what exports for it."""
-    return {**onnxruntime_stack.versions(), trt.__name__: trt.__version__}
+    return {**onnxruntime_session.versions(), trt.__name__: trt.__version__}
 
 
 def options(request: Request) -> dict[str, str]:
@@ -42,10 +42,10 @@ def options(request: Request) -> dict[str, str]:
 def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
     """Export for these shapes, as engines are fastest for fixed ones, and open a session that builds them."""
     file = onnx_export.for_shapes(subject, inputs, request)
-    session = onnxruntime_stack.open_session(file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request)
-    return onnxruntime_stack.gpu_program(session, PROVIDER, request)
+    session = onnxruntime_session.open_session(file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request)
+    return onnxruntime_session.gpu_program(session, PROVIDER, request)
 
 
 def integration(request: Request) -> str:
     """Return the lines that load TensorRT, export, open the session and run it."""
-    return f"{LOADED}\n{onnxruntime_stack.integration(request, PROVIDER)}"
+    return f"{LOADED}\n{onnxruntime_session.integration(request, PROVIDER)}"

@@ -7,23 +7,23 @@ from typing import Any
 import onnxruntime as ort
 import onnxruntime_ep_nv_tensorrt_rtx as plugin
 
-from probes import onnx_export, onnxruntime_stack, torch_stack
 from probes.adapter import UnsupportedError
-from probes.onnxruntime_stack import SessionProgram
 from probes.protocol import Request
+from probes.stacks import onnx_export, onnxruntime_session, pytorch
+from probes.stacks.onnxruntime_session import SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
 from probes.subjects.opening import TorchSubject
 
-settings = onnxruntime_stack.settings_of_tensorrt
-open_subject = onnxruntime_stack.open_subject
-engagement = onnxruntime_stack.engagement
-synchronise = torch_stack.synchronise
+settings = onnxruntime_session.settings_of_tensorrt
+open_subject = onnxruntime_session.open_subject
+engagement = onnxruntime_session.engagement
+synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
     """Register the plug-in and return its version beside those of the runtime and of what exports for it."""
     ort.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
-    return {**onnxruntime_stack.versions(), **torch_stack.versions("onnxruntime-ep-nv-tensorrt-rtx-cu13")}
+    return {**onnxruntime_session.versions(), **pytorch.versions("onnxruntime-ep-nv-tensorrt-rtx-cu13")}
 
 
 def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
@@ -33,10 +33,10 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
     if not devices:
         message = f"{name} offers no device here: it takes GPUs of compute capability 8.6, 8.9 and from 12.0 on only"
         raise UnsupportedError(message)
-    options = onnxruntime_stack.session_options(request)
+    options = onnxruntime_session.session_options(request)
     options.add_provider_for_devices(devices[:1], {"nv_runtime_cache_path": request.scratch_directory})
     session = ort.InferenceSession(onnx_export.for_shapes(subject, inputs, request), options)
-    return onnxruntime_stack.gpu_program(session, name, request)
+    return onnxruntime_session.gpu_program(session, name, request)
 
 
 def integration(request: Request) -> str:
@@ -49,4 +49,4 @@ devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name =
 options = onnxruntime.SessionOptions()
 options.add_provider_for_devices(devices[:1], {})
 session = onnxruntime.InferenceSession("model.onnx", options)"""
-    return onnxruntime_stack.integration(request, "NvTensorRTRTXExecutionProvider", opened)
+    return onnxruntime_session.integration(request, "NvTensorRTRTXExecutionProvider", opened)

@@ -8,16 +8,17 @@ from typing import Any
 import openvino
 import torch
 
-from probes import openvino_stack, protocol, torch_stack
+from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
+from probes.stacks import openvino_model, pytorch
 from probes.subjects.opening import TorchSubject
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
-versions = openvino_stack.versions
-settings = openvino_stack.settings
-open_subject = openvino_stack.open_subject
+versions = openvino_model.versions
+settings = openvino_model.settings
+open_subject = openvino_model.open_subject
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,17 +60,17 @@ def to_array(tensor: Any) -> Any:
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Export, convert, and compile with equal threads and in the precision of the model, which is not OpenVINO's default."""
     if request.task == protocol.GENERATE:
-        from probes import openvino_generation  # noqa: PLC0415 - transformers takes seconds to import
+        from probes.stacks import openvino_generation  # noqa: PLC0415 - transformers takes seconds to import
 
         return openvino_generation.build(subject, inputs, request)
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
             model = openvino.convert_model(torch.export.export(subject.module, tensors, strict=False))
     else:
         model = core.read_model(subject.file)
-    compiled = core.compile_model(model, "CPU", openvino_stack.configuration(subject.dtype, request))
+    compiled = core.compile_model(model, "CPU", openvino_model.configuration(subject.dtype, request))
     return OpenVinoProgram(compiled, compiled.create_infer_request())
 
 
@@ -79,8 +80,8 @@ def synchronise() -> None:
 
 def engagement(program: Any, fed: Any) -> Engagement:  # noqa: ARG001
     """Show what was compiled: OpenVINO runs a compiled model as a whole or not at all."""
-    facts = openvino_stack.describe(program.compiled)
-    layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()) if kind not in openvino_stack.NO_WORK)
+    facts = openvino_model.describe(program.compiled)
+    layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()) if kind not in openvino_model.NO_WORK)
     where, precision = "+".join(facts["devices"]), facts["inference_precision"]
     proof = f"the compiled model runs as a whole on {where} in {precision} with {facts['threads']} threads: {layers}"
     return Engagement(1.0, proof, facts)
@@ -88,9 +89,9 @@ def engagement(program: Any, fed: Any) -> Engagement:  # noqa: ARG001
 
 def integration(request: Request) -> str:
     """Return the lines that export, convert, compile and run it."""
-    hint = openvino_stack.HINTS.get(request.dtype, "f32")
+    hint = openvino_model.HINTS.get(request.dtype, "f32")
     if request.task == protocol.GENERATE:
-        from probes import openvino_generation  # noqa: PLC0415 - as above
+        from probes.stacks import openvino_generation  # noqa: PLC0415 - as above
 
         return openvino_generation.integration(request, hint)
     return f"""\

@@ -16,11 +16,11 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from probes import torch_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch
 from probes.subjects.opening import TorchSubject, open_torch_subject
 
-settings_of_torch = torch_stack.apply_settings
+settings_of_torch = pytorch.apply_settings
 open_subject = open_torch_subject
 
 #: Words by which operators with named dimensions are known; torch 2.13 no longer has them, torchax 0.0.13 still asks for them.
@@ -63,7 +63,7 @@ torchax = import_torchax()
 
 def versions() -> dict[str, str]:
     """Return the versions of all that take part."""
-    return torch_stack.versions("torchax", "jax", "jaxlib")
+    return pytorch.versions("torchax", "jax", "jaxlib")
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -118,8 +118,8 @@ class XlaProgram:
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - its cache is set by a variable
     """Compile the module's function of its weights and inputs for these shapes; afterwards the module's own weights are on the host."""
     types = tuple(jax_type(tensor.dtype) for tensor in subject.tensors(inputs))
-    torch_stack.leave_device(subject)
-    with torch_stack.ordinary_mode():
+    pytorch.leave_device(subject)
+    with pytorch.ordinary_mode():
         weights, function = extract(subject)
         program = XlaProgram(None, weights, types)
         lowered = jax.jit(function).lower(weights, program.feed(inputs))

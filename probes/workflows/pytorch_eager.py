@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes import cuda_graphs, protocol, torch_stack
+from probes import protocol
 from probes.adapter import Program, UnsupportedError
-from probes.cuda_graphs import CapturedProgram
 from probes.protocol import Engagement, Request
+from probes.stacks import cuda_graphs, pytorch
+from probes.stacks.cuda_graphs import CapturedProgram
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_task import open_by_task
-from probes.torch_stack import TorchProgram
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
-settings = torch_stack.apply_settings
+settings = pytorch.apply_settings
 open_subject = open_by_task
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
     """Return torch's version."""
-    return torch_stack.versions()
+    return pytorch.versions()
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Return the module itself, a call of it captured for these shapes, or its `generate` with a cache that grows."""
     captured = request.options.get("cuda_graph")
     if request.task == protocol.GENERATE:
-        from probes.generate_stack import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
+        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
 
         if captured:
             message = "a cache that grows cannot be captured as a CUDA graph; torch-compile-inductor-static-cache has arms whose step is"

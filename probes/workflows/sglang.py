@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from probes import protocol
-from probes.checkpoint import EngineSubject, require_architecture
-from probes.probabilities import Scores, scores_of_likeliest
+from probes.checking.logprobs import Scores, scores_of_likeliest
 from probes.protocol import Engagement, Request
+from probes.subjects.checkpoint import EngineSubject, require_architecture
 
 TASKS = (protocol.GENERATE,)
 

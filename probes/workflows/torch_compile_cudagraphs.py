@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from probes import kernels, torch_stack
 from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch, pytorch_kernels
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.opening import TorchSubject, open_torch_subject
-from probes.torch_stack import TorchProgram
 
-settings = torch_stack.apply_settings
+settings = pytorch.apply_settings
 open_subject = open_torch_subject
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 #: The first call warms up, the second captures, from the third on the graph is replayed.
 CALLS_UNTIL_REPLAY = 2
@@ -23,7 +23,7 @@ CALLS_UNTIL_REPLAY = 2
 
 def versions() -> dict[str, str]:
     """Return torch's version."""
-    return torch_stack.versions()
+    return pytorch.versions()
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
@@ -40,7 +40,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
 
 def engagement(program: TorchProgram, fed: Any) -> Engagement:
     """Return the share of the kernels that captured graphs start, with Dynamo's reasons where it broke the model apart."""
-    engaged = kernels.engagement_of_graphs(kernels.watch(lambda: program(fed)))
+    engaged = pytorch_kernels.engagement_of_graphs(pytorch_kernels.watch(lambda: program(fed)))
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     return Engagement(engaged.share, engaged.proof, {**engaged.facts, "graph_breaks": breaks})
 

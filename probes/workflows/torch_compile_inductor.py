@@ -8,27 +8,28 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from probes import kernels, protocol, torch_stack
+from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch, pytorch_kernels
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_task import open_by_task
-from probes.torch_stack import TorchProgram
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
-settings = torch_stack.apply_settings
+settings = pytorch.apply_settings
 open_subject = open_by_task
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 #: Names that Dynamo and Inductor give to the profiler for a call into compiled code.
-COMPILED_REGIONS = (torch_stack.COMPILED_REGION, "## Call CompiledFxGraph")
+COMPILED_REGIONS = (pytorch.COMPILED_REGION, "## Call CompiledFxGraph")
 #: Modes that capture what they compile as CUDA graphs, and say so nowhere when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 
 
 def versions() -> dict[str, str]:
     """Return the versions of torch and, on a GPU, of the compiler beneath it."""
-    return torch_stack.versions(*(["triton"] if torch.version.cuda else []))
+    return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
@@ -38,7 +39,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     that its library offers since.
     """
     if request.task == protocol.GENERATE:
-        from probes.generate_stack import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
+        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
 
         return TextGeneration(torch.compile(subject.model, mode=request.options.get("mode")), request)
     options = request.options
@@ -57,7 +58,7 @@ class CompiledProgram(TorchProgram):
 
 def engagement(program: Any, fed: Any) -> Engagement:
     """Count operators that ran outside compiled regions against those that Dynamo captured, and the graphs where some are promised."""
-    outside, regions = torch_stack.operators_outside(lambda: program(fed), COMPILED_REGIONS)
+    outside, regions = pytorch.operators_outside(lambda: program(fed), COMPILED_REGIONS)
     captured = counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1) if regions else 0
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     share = captured / (captured + outside) if captured + outside else 0.0
@@ -69,16 +70,16 @@ def engagement(program: Any, fed: Any) -> Engagement:
     facts = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks, "operators_outside": outside}
     engaged = Engagement(share, proof, facts)
     return (
-        with_graphs(engaged, kernels.watch(lambda: program(fed)))
+        with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed)))
         if regions and isinstance(program, CompiledProgram) and program.captures
         else engaged
     )
 
 
-def with_graphs(engaged: Engagement, started: kernels.Started) -> Engagement:
+def with_graphs(engaged: Engagement, started: pytorch_kernels.Started) -> Engagement:
     """Add what was captured; Inductor leaves graphs out without a word, and then the mode is not what was asked for."""
     skips = int(counters["inductor"]["cudagraph_skips"])
-    facts = {**engaged.facts, **kernels.facts(started), "cudagraph_skips": skips}
+    facts = {**engaged.facts, **pytorch_kernels.facts(started), "cudagraph_skips": skips}
     if not started.graphs:
         return Engagement(0.0, f"Inductor captured no CUDA graph; it counts {skips} reasons not to", facts)
     proof = f"{engaged.proof}; {started.graphs} captured graphs start them, {started.single} kernels come one by one"

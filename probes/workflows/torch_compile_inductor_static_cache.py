@@ -8,29 +8,31 @@ import torch
 import transformers
 from torch._dynamo.utils import counters
 
-from probes import decode_step, generate_stack, protocol, torch_stack
+from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.generate_stack import TextGeneration
 from probes.protocol import Engagement, Request
+from probes.stacks import decode_step, pytorch
+from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
+from probes.subjects.transformers_generate import TextGeneration
 
 TASKS = (protocol.GENERATE,)
 
-settings = torch_stack.apply_settings
+settings = pytorch.apply_settings
 open_subject = open_causal_lm
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
     """Return the versions of torch, of transformers and, on a GPU, of the compiler beneath."""
-    return torch_stack.versions("transformers", *(["triton"] if torch.version.cuda else []))
+    return pytorch.versions("transformers", *(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGeneration | decode_step.StepGeneration:
     """Compile the decode step for these shapes: by transformers, or in a loop of our own as the option `loop` says."""
     # A model of its own for each batch size, with the same weights: transformers keeps one compiled call a model, and a second batch
     # size would make its shapes dynamic.
-    model = generate_stack.share_weights(subject.model)
+    model = transformers_generate.share_weights(subject.model)
     loop = request.options.get("loop")
     if loop == "cuda-graph" and request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
@@ -43,7 +45,7 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGenerat
 def build_generate(model: Any, request: Request) -> TextGeneration:
     """Let transformers compile."""
     compile_config = transformers.CompileConfig(dynamic=False)
-    return generate_stack.with_fixed_cache(model, request, compile_config, is_kept=request.options.get("cache") == "kept")
+    return transformers_generate.with_fixed_cache(model, request, compile_config, is_kept=request.options.get("cache") == "kept")
 
 
 def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -> Engagement:
@@ -54,7 +56,7 @@ def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -
         program(fed)
         steps, how = program.replays - before, "replayed a captured CUDA graph"
     else:
-        _, steps = torch_stack.operators_outside(lambda: program(fed), (torch_stack.COMPILED_REGION,))
+        _, steps = pytorch.operators_outside(lambda: program(fed), (pytorch.COMPILED_REGION,))
         how = "ran compiled"
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from openvino.frontend.pytorch.torchdynamo import execute as partitions
 
-from probes import openvino_stack, torch_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import openvino_model, pytorch
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.opening import TorchSubject, open_torch_subject
-from probes.torch_stack import TorchProgram
 
-versions = openvino_stack.versions
-settings = openvino_stack.settings
+versions = openvino_model.versions
+settings = openvino_model.settings
 open_subject = open_torch_subject
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 #: Where the backend says, at a level that nobody shows, that it hands a graph to Inductor.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
@@ -47,7 +47,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
     """Compile for these shapes alone, with equal threads and in the precision of the model."""
     options = {
         "device": "CPU",
-        "config": openvino_stack.configuration(subject.dtype, request),
+        "config": openvino_model.configuration(subject.dtype, request),
         # Without it models with parameters in nested modules are handed to Inductor.
         "aot_autograd": True,
     }
@@ -64,8 +64,8 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
     if fallen:
         return Engagement(0.0, f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch", {"fallen_back": len(fallen)})
     eager = count_operators(lambda: program(fed))
-    facts = [openvino_stack.describe(compiled) for compiled in partitions.compiled_cache.values()]
-    layers = sum(count for each in facts for kind, count in each["layers"].items() if kind not in openvino_stack.NO_WORK) // max(
+    facts = [openvino_model.describe(compiled) for compiled in partitions.compiled_cache.values()]
+    layers = sum(count for each in facts for kind, count in each["layers"].items() if kind not in openvino_model.NO_WORK) // max(
         len(facts), 1
     )
     share = layers / (layers + eager) if facts else 0.0
@@ -90,7 +90,7 @@ def count_operators(call: Callable[[], object]) -> int:
 
 def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
-    hint = openvino_stack.HINTS.get(request.dtype, "f32")
+    hint = openvino_model.HINTS.get(request.dtype, "f32")
     return f"""\
 import openvino.torch
 import torch

@@ -12,8 +12,8 @@ import torch_xla
 from torch_xla.core import xla_model
 from torch_xla.debug import metrics
 
-from probes import torch_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch
 from probes.subjects.opening import TorchSubject, collect, open_torch_subject
 
 open_subject = open_torch_subject
@@ -26,13 +26,13 @@ BY_ITSELF = "xla::"
 
 def versions() -> dict[str, str]:
     """Return the versions of both."""
-    return torch_stack.versions("torch-xla")
+    return pytorch.versions("torch-xla")
 
 
 def settings(request: Request) -> dict[str, str]:
     """Choose where XLA computes, the plug-in for CUDA being gone since 2.9; its threads come from the environment."""
     os.environ["PJRT_DEVICE"] = "CPU"
-    return {**torch_stack.apply_settings(request), "pjrt_device": "CPU"}
+    return {**pytorch.apply_settings(request), "pjrt_device": "CPU"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,23 +44,23 @@ class XlaProgram:
 
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Put the inputs on the device."""
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             return tuple(tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs))
 
     def __call__(self, fed: tuple[Any, ...]) -> Any:
         """Run once."""
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             return self.compiled(*fed)
 
     def collect(self, output: Any) -> list[Any]:
         """Return the outputs on the host."""
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             return collect(output)
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - where it computes is set by a variable
     """Copy the module to the XLA device and compile for these shapes at the first call."""
-    with torch_stack.ordinary_mode():
+    with pytorch.ordinary_mode():
         module = copy.deepcopy(subject.module).to(torch_xla.device())
         program = XlaProgram(torch.compile(module, backend="openxla", dynamic=False), subject)
     program(program.feed(inputs))
@@ -81,9 +81,9 @@ def engagement(program: XlaProgram, fed: Any) -> Engagement:
     counted = {name: int(metrics.counter_value(name)) for name in metrics.counter_names()}
     by_itself, handed_back = (sum(count for name, count in counted.items() if name.startswith(kind)) for kind in (BY_ITSELF, HANDED_BACK))
     runs = (metrics.metric_data("RunCachedGraphOutputData") or metrics.metric_data("ExecuteTime") or (0,))[0]
-    with torch_stack.ordinary_mode():
+    with pytorch.ordinary_mode():
         host = tuple(tensor.cpu() for tensor in fed)
-        operators, _ = torch_stack.operators_outside(lambda: program.subject.module(*host), ("no region",))
+        operators, _ = pytorch.operators_outside(lambda: program.subject.module(*host), ("no region",))
     facts = {"runs": int(runs), "operators_outside": by_itself, "handed_back": handed_back, "operators": operators}
     if not runs:
         return Engagement(0.0, "XLA ran no compiled program", facts)

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 import torch_tensorrt
 
-from probes import kernels, torch_stack, torch_tensorrt_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch, pytorch_kernels, torch_tensorrt_common
+from probes.stacks.pytorch import TorchProgram
 from probes.subjects.opening import TorchSubject, open_torch_subject
-from probes.torch_stack import TorchProgram
 
-versions = torch_tensorrt_stack.versions
-settings = torch_tensorrt_stack.settings
+versions = torch_tensorrt_common.versions
+settings = torch_tensorrt_common.settings
 open_subject = open_torch_subject
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 PICKLE_PROTOCOL = 4
 
@@ -37,7 +37,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineP
     """Export and build the engines for these shapes, or once for all batch sizes."""
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
     if not _modules or not dynamic:
-        with torch_stack.ordinary_mode():
+        with pytorch.ordinary_mode():
             _modules[:] = [compile_module(subject, subject.tensors(inputs), request, dynamic=dynamic)]
     torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
     return EngineProgram(subject, _modules[0], cuda_graph)
@@ -62,7 +62,7 @@ def compile_module(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], req
             for tensor in examples
         ]
     exported = torch.export.export(subject.module, examples, dynamic_shapes=shapes, strict=False)
-    options = torch_tensorrt_stack.compile_options(subject, request)
+    options = torch_tensorrt_common.compile_options(subject, request)
     return torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, **options)
 
 
@@ -98,8 +98,8 @@ def load(file: pathlib.Path) -> torch.nn.Module:
 
 def engagement(program: EngineProgram, fed: Any) -> Engagement:
     """Count engines and the operators that ran outside them, and captured graphs where they are asked for."""
-    engaged = torch_tensorrt_stack.engagement(program, fed)
-    return torch_tensorrt_stack.with_graphs(engaged, kernels.watch(lambda: program(fed))) if program.cuda_graph else engaged
+    engaged = torch_tensorrt_common.engagement(program, fed)
+    return torch_tensorrt_common.with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed))) if program.cuda_graph else engaged
 
 
 def integration(request: Request) -> str:

@@ -13,22 +13,22 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
-from probes import torch_stack
 from probes.protocol import Engagement, Request
+from probes.stacks import pytorch
 from probes.subjects.opening import TorchSubject, open_torch_subject
 
 open_subject = open_torch_subject
-synchronise = torch_stack.synchronise
+synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
     """Return the versions of TVM and of torch."""
-    return torch_stack.versions("apache-tvm")
+    return pytorch.versions("apache-tvm")
 
 
 def settings(request: Request) -> dict[str, str]:
     """Return the settings; the threads are set by a variable that TVM reads when it starts."""
-    return {**torch_stack.apply_settings(request), "tvm_num_threads": os.environ.get("TVM_NUM_THREADS", ""), "tuned": "no"}
+    return {**pytorch.apply_settings(request), "tvm_num_threads": os.environ.get("TVM_NUM_THREADS", ""), "tuned": "no"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TvmProgram:
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
     """Export, import into Relax, compile with LLVM for this processor, write the library and load it."""
     tensors = subject.tensors(inputs)
-    with torch_stack.ordinary_mode():
+    with pytorch.ordinary_mode():
         exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
         imported, weights = relax.frontend.detach_params(from_exported_program(exported, keep_params_as_input=True))
     lowered = relax.get_pipeline("zero")(imported)
@@ -73,7 +73,7 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
 
 def engagement(program: TvmProgram, fed: Any) -> Engagement:
     """Show that TVM's library ran the call by itself: no operator of PyTorch's was at work."""
-    outside, _ = torch_stack.operators_outside(lambda: program(fed), ())
+    outside, _ = pytorch.operators_outside(lambda: program(fed), ())
     proof = f"TVM's library of {program.operators} generated functions ran the whole graph, untuned; {outside} operators ran in PyTorch"
     facts = {"functions": program.operators, "library_bytes": program.file.stat().st_size, "operators_in_pytorch": outside}
     return Engagement(0.0 if outside else 1.0, proof, facts)

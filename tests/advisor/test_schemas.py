@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from advisor import catalogue, schemas
-from advisor.domain.events import Finished, Heard, Planned, Spawned
+from advisor.domain.run_events import Finished, Heard, Planned, Spawned
 from advisor.question.answers import Answers
 
 

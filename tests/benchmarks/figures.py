@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from advisor.gpus import detect_gpus
 from advisor.machine import cpu_model
+from advisor.machine.gpus import detect_gpus
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 

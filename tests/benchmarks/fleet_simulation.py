@@ -25,17 +25,17 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import figures  # noqa: E402 - benchmarks are no package
-import handmade  # noqa: E402 - as above
-import psutil  # noqa: E402 - as above
+import figures
+import psutil
+import recorded_runs
 
-from advisor.domain.events import Event  # noqa: E402 - as above
-from advisor.domain.fleet import FLEET_SCHEMA, Answered, Contention, FleetRecord, Order, Pool  # noqa: E402 - as above
-from advisor.domain.run import Header  # noqa: E402 - as above
-from advisor.fleet import Begun, Cluster, Delivered, Notice, Told, Undone, ask, keep  # noqa: E402 - as above
-from advisor.fleet.node import Packed, Task  # noqa: E402 - as above
-from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.store import Run, Store  # noqa: E402 - as above
+from advisor.domain.fleet import FLEET_SCHEMA, Answered, Contention, FleetRecord, Order, Pool
+from advisor.domain.run import Header
+from advisor.domain.run_events import Event
+from advisor.fleet import Begun, Cluster, Delivered, Notice, Told, Undone, ask, keep
+from advisor.fleet.node import Packed, Task
+from advisor.question.answers import Answers
+from advisor.store import Run, Store
 
 KIND = "FAKE"
 FAILING, MOST_ATTEMPTS = 0.02, 4
@@ -214,7 +214,7 @@ def main() -> None:
     for name, view in views.items():
         if options.only in (None, name):
             with tempfile.TemporaryDirectory() as home:
-                recorded = handmade.make_run(Store(pathlib.Path(home) / "recorded"), finished=True)
+                recorded = recorded_runs.make_run(Store(pathlib.Path(home) / "recorded"), finished=True)
                 found[name] = view(recorded, Store(pathlib.Path(home) / "home"))
     keys = list(dict.fromkeys(key for one in found.values() for key in one))
     rows = [[key, *(_text(one.get(key)) for one in found.values())] for key in keys]

@@ -20,16 +20,21 @@ from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import builders  # noqa: E402 - tests are no package
-import figures  # noqa: E402 - as above
-import spinning  # noqa: E402 - as above
-from builders import BASELINE, DUPLICATE  # noqa: E402 - as above
-from simulation import SimulatedRun  # noqa: E402 - as above
+import builders
+import figures
+import spinning
+from builders import BASELINE, DUPLICATE
+from simulation import SimulatedRun
 
-from advisor import catalogue, measure, recommend, trust  # noqa: E402 - as above
-from advisor.domain.question import Budget  # noqa: E402 - as above
-from advisor.pipeline import racing  # noqa: E402 - as above
-from advisor.probing.visits import Session  # noqa: E402 - as above
+from advisor import catalogue, measure, recommend
+from advisor.domain.question import Budget
+from advisor.pipeline import (
+    racing,
+    replay,
+)
+from advisor.pipeline.arms import plan_of
+from advisor.probing.session import Session
+from advisor.recommend import trust
 
 BUSY = "while True: pass"
 EXTRAS = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
@@ -53,11 +58,11 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
     import time  # noqa: PLC0415 - the one place that needs the real clock
 
     run = SimulatedRun(["equal", "slower"])
-    plan = racing.plan_of(run.state)
+    plan = plan_of(run.state)
     question = builders.question(budget=Budget(name="quick", measuring_seconds=45, most_rounds=13), seed=seed)
     run.state = builders.run_state({arm.id: builders.process(loaded=None) for arm in plan.arms}, plan=plan)
     run.take(racing.drive(session, lambda: run.state, question, RULES, time.monotonic))
-    results = measure.summarise(run.state, racing.results_by_batch_size(run.state, question), dtype="float32", margin=recommend.EPSILON)
+    results = measure.summarise(run.state, replay.results_by_batch_size(run.state, question), dtype="float32", margin=recommend.EPSILON)
     race = results.races[0]
     grade, reasons = trust.grade(results, race.verdict)
     false = race.best == "slower" or (race.verdict == "PROVEN" and {BASELINE, "equal"} & set(race.eliminated) != set())

@@ -21,15 +21,15 @@ from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import figures  # noqa: E402 - tests are no package
-import spinning  # noqa: E402 - as above
-from simulation import lower_bound, upper_bound  # noqa: E402 - as above
+import figures
+import spinning
+from simulation import lower_bound, upper_bound
 
-from advisor import catalogue  # noqa: E402 - as above
-from advisor.measure import block_value  # noqa: E402 - as above
-from advisor.pipeline import racing  # noqa: E402 - as above
-from advisor.probing.visits import Session  # noqa: E402 - as above
-from advisor.race import Race  # noqa: E402 - as above
+from advisor import catalogue
+from advisor.measure import block_value
+from advisor.pipeline import racing
+from advisor.probing.session import Session
+from advisor.statistics.race import Race
 
 MARGIN = 0.02
 RULES = catalogue.load().presets.guard

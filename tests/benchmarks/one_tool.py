@@ -37,7 +37,7 @@ def p3_advisor(function: Callable[[], object], seconds: float, threads: int) -> 
     """Return the median over visits of each visit's median, as the project's worker takes them."""
     del threads
     sys.path.insert(0, str(ROOT))
-    from probes import timing  # noqa: PLC0415 - as above
+    from probes.measuring import timing  # noqa: PLC0415 - as above
 
     block = timing.size_block(timing.warm_up(lambda _: function(), [None], no_wait, 0.2).typical_seconds, 0.05)
     medians, end = [], time.perf_counter() + seconds
@@ -101,7 +101,7 @@ def time_nothing(tool: str) -> dict[str, float]:
 
     if tool == "p3-advisor":
         sys.path.insert(0, str(ROOT))
-        from probes import timing  # noqa: PLC0415 - as above
+        from probes.measuring import timing  # noqa: PLC0415 - as above
 
         begun = time.perf_counter()
         timed = timing.time_block(nothing, [None], no_wait, timing.Block(EMPTY_CALLS, 0))

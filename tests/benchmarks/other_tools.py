@@ -22,7 +22,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import figures  # noqa: E402 - tests are no package
+import figures
 
 TOOL = pathlib.Path(__file__).with_name("one_tool.py")
 TOOLS = ("p3-advisor", "torch.utils.benchmark", "pyperf", "optimum-benchmark")

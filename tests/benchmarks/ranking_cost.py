@@ -27,11 +27,11 @@ from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import figures  # noqa: E402 - tests are no package
-import psutil  # noqa: E402 - as above
+import figures
+import psutil
 
-from advisor.domain.events import RaceClosed, RaceOpened  # noqa: E402 - as above
-from advisor.store import Store  # noqa: E402 - as above
+from advisor.domain.run_events import RaceClosed, RaceOpened
+from advisor.store import Store
 
 MAKE_MODEL = """
 import sys, torch

@@ -26,7 +26,7 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-import figures  # noqa: E402 - benchmarks are no package
+import figures
 
 COMMAND = (sys.executable, "-m", "advisor")
 WORKFLOWS = "pytorch-eager,torch-compile-inductor/default,aotinductor,onnxruntime-cpu"

@@ -18,17 +18,21 @@ from collections.abc import Callable
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-import builders  # noqa: E402 - tests are no package
-import msgspec  # noqa: E402 - as above
-from onscreen import shown  # noqa: E402 - as above
+import builders
+import msgspec
+from onscreen import shown
 
-from advisor import pipeline, recommend, score  # noqa: E402 - as above
-from advisor.pipeline import Decision, World  # noqa: E402 - as above
-from advisor.store import Store  # noqa: E402 - as above
-from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
-from advisor.tui.screens.results import Results  # noqa: E402 - as above
-from advisor.tui.widgets.weights import Weights  # noqa: E402 - as above
-from advisor.tui.wishes import Wishes  # noqa: E402 - as above
+from advisor import recommend, score
+from advisor.context import World
+from advisor.pipeline.decision import (
+    Decision,
+    reconsider,
+)
+from advisor.store import Store
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import Wishes
+from advisor.tui.screens.results import Results
+from advisor.tui.widgets.weights import Weights
 
 ARMS, REPEATS = 24, 15
 
@@ -104,7 +108,7 @@ def time_deciding() -> list[float]:
     for number in range(REPEATS):
         wanted = msgspec.structs.replace(decision.header.question.priorities.with_weight("performance", 5.0 + 6 * number))
         begun = time.perf_counter()
-        pipeline.reconsider(decision, wanted, ())
+        reconsider(decision, wanted, ())
         taken.append(time.perf_counter() - begun)
     return taken
 

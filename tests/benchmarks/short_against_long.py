@@ -26,17 +26,27 @@ from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import figures  # noqa: E402 - tests are no package
+import figures
 
-from advisor import measure, pipeline  # noqa: E402 - as above
-from advisor.domain.events import Happening  # noqa: E402 - as above
-from advisor.domain.plan import REFERENCE, Arm  # noqa: E402 - as above
-from advisor.domain.run import Header  # noqa: E402 - as above
-from advisor.pipeline import World, racing  # noqa: E402 - as above
-from advisor.probing.guard import GpuWatch, Guard  # noqa: E402 - as above
-from advisor.probing.visits import Session  # noqa: E402 - as above
-from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.store import Run, Store  # noqa: E402 - as above
+from advisor import measure
+from advisor.context import World
+from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.run import Header
+from advisor.domain.run_events import Happening
+from advisor.pipeline import (
+    racing,
+)
+from advisor.pipeline.arms import plan_of
+from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import (
+    execute,
+    open_session,
+)
+from advisor.probing.conditions import GpuWatch, Guard
+from advisor.probing.session import Session
+from advisor.question.answers import Answers
+from advisor.store import Run, Store
 
 MODELS = "synthetic/matmul-relu@256x1024,synthetic/ffn@512x2048,synthetic/ffn-multilayer@256x1024x4"
 WORKFLOWS = "pytorch-eager,torch-compile-inductor,aotinductor,onnxruntime-cpu"
@@ -78,22 +88,22 @@ def ranks(values: list[float]) -> list[int]:
     return found
 
 
-def run_short(answers: Answers, world: World) -> tuple[Run, pipeline.Decision]:
+def run_short(answers: Answers, world: World) -> tuple[Run, Decision]:
     """Do an ordinary run."""
-    run = pipeline.prepare(answers, world)
-    for _ in pipeline.execute(run, world):
+    run = prepare(answers, world)
+    for _ in execute(run, world):
         pass
-    return run, pipeline.decide(run)
+    return run, decide(run)
 
 
 def run_long(answers: Answers, world: World, arms: Mapping[int, list[str]], rounds: Mapping[int, int]) -> dict[int, dict[str, float]]:
     """Visit all `arms` of a batch size in every round; return the median log seconds against the baseline."""
-    run = pipeline.prepare(answers, world)
+    run = prepare(answers, world)
     header = run.header()
     guard = Guard(GpuWatch(header.question.gpu) if header.question.gpu else None)
-    plan = racing.plan_of(pipeline.decide(run).state)
+    plan = plan_of(decide(run).state)
     wanted = [arm for arm in plan.arms if any(arm.id in names for names in arms.values())]
-    with guard.running(), pipeline.open_session(run, header, world, guard) as session:
+    with guard.running(), open_session(run, header, world, guard) as session:
         exhaust(session.make_reference(plan.baseline, 0))
         exhaust(session.start([(arm, 0) for arm in wanted]))
         if session.is_running(REFERENCE):

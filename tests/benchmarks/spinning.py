@@ -15,10 +15,10 @@ import msgspec
 
 from advisor import catalogue, machine
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.probing.guard import Guard
-from advisor.probing.launch import Supervisor
-from advisor.probing.site import Site
-from advisor.probing.visits import Session
+from advisor.probing.conditions import Guard
+from advisor.probing.run_config import Site
+from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
 
 HERE = pathlib.Path(__file__).parent
 #: Products in a call of the fastest arm: about half a millisecond.

@@ -19,11 +19,11 @@ import time
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-import builders  # noqa: E402 - tests are no package
-import msgspec  # noqa: E402 - as above
+import builders
+import msgspec
 
-from advisor.domain.events import Finished, Planned  # noqa: E402 - as above
-from advisor.store import Run, Store  # noqa: E402 - as above
+from advisor.domain.run_events import Finished, Planned
+from advisor.store import Run, Store
 
 RUNS, REPEATS = 1000, 5
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")

@@ -21,15 +21,15 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-import figures  # noqa: E402 - benchmarks are no package
-import msgspec  # noqa: E402 - as above
+import figures
+import msgspec
 
-from advisor import pipeline  # noqa: E402 - as above
-from advisor.domain.fleet import Contention  # noqa: E402 - as above
-from advisor.fleet import contention, node  # noqa: E402 - as above
-from advisor.fleet.node import Packed, Task  # noqa: E402 - as above
-from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.store import Store  # noqa: E402 - as above
+from advisor.domain.fleet import Contention
+from advisor.fleet import contention, node
+from advisor.fleet.node import Packed, Task
+from advisor.pipeline.decision import decide
+from advisor.question.answers import Answers
+from advisor.store import Store
 
 HOST = "host"
 
@@ -58,7 +58,7 @@ def read(packed: Packed) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as home:
         run = Store(pathlib.Path(home)).create(packed.header)
         run.rewrite(packed.events, {})
-        decision = pipeline.decide(run)
+        decision = decide(run)
     speedups = {
         measurement.arm: math.prod(cell.speedup.value for cell in measurement.cells) ** (1 / len(measurement.cells))
         for measurement in decision.results.measurements

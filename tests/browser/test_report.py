@@ -11,8 +11,9 @@ import builders
 import msgspec
 import pytest
 
-from advisor import pipeline, score
+from advisor import score
 from advisor.domain.question import PILLARS
+from advisor.pipeline.decision import Decision
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
 from advisor.report import document, page
@@ -62,7 +63,7 @@ class Opened:
         return {name: given[name] for name in PILLARS}
 
 
-def three_arms() -> pipeline.Decision:
+def three_arms() -> Decision:
     """Return a decision between arms that are good at different things, one of them barred."""
     tiers = {"fast": (3, 1, 1, 2, 2), "easy": (1, 3, 2, 3, 3), "everywhere": (2, 1, 3, 1, 2), "barred": (3, 3, 3, 3, 3)}
     measurements = [builders.measurement(arm, speedup=1 + place / 7) for place, arm in enumerate(tiers)]
@@ -75,10 +76,10 @@ def three_arms() -> pipeline.Decision:
         builders.scored_arm(arm, asked.priorities, tiers=ratings, speedup=1 + place / 7, rank=place + 1, fails=fails.get(arm, ()))
         for place, (arm, ratings) in enumerate(tiers.items())
     ]
-    return pipeline.Decision(header, builders.decided().state, results, tuple(arms), None, None)
+    return Decision(header, builders.decided().state, results, tuple(arms), None, None)
 
 
-def expected(decision: pipeline.Decision, command: str) -> list[tuple[str, str]]:
+def expected(decision: Decision, command: str) -> list[tuple[str, str]]:
     """Return what `decide` makes of the weights in the command that the page shows."""
     priorities = choose_priorities(Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue())
     weighed = [

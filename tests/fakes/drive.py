@@ -4,12 +4,14 @@ import os
 import pathlib
 import sys
 
-from advisor import pipeline
+from advisor.context import World
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Store
 
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
-world = pipeline.World(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
-run = pipeline.prepare(Answers(batch_sizes="1,2", budget="3", max_build_seconds=30.0, workflows=sys.argv[4]), world)
-for _ in pipeline.execute(run, world):
+world = World(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
+run = prepare(Answers(batch_sizes="1,2", budget="3", max_build_seconds=30.0, workflows=sys.argv[4]), world)
+for _ in execute(run, world):
     pass

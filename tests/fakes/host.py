@@ -5,11 +5,11 @@ import pathlib
 import signal
 import sys
 
-from advisor import pipeline
-from advisor.cli import hosting
+from advisor.cli import host
+from advisor.context import World
 from advisor.store import Run, Store
 
 probes, rubric, directory = map(pathlib.Path, sys.argv[1:4])
-world = pipeline.World(environment=dict(os.environ), store=Store(directory.parents[1]), probes=probes, rubric=rubric)
+world = World(environment=dict(os.environ), store=Store(directory.parents[1]), probes=probes, rubric=rubric)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-hosting.work(Run(directory), world, sys.stdin, hosting.say)
+host.work(Run(directory), world, sys.stdin, host.say)

@@ -11,8 +11,8 @@ import sys
 import msgspec
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.said import Imported, Ready
-from advisor.probing.launch import Supervisor, Worker
+from advisor.domain.worker_events import Imported, Ready
+from advisor.probing.supervisor import Supervisor, Worker
 from probes import protocol
 
 script, directory = map(pathlib.Path, sys.argv[1:])

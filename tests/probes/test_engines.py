@@ -15,13 +15,15 @@ import msgspec
 import numpy as np
 import pytest
 import workers
-from scripted import DEADLINES, Clock, hear_end
+from worker_scripts import DEADLINES, Clock, hear_end
 
 from advisor import catalogue
 from advisor.domain.outcome import Crashed, TimedOut
-from advisor.probing.launch import Supervisor, Worker
-from probes import checkpoint, generation, protocol
-from probes.probabilities import Scores, keep_likeliest
+from advisor.probing.supervisor import Supervisor, Worker
+from probes import protocol
+from probes.checking import text_correctness
+from probes.checking.logprobs import Scores, keep_likeliest
+from probes.subjects import checkpoint
 
 ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
 WORKFLOWS = catalogue.probes_directory() / "workflows"
@@ -50,8 +52,8 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
             for _ in range(NEW):
                 tokens.append(table[tokens[-1]].argmax(-1))
             exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
-            runs.append(generation.Run(np.stack(tokens[1:], axis=1), Scores(exact), keep_likeliest(exact), Scores(exact)))
-        generation.save_reference(shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs)
+            runs.append(text_correctness.Run(np.stack(tokens[1:], axis=1), Scores(exact), keep_likeliest(exact), Scores(exact)))
+        text_correctness.save_reference(shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs)
 
 
 def request_for(workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM") -> protocol.Request:
@@ -189,7 +191,7 @@ def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     request = request_for("vllm", place)
     script = tmp_path / "ask.py"
     script.write_text(
-        "import os, pathlib\nfrom probes import harness\n"
+        "import os, pathlib\nfrom probes.runtime import harness\n"
         f"harness.load_workflow(pathlib.Path({request.workflow_file!r})).versions()\nprint(os.environ['CUDA_VISIBLE_DEVICES'])\n"
     )
     root = str(catalogue.probes_directory().parent)

@@ -16,9 +16,9 @@ import workers
 from msgspec import inspect
 
 from advisor import catalogue
-from advisor.domain import outcome, said
+from advisor.domain import outcome, worker_events
 from probes import protocol
-from probes.channel import Channel
+from probes.runtime.channel import Channel
 
 #: Ends that only the advisor can see, because the worker is not there to tell.
 SEEN_FROM_OUTSIDE = {"timed-out", "crashed", "skipped"}
@@ -37,7 +37,7 @@ def tag_of(kind: Any) -> str:
     return str(kind.__struct_config__.tag)
 
 
-READ_EVENTS = {tag_of(kind): kind for kind in get_args(said.Said)}
+READ_EVENTS = {tag_of(kind): kind for kind in get_args(worker_events.Said)}
 READ_OUTCOMES = {tag_of(kind): kind for kind in get_args(outcome.Outcome)}
 
 
@@ -53,7 +53,7 @@ def field_names(kind: Any) -> set[str]:
 
 def statuses_in_use() -> set[str]:
     """Return the first argument of each `protocol.Failed(...)` in the harness."""
-    tree = ast.parse((catalogue.probes_directory() / "harness.py").read_text())
+    tree = ast.parse((catalogue.probes_directory() / "runtime" / "harness.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "protocol.Failed"]
     return {ast.literal_eval(call.args[0]) for call in calls}
 
@@ -95,7 +95,7 @@ def assert_nothing_is_lost(written: Any, read: Any) -> None:
 def test_an_event_is_read_as_it_was_written(kind: Any, channel: Channel, tmp_path: pathlib.Path, *, bare: bool) -> None:
     event = kind(**example(inspect.type_info(READ_EVENTS[kind.event]), bare=bare))
     channel.tell(event)
-    assert_nothing_is_lost(event, msgspec.json.decode((tmp_path / protocol.EVENTS).read_bytes(), type=said.Said))
+    assert_nothing_is_lost(event, msgspec.json.decode((tmp_path / protocol.EVENTS).read_bytes(), type=worker_events.Said))
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
@@ -117,7 +117,7 @@ def test_any_text_that_a_stack_comes_up_with_can_be_read(text: str, channel: Cha
     channel.respond(protocol.Failed("build-failed", "build", text))
     (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
     expected = text.replace("\udcff", "?")
-    assert msgspec.json.decode(line, type=said.Engaged).proof == expected
+    assert msgspec.json.decode(line, type=worker_events.Engaged).proof == expected
     assert msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.BuildFailed).reason == expected
 
 
@@ -134,7 +134,7 @@ def test_each_end_has_its_counterpart_with_the_same_fields() -> None:
 
 
 def test_both_sides_know_the_same_phases() -> None:
-    assert get_args(said.Phase) == ("queued", *protocol.PHASES)
+    assert get_args(worker_events.Phase) == ("queued", *protocol.PHASES)
 
 
 def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> None:

@@ -147,7 +147,7 @@ def test_modules_of_the_same_names_on_the_users_path_are_left_alone(tmp_path: pa
 
 def standard_modules(name: str) -> set[str]:
     """Return the modules of the standard library that a module of the core imports."""
-    tree = ast.parse((catalogue.probes_directory() / f"{name}.py").read_text())
+    tree = ast.parse((catalogue.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text())
     named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     return {module.partition(".")[0] for module in named} & set(sys.stdlib_module_names)

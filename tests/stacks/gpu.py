@@ -22,23 +22,29 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
-import msgspec  # noqa: E402 - the tree first
-import psutil  # noqa: E402 - as above
+import msgspec
+import psutil
 
-from advisor import gpus, machine, measure, pipeline  # noqa: E402 - as above
-from advisor.domain.events import Ended, Heard, RaceOpened  # noqa: E402 - as above
-from advisor.domain.said import Entered, Visited  # noqa: E402 - as above
-from advisor.domain.state import fold  # noqa: E402 - as above
-from advisor.pipeline import World, racing  # noqa: E402 - as above
-from advisor.probing.device import MemoryWatch  # noqa: E402 - as above
-from advisor.probing.guard import Guard  # noqa: E402 - as above
-from advisor.probing.launch import Supervisor  # noqa: E402 - as above
-from advisor.probing.site import Site  # noqa: E402 - as above
-from advisor.probing.visits import Session  # noqa: E402 - as above
-from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.race import Race  # noqa: E402 - as above
-from advisor.store import Run, Store  # noqa: E402 - as above
-from probes import protocol, timing  # noqa: E402 - as above
+from advisor import machine, measure
+from advisor.context import World
+from advisor.domain.run_events import Ended, Heard, RaceOpened
+from advisor.domain.run_state import fold
+from advisor.domain.worker_events import Entered, Visited
+from advisor.machine import gpus
+from advisor.pipeline.arms import plan_of
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
+from advisor.probing.conditions import Guard
+from advisor.probing.device_memory import MemoryWatch
+from advisor.probing.run_config import Site
+from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
+from advisor.question.answers import Answers
+from advisor.statistics.race import Race
+from advisor.store import Run, Store
+from probes import protocol
+from probes.measuring import timing
 
 MEBIBYTE = 1 << 20
 BLOCK = "synthetic/ffn@tinyllama"
@@ -199,7 +205,7 @@ def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
 def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
     """Yield a session in which eager PyTorch is ready twice."""
     world = a_world()
-    run = pipeline.prepare(Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), world)
+    run = prepare(Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), world)
     header, state = run.header(), fold(run.events())
     site = Site(
         question=header.question,
@@ -210,7 +216,7 @@ def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
         minimum_engaged_share=0.5,
         environment=world.environment,
     )
-    first, second = racing.plan_of(state).arms
+    first, second = plan_of(state).arms
     with Supervisor(header.catalogue.presets.deadlines) as supervisor:
         session = Session(supervisor, site, Guard())
         for _ in session.make_reference(first, 0):
@@ -280,7 +286,7 @@ def planned(entry: dict[str, Any]) -> bool:
 def pipeline_document(run: Run) -> list[dict[str, Any]]:
     from advisor.report.document import compose, encode  # noqa: PLC0415 - only here
 
-    decision = pipeline.decide(run)
+    decision = decide(run)
     document = compose(decision)
     workflows: list[dict[str, Any]] = json.loads(encode(document))["workflows"]
     return workflows
@@ -291,11 +297,11 @@ def killed() -> dict[str, Any]:
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
     world, watch = a_world(), MemoryWatch(uuid())
     before = used(watch)
-    run = pipeline.prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
+    run = prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
     freed: dict[str, int] = {}
     held: dict[str, int] = {}
     visits = 0
-    for event in pipeline.execute(run, world):
+    for event in execute(run, world):
         match event.happening:
             case Heard(arm=arm, said=Entered(phase="build")) if arm == building:
                 time.sleep(SETTLED_SECONDS)
@@ -326,8 +332,8 @@ def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
         time.sleep(SETTLED_SECONDS)
         left = found[0].memory_bytes - used(watch)
         names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
-        run = pipeline.prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
-        for event in pipeline.execute(run, world):
+        run = prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
+        for event in execute(run, world):
             if isinstance(event.happening, RaceOpened):
                 raced = event.happening.arms
     return {"free_bytes": left, "raced": list(raced), "ends": statuses(run)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from standins import run
+from stack_scripts import run
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -11,8 +11,11 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue, pipeline
-from advisor.pipeline import World
+from advisor import catalogue
+from advisor.context import World
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import Proposal, create, propose
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Store
 
@@ -52,12 +55,12 @@ def test_every_model_of_the_panel_opens_and_runs() -> None:
 def test_a_model_of_the_panel_is_built_and_checked_by_a_real_stack(tmp_path: pathlib.Path) -> None:
     world = World(environment=dict(os.environ), store=Store(tmp_path))
     answers = Answers(gpu="cpu", survey=True, batch_sizes="1", budget="1", workflows="onnxruntime-cpu/host")
-    proposal = pipeline.propose(answers, world)
+    proposal = propose(answers, world)
     panel = proposal.catalogue.panel
     small = msgspec.structs.replace(panel, model=tuple(model for model in panel.model if model.id == "recommender"))
     known = msgspec.structs.replace(proposal.catalogue, panel=small)
-    run = pipeline.create(pipeline.Proposal(known, proposal.machine, proposal.question, proposal.plan), world)
-    for _ in pipeline.execute(run, world):
+    run = create(Proposal(known, proposal.machine, proposal.question, proposal.plan), world)
+    for _ in execute(run, world):
         pass
-    surveys = {survey.workflow: survey for survey in pipeline.decide(run).results.surveys}
+    surveys = {survey.workflow: survey for survey in decide(run).results.surveys}
     assert [(one.model, one.verdict) for one in surveys["onnxruntime-cpu"].models] == [("recommender", "pass"), ("demo", "pass")]

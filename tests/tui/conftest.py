@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from advisor import pipeline
+from advisor.context import World
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import HOME_VARIABLE, Run, Store
-from advisor.tui.host import Host
-from advisor.world import World
+from advisor.tui.run.host_process import Host
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
@@ -46,8 +47,8 @@ def tui_world(tmp_path_factory: pytest.TempPathFactory, fake_probes: pathlib.Pat
 def recorded(tui_world: World) -> Run:
     """A finished run: `quick` is four times as fast as the baseline, `alike` as fast, and one crashed."""
     answers = Answers(batch_sizes="1,2", budget="4", workflows="quick,alike,misbehaving/segfault", gpu="cpu")
-    run = pipeline.prepare(answers, tui_world)
-    for _ in pipeline.execute(run, tui_world):
+    run = prepare(answers, tui_world)
+    for _ in execute(run, tui_world):
         pass
     return run
 

@@ -15,18 +15,18 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-from handmade import make_run  # noqa: E402 - tests are no package
 from onscreen import lines_of, settle, shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
+from recorded_runs import make_run  # noqa: E402 - tests are no package
 
 from advisor import applicability  # noqa: E402 - as above
+from advisor.context import World  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
-from advisor.pipeline import Proposal  # noqa: E402 - as above
+from advisor.pipeline.draft import Proposal  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
-from advisor.tui.session import Session  # noqa: E402 - as above
-from advisor.tui.wishes import Wishes  # noqa: E402 - as above
-from advisor.world import World  # noqa: E402 - as above
+from advisor.tui.options import Wishes  # noqa: E402 - as above
+from advisor.tui.run.session import Session  # noqa: E402 - as above
 
 PLACE = HERE / "screenshots"
 SIZE = (100, 30)

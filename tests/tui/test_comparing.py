@@ -8,25 +8,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from handmade import make_run
 from onscreen import asynchronous, lines_of, settle, shown, wait_for_screen
+from recorded_runs import make_run
 
-from advisor import pipeline
+from advisor.context import World
 from advisor.domain.measurement import Generation, Seconds, Throughput
+from advisor.pipeline.decision import decide
 from advisor.report.document import RunDocument
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.comparing import lay_side_by_side
 from advisor.tui.documents import document_of
+from advisor.tui.options import Wishes
 from advisor.tui.screens.compare import Compare
 from advisor.tui.text import figure
-from advisor.tui.wishes import Wishes
-from advisor.world import World
 
 
 @pytest.fixture
 def document(tmp_path: pathlib.Path) -> RunDocument:
-    return slowed(document_of(pipeline.decide(make_run(Store(tmp_path), finished=True))), 1.0)
+    return slowed(document_of(decide(make_run(Store(tmp_path), finished=True))), 1.0)
 
 
 def slowed(document: RunDocument, factor: float) -> RunDocument:

@@ -7,15 +7,15 @@ import pathlib
 
 import builders
 import pytest
-from handmade import make_run
 from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from recorded_runs import make_run
 from textual.widgets import Input
 
+from advisor.context import World
 from advisor.question.answers import Answers
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
 
 GPU = builders.gpu(name="NVIDIA H100 80GB HBM3")
 

@@ -6,14 +6,14 @@ import dataclasses
 import pathlib
 
 import pytest
-from handmade import make_run
 from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from recorded_runs import make_run
 
+from advisor.context import World
 from advisor.domain.fleet import FLEET_SCHEMA, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
 
 HOSTILE = "[/red]"
 

@@ -12,16 +12,16 @@ import time
 
 import builders
 import pytest
-from handmade import make_run
 from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from recorded_runs import make_run
 from textual.pilot import Pilot
 
+from advisor.context import World
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.session import Session
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
+from advisor.tui.run.session import Session
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 #: Less than that of other waits: a screen that does look different is not to keep the tests waiting at every size.

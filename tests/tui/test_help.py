@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
 
+from advisor.context import World
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
 
 
 @pytest.mark.parametrize(

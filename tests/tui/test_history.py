@@ -7,18 +7,18 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from handmade import make_run
 from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from recorded_runs import make_run
 
+from advisor.context import World
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.host import Host
+from advisor.tui.options import Wishes
+from advisor.tui.run.host_process import Host
+from advisor.tui.run.unfinished import find_waiting
 from advisor.tui.screens.live import Live
-from advisor.tui.waiting import find_waiting
 from advisor.tui.widgets.table import Table
-from advisor.tui.wishes import Wishes
-from advisor.world import World
 
 
 @pytest.fixture

@@ -15,18 +15,18 @@ from onscreen import SIZES, asynchronous, lines_of, replay, settle, shown, shown
 from textual.widgets import Input
 
 from advisor import question
-from advisor.cli import asking as line_by_line
+from advisor.cli import plain as line_by_line
+from advisor.context import World
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.host import Host
+from advisor.tui.options import Wishes
+from advisor.tui.run.host_process import Host
 from advisor.tui.screens.dialogs import Cancelling, Export, Leaving
 from advisor.tui.screens.results import Results
 from advisor.tui.screens.setup import Setup
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.weights import WeightBar
-from advisor.tui.wishes import Wishes
-from advisor.world import World
 
 
 def asking(world: World, host: Callable[[Run], Host] | None = None, **answers: str) -> AdvisorApp:

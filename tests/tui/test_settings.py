@@ -11,13 +11,12 @@ from onscreen import asynchronous, replay, shown, wait_for, wait_for_screen
 from textual.binding import Binding
 from textual.dom import DOMNode
 
-from advisor import tui
+from advisor import settings, tui
+from advisor.context import World
 from advisor.errors import SettingsError
 from advisor.store import Run
-from advisor.tui import settings
 from advisor.tui.app import AdvisorApp
-from advisor.tui.wishes import Wishes
-from advisor.world import World
+from advisor.tui.options import Wishes
 
 
 def test_settings_are_read_or_refused(tmp_path: pathlib.Path) -> None:

@@ -7,18 +7,18 @@ import pathlib
 
 import msgspec
 import pytest
-from handmade import make_run
 from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
+from recorded_runs import make_run
 
+from advisor.context import World
 from advisor.store import Run, Store
 from advisor.tui import text
 from advisor.tui.app import AdvisorApp
 from advisor.tui.ascii_only import to_ascii
-from advisor.tui.logs import LogTail, clean
+from advisor.tui.options import Wishes
+from advisor.tui.run.logs import LogTail, clean
+from advisor.tui.run.session import Session
 from advisor.tui.screens.results import Results
-from advisor.tui.session import Session
-from advisor.tui.wishes import Wishes
-from advisor.world import World
 
 HOSTILE = ["[/", "[/tmp/x]", "{'a':[true]}", "[red]x[/red]", "\x1b[31mred", "a\x00b\x07", "\u202eevil\u202c", "n" * 10000, "\ud800"]
 

@@ -11,15 +11,15 @@ from onscreen import asynchronous, lines_of, replay, settle, shown, wait_for, wa
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
+from advisor.context import World
 from advisor.errors import SizeError, UserError
 from advisor.store import Run
 from advisor.tui import crash
 from advisor.tui.app import AdvisorApp
 from advisor.tui.background import Background
+from advisor.tui.options import Wishes
 from advisor.tui.screens.jump import Jump
 from advisor.tui.widgets.keys import fit
-from advisor.tui.wishes import Wishes
-from advisor.world import World
 
 HINTS = [
     ("leave_out", "space Leave out"),

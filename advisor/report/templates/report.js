@@ -1,6 +1,6 @@
 "use strict";
 // The program's own rule, step by step in the same order, so that the same weights give the same floating-point numbers:
-// advisor/domain/question.py (shares, weigh, with_weight) and advisor/score.py (rank).
+// advisor/domain/question.py (shares, weigh, with_weight) and advisor/score/__init__.py (rank).
 const PILLARS = ["performance", "productivity", "portability"];
 const FURTHER = ["input_flexibility", "architecture_support"];
 const given = JSON.parse(document.getElementById("arms").textContent);

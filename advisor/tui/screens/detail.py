@@ -12,12 +12,12 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
 from advisor.domain.decision import Rating
-from advisor.pipeline import Decision
+from advisor.pipeline.decision import Decision
 from advisor.report import recipe
-from advisor.report.generated import words_of_generation
+from advisor.report.text_generation import words_of_generation
 from advisor.store import Run
 from advisor.tui import text
-from advisor.tui.logs import clean
+from advisor.tui.run.logs import clean
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 

@@ -10,8 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.report.matrix import FleetDocument, MatrixCell, tell_cell, tell_contention
-from advisor.tui import fleets, text
+from advisor.report import fleet_documents
+from advisor.report.fleet_matrix import FleetDocument, MatrixCell, tell_cell, tell_contention
+from advisor.tui import text
 from advisor.tui.screens.filtered import Filtered
 from advisor.tui.screens.frame import TopLine
 from advisor.tui.widgets.keys import Keys
@@ -128,4 +129,4 @@ the fleet before and after. The same as p3-advisor fleet."""
         names = self.advisor.world.store.fleets.names()
         place = names.index(self._document.fleet_id) + by if self._document.fleet_id in names else -1
         if 0 <= place < len(names):
-            self.advisor.background.do("fleet", lambda: fleets.read_answer(names[place], self.advisor.world.store), self._show)
+            self.advisor.background.do("fleet", lambda: fleet_documents.read_answer(names[place], self.advisor.world.store), self._show)

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from advisor.tui import text
-from advisor.tui.advisor import Advisor
+from advisor.tui.interfaces import Advisor
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 16
 

@@ -13,11 +13,12 @@ from textual.widgets import RichLog, Static
 
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Question
-from advisor.pipeline import Decision
-from advisor.tui import device, progress, text
-from advisor.tui.logs import LogTail
+from advisor.pipeline.decision import Decision
+from advisor.tui import text
+from advisor.tui.run import device_load, progress
+from advisor.tui.run.logs import LogTail
+from advisor.tui.run.session import Session
 from advisor.tui.screens.frame import Frame, TopLine
-from advisor.tui.session import Session
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, Table
 
@@ -82,7 +83,9 @@ when the current timed section or build has ended. Cancelling keeps what was mea
             return
         uuid = session.follower.header.question.gpu
 
-        self.advisor.background.do("device", lambda: device.describe_gpu(uuid) if uuid else device.describe_processor(), self.tell_device)
+        self.advisor.background.do(
+            "device", lambda: device_load.describe_gpu(uuid) if uuid else device_load.describe_processor(), self.tell_device
+        )
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the table out for the width."""

@@ -14,13 +14,13 @@ from textual.widgets import DataTable, Static
 
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import Cell, Measurement
-from advisor.pipeline import Decision, reconsider
+from advisor.pipeline.decision import Decision, reconsider
 from advisor.report import table as words
 from advisor.report.document import RunDocument
 from advisor.tui import text
-from advisor.tui.again import failed_arms
 from advisor.tui.documents import document_of
 from advisor.tui.reasons import reasons_of
+from advisor.tui.run.retry import failed_arms
 from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.plane import Plane

@@ -19,7 +19,7 @@ from advisor.tui.steps.step import Step
 from advisor.tui.widgets.keys import Keys
 
 if TYPE_CHECKING:
-    from advisor.tui.waiting import Waiting
+    from advisor.tui.run.unfinished import Waiting
 
 NAMES = ("Model", "Target", "Priorities", "Plan")
 

@@ -12,10 +12,10 @@ from textual.widgets import DataTable, Static
 from advisor.applicability import environment_name
 from advisor.domain.question import Question
 from advisor.domain.workflow import Environment, Workflow
-from advisor.pipeline import Proposal
+from advisor.pipeline.draft import Proposal
 from advisor.report.document import RunDocument
 from advisor.tui import text
-from advisor.tui.host import OURSELVES
+from advisor.tui.run.host_process import OURSELVES
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.table import Column, Table
 
@@ -176,7 +176,7 @@ class PlanStep(Step):
         if self.advisor.runs.owned is not None:
             self.notify("a run goes on; making an environment would disturb it", severity="warning", markup=False)
             return
-        from advisor.tui.making import Making  # noqa: PLC0415 - only when asked for
+        from advisor.tui.create_env_dialog import Making  # noqa: PLC0415 - only when asked for
 
         def made(there: bool | None) -> None:  # noqa: FBT001 - the value of a screen
             if there:

@@ -8,7 +8,7 @@ import msgspec
 from textual.containers import VerticalScroll
 
 from advisor.question.answers import Answers
-from advisor.tui.advisor import Advisor
+from advisor.tui.interfaces import Advisor
 
 
 class Step(VerticalScroll, can_focus=False):

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from advisor import cli, pipeline
-from advisor.pipeline import World
+from advisor import cli
+from advisor.context import World
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Store
 
@@ -23,8 +25,8 @@ def recorded(fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_fact
     """A finished run: `quick` is four times as fast as the baseline."""
     place = tmp_path_factory.mktemp("recorded")
     world = World(environment=dict(os.environ), store=Store(place / "home"), probes=fake_probes, rubric=fake_rubric)
-    run = pipeline.prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), world)
-    for _ in pipeline.execute(run, world):
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), world)
+    for _ in execute(run, world):
         pass
     return run.directory
 

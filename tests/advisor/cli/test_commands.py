@@ -14,8 +14,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from advisor import catalogue, pipeline, schemas
-from advisor.pipeline import World
+from advisor import catalogue, schemas
+from advisor.context import World
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.probing.environments import places
 from advisor.question.answers import Answers
 
@@ -26,8 +28,8 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 def finished_run(fake_world: Callable[[], World]) -> str:
     """A run of pretend workflows: `quick` is four times as fast as the baseline, `alike` as fast."""
     world = fake_world()
-    run = pipeline.prepare(Answers(batch_sizes="1,2", budget="6", workflows="quick,alike"), world)
-    for _ in pipeline.execute(run, world):
+    run = prepare(Answers(batch_sizes="1,2", budget="6", workflows="quick,alike"), world)
+    for _ in execute(run, world):
         pass
     return run.directory.name
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from advisor import pipeline
 from advisor.cli.interruption import InterruptedRunError
+from advisor.pipeline import decision, execution
 from advisor.store import Store
 
 Advise = Callable[..., subprocess.CompletedProcess[str]]
@@ -68,7 +68,7 @@ def test_what_goes_on_with_a_run_is_told_where_there_is_one(
     def interrupt(*_: object) -> None:
         raise InterruptedRunError(signal.SIGTERM)
 
-    for place, name in ((pipeline, "execute"), (pipeline, "decide"), (Store, "history")):
+    for place, name in ((execution, "execute"), (decision, "decide"), (Store, "history")):
         monkeypatch.setattr(place, name, interrupt)
     ended = advise(*(word.replace("RUN", recorded.name) for word in command))
     assert ended.returncode == 128 + signal.SIGTERM

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from advisor.domain.outcome import Outcome
-from advisor.domain.said import Said, Visited
+from advisor.domain.worker_events import Said, Visited
 
 VISIT = {"event": "visited", "batch_size": 1, "round": 1, "seconds": [0.5, 0.25], "lead_calls": 1, "cpu_seconds": 0.1}
 

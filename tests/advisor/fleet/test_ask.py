@@ -7,14 +7,16 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
 import builders
-import handmade
 import pytest
+import recorded_runs
 
-from advisor import pipeline
+from advisor.context import World
 from advisor.domain.fleet import Answered, Order, Pool
 from advisor.errors import RunFileError, RunOfFleetError, UnknownRunError
 from advisor.fleet import Begun, Delivered, Notice, Told, Undone, ask, assign, node
 from advisor.fleet.node import Packed, Task
+from advisor.pipeline.decision import decide
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 
@@ -45,7 +47,7 @@ class Scripted:
 @pytest.fixture
 def made(tmp_path: pathlib.Path) -> Run:
     """A run as a node has it."""
-    return handmade.make_run(Store(tmp_path / "node"), finished=True)
+    return recorded_runs.make_run(Store(tmp_path / "node"), finished=True)
 
 
 def begun(run: Run, token: str, number: int = 1, where: str = "n1") -> Begun:
@@ -72,7 +74,7 @@ def test_each_pair_of_model_and_kind_is_one_race_with_its_own_device_and_price(h
 def test_the_same_events_decide_the_same_as_on_the_node(home: pathlib.Path, made: Run) -> None:
     told = [Told(number=1, token="a", event=event) for event in made.events()]
     (answered,) = answers_of(Scripted(begun(made, "a"), *told, delivered(made, "a")), Store(home))
-    here, there = pipeline.decide(Store(home).find(answered.attempts[-1].run_id)), pipeline.decide(made)
+    here, there = decide(Store(home).find(answered.attempts[-1].run_id)), decide(made)
     assert here.recommendation == there.recommendation
     assert here.results == there.results
     assert answered.reason is None
@@ -88,14 +90,12 @@ def test_what_was_measured_before_a_node_was_lost_stays_and_the_whole_race_is_ma
     assert counting.events() == made.events()
 
 
-def test_a_race_that_was_begun_elsewhere_is_not_gone_on_with_here(
-    home: pathlib.Path, made: Run, fake_world: Callable[[], pipeline.World]
-) -> None:
+def test_a_race_that_was_begun_elsewhere_is_not_gone_on_with_here(home: pathlib.Path, made: Run, fake_world: Callable[[], World]) -> None:
     early = [Told(number=1, token="a", event=event) for event in made.events()[:7]]
     (answered,) = answers_of(Scripted(begun(made, "a"), *early, Undone(number=1, reason="it was lost")), Store(home))
     lost = Store(home).find(answered.attempts[0].run_id)
     with pytest.raises(RunOfFleetError) as problem:
-        list(pipeline.execute(lost, fake_world()))
+        list(execute(lost, fake_world()))
     assert problem.value.next_step == f"p3-advisor fleet {ORDER.fleet_id} --resume"
     with pytest.raises(UnknownRunError):
         Store(home).unfinished()

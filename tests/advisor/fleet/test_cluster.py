@@ -12,20 +12,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import handmade
 import psutil
 import pytest
+import recorded_runs
 
-from advisor import pipeline
-from advisor.domain.events import Event
+from advisor.context import World
 from advisor.domain.fleet import Answered, Contention, Order, Pool
 from advisor.domain.run import Header
+from advisor.domain.run_events import Event
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import News, Told, ask, node
 from advisor.fleet.node import Packed, Task
+from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
-from advisor.world import World
 
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
 ray_cluster = pytest.importorskip("ray.cluster_utils")
@@ -102,7 +102,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def recorded(tmp_path: pathlib.Path) -> Run:
-    return handmade.make_run(Store(tmp_path / "single"), finished=True)
+    return recorded_runs.make_run(Store(tmp_path / "single"), finished=True)
 
 
 def order(*models: str, kind: str = "cpu") -> Order:
@@ -131,9 +131,9 @@ def test_the_answer_of_a_fleet_is_that_of_a_single_machine_from_the_same_figures
     work = functools.partial(replay, recorded.header(), tuple(recorded.events()))
     answered = answers_among(all_said(cluster, order("demo", "other", "third"), Store(home), work))
     assert set(answered) == {"demo", "other", "third"}
-    alone = pipeline.decide(recorded)
+    alone = decide(recorded)
     for one in answered.values():
-        there = pipeline.decide(Store(home).find(one.attempts[-1].run_id))
+        there = decide(Store(home).find(one.attempts[-1].run_id))
         assert (there.recommendation, there.results) == (alone.recommendation, alone.results)
 
 
@@ -189,7 +189,7 @@ def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsew
     assert first.reason is None
     lost, whole = (Store(home).find(attempt.run_id) for attempt in first.attempts)
     assert 3 < len(lost.events()) < len(whole.events())
-    assert pipeline.decide(whole).recommendation is not None
+    assert decide(whole).recommendation is not None
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from advisor.domain.events import Conditions, Happening
+from advisor.context import World
 from advisor.domain.fleet import Contention
-from advisor.domain.said import Visited
+from advisor.domain.run_events import Conditions, Happening
+from advisor.domain.worker_events import Visited
 from advisor.errors import NothingViableError
 from advisor.fleet import contention
 from advisor.fleet.contention import compare, judge
 from advisor.fleet.node import Task
 from advisor.question.answers import Answers
 from advisor.store import Store
-from advisor.world import World
 
 ARMS = ("pytorch-eager", "pytorch-eager#duplicate")
 BLANK = Contention(node="n1", kind="H200", model="demo", free=False, words="")

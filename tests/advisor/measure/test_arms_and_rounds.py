@@ -9,14 +9,14 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from hypothesis import given
 from hypothesis import strategies as st
-from summarised import RACES, WRONG, only_measurement, raced, summarise
+from run_results import RACES, WRONG, only_measurement, raced, summarise
 
 from advisor import measure
-from advisor.domain.events import DeviceMemory
 from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
 from advisor.domain.plan import REFERENCE
-from advisor.domain.said import Built, Loaded, MemoryRead, Visited
-from advisor.domain.state import ProcessState, RunState
+from advisor.domain.run_events import DeviceMemory
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import Built, Loaded, MemoryRead, Visited
 
 
 def test_a_visit_counts_for_the_logarithm_of_the_median_of_its_calls() -> None:

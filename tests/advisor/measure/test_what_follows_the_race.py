@@ -8,12 +8,12 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
-from summarised import RACES, WRONG, only_measurement, raced, summarise
+from run_results import RACES, WRONG, only_measurement, raced, summarise
 
-from advisor.domain.events import Energy
 from advisor.domain.outcome import Crashed
-from advisor.domain.said import Caches, Flexed, Sustained
-from advisor.domain.state import ProcessState, RunState
+from advisor.domain.run_events import Energy
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import Caches, Flexed, Sustained
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:

@@ -8,33 +8,33 @@ import subprocess
 import sys
 
 import builders
-import handmade
 import pytest
+import recorded_runs
 
-from advisor import pipeline
 from advisor.errors import RunFileError
+from advisor.pipeline.decision import decide
 from advisor.report import document
 from advisor.store import Run, Store
 
 DECIDE = """
 import pathlib, sys
-from advisor import pipeline
+from advisor.pipeline.decision import decide
 from advisor.report import document
 from advisor.store import Run
 
 run = Run(pathlib.Path(sys.argv[1]))
-decision = pipeline.decide(run)
+decision = decide(run)
 sys.stdout.write(document.encode(document.compose(decision)))
 """
 
 
 @pytest.fixture
 def run(tmp_path: pathlib.Path) -> Run:
-    return handmade.make_run(Store(tmp_path), finished=True)
+    return recorded_runs.make_run(Store(tmp_path), finished=True)
 
 
 def decided(run: Run) -> str:
-    decision = pipeline.decide(run)
+    decision = decide(run)
     return document.encode(document.compose(decision))
 
 
@@ -54,10 +54,10 @@ def test_a_run_of_which_a_line_is_missing_is_told(run: Run) -> None:
     for missing in range(len(lines) - 1):
         file.write_bytes(b"".join(lines[:missing] + lines[missing + 1 :]))
         with pytest.raises(RunFileError, match="damaged"):
-            pipeline.decide(run)
+            decide(run)
 
 
 def test_other_weights_change_the_advice_and_not_the_measurements(run: Run) -> None:
-    one, two = pipeline.decide(run), pipeline.decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5))
+    one, two = decide(run), decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5))
     assert one.results == two.results
     assert one.scored != two.scored

@@ -12,13 +12,19 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from simulation import REGIMES, Environment, SimulatedRun, SimulatedSession
 
-from advisor import catalogue, measure, pipeline, trust
-from advisor.domain.events import Conditions
+from advisor import catalogue, measure
+from advisor.context import World
 from advisor.domain.measurement import Results
 from advisor.domain.question import Budget
-from advisor.pipeline import World, racing
-from advisor.probing.guard import CpuReading
+from advisor.domain.run_events import Conditions
+from advisor.pipeline import execution, racing, replay
+from advisor.pipeline.arms import plan_of
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
+from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
+from advisor.recommend import trust
 from advisor.report import document
 
 RULES = catalogue.load().presets.guard
@@ -35,10 +41,10 @@ def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> 
         session.shifts["compiled"] = shift
     run = SimulatedRun(["compiled", "other"])
     question = builders.question(budget=Budget(name="standard", measuring_seconds=120, most_rounds=40), seed=seed)
-    run.take(session.start([(arm, 0) for arm in racing.plan_of(run.state).arms]))
+    run.take(session.start([(arm, 0) for arm in plan_of(run.state).arms]))
     run.take(racing.drive(session, lambda: run.state, question, RULES, session.environment.clock))  # type: ignore[arg-type]
     run.take(session.stop())
-    return measure.summarise(run.state, racing.results_by_batch_size(run.state, question), dtype="float32", margin=MARGIN)
+    return measure.summarise(run.state, replay.results_by_batch_size(run.state, question), dtype="float32", margin=MARGIN)
 
 
 def shifts(results: Results) -> dict[str, float]:
@@ -90,11 +96,11 @@ class BusyGuard:
 
 
 def test_a_run_beside_a_busy_process_says_so_and_is_not_trusted(fake_world: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "Guard", lambda _gpu: BusyGuard())
-    run = pipeline.prepare(Answers(batch_sizes="2", budget="3", workflows="quick"), fake_world())
-    for _ in pipeline.execute(run, fake_world()):
+    monkeypatch.setattr(execution, "Guard", lambda _gpu: BusyGuard())
+    run = prepare(Answers(batch_sizes="2", budget="3", workflows="quick"), fake_world())
+    for _ in execute(run, fake_world()):
         pass
-    decision = pipeline.decide(run)
+    decision = decide(run)
     advice, visits = decision.recommendation, decision.results.visits
     assert advice is not None
     assert advice.trust == "D"

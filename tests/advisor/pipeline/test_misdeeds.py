@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import psutil
 
-from advisor import pipeline
+from advisor.context import World
 from advisor.domain.outcome import Completed
-from advisor.pipeline import World
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 
 EXPECTED = {
@@ -53,10 +55,10 @@ def test_each_misdeed_is_its_own_status(fake_world: Callable[[], World]) -> None
     world = fake_world()
     arms = ",".join(f"misbehaving/{name}" for name in EXPECTED)
     answers = Answers(batch_sizes="2", budget="20", max_build_seconds=1.0, workflows=f"quick,{arms}")
-    run = pipeline.prepare(answers, world)
-    for _ in pipeline.execute(run, world):
+    run = prepare(answers, world)
+    for _ in execute(run, world):
         pass
-    decision = pipeline.decide(run)
+    decision = decide(run)
     ends = {arm: processes[-1].outcome for arm, processes in decision.state.processes.items()}
     for name, (status, words) in EXPECTED.items():
         end = ends[f"misbehaving/{name}"]

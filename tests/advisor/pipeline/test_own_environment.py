@@ -10,11 +10,14 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from advisor import catalogue, pipeline
+from advisor import catalogue
+from advisor.context import World
 from advisor.domain.catalogue import Catalogue
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.probing.environments import places
 from advisor.question.answers import Answers
-from advisor.world import World
 
 #: Stands for an environment's interpreter: writes down what it sees and hands over to one that has what the pretend workflows need.
 INTERPRETER = """#!/bin/sh
@@ -54,10 +57,10 @@ def test_it_runs_in_its_own_interpreter_and_sees_no_packages_from_elsewhere(
     python = put_environment(home / "environments", catalogue.load(rubric, probes=shared.probes), rubric, saw)
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
     world = World(environment=variables, store=shared.store, probes=shared.probes, rubric=rubric)
-    run = pipeline.prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), world)
-    for _ in pipeline.execute(run, world):
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), world)
+    for _ in execute(run, world):
         pass
-    decision = pipeline.decide(run)
+    decision = decide(run)
     assert {measurement.arm for measurement in decision.results.measurements} == {"pytorch-eager", "quick"}
     plan = decision.state.plan
     assert plan is not None

@@ -11,12 +11,13 @@ from builders import BASELINE, DUPLICATE
 from simulation import REGIMES, Environment, SimulatedRun, SimulatedSession
 
 from advisor import catalogue
-from advisor.domain.events import Ended, Happening
 from advisor.domain.outcome import Crashed
-from advisor.domain.state import RaceGroup
-from advisor.pipeline import racing
+from advisor.domain.run_events import Ended, Happening
+from advisor.domain.run_state import RaceGroup
+from advisor.pipeline import racing, remaining, replay
+from advisor.pipeline.arms import plan_of
 from advisor.pipeline.racing import DECIDING_ROUNDS, Patience
-from advisor.race import Race
+from advisor.statistics.race import Race
 
 CRASHED = Crashed(phase="measure", signal="SIGSEGV", reason="gone")
 TWO_SIZES = builders.question(batch_sizes=(1, 4))
@@ -61,12 +62,12 @@ class Failing(SimulatedSession):
 def test_after_the_end_of_the_baseline_no_race_is_opened_any_more() -> None:
     session = Failing(Environment(REGIMES["quiet"], random.Random(0)), {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.1})
     run, rules = SimulatedRun(["compiled"]), catalogue.load().presets.guard
-    run.take(session.start([(arm, 0) for arm in racing.plan_of(run.state).arms]))
+    run.take(session.start([(arm, 0) for arm in plan_of(run.state).arms]))
     run.take(racing.drive(session, lambda: run.state, TWO_SIZES, rules, session.environment.clock))  # type: ignore[arg-type]
     assert run.state.closed == {1: "the baseline ended"}
     assert set(run.state.opened) == {1}
-    assert list(racing.results_by_batch_size(run.state, TWO_SIZES)) == [1]
-    assert racing.needed_arms(run.state, TWO_SIZES) == []
+    assert list(replay.results_by_batch_size(run.state, TWO_SIZES)) == [1]
+    assert remaining.needed_arms(run.state, TWO_SIZES) == []
 
 
 def test_a_stored_race_that_was_opened_without_the_baseline_shows_nothing_and_does_not_go_on() -> None:
@@ -77,7 +78,7 @@ def test_a_stored_race_that_was_opened_without_the_baseline_shows_nothing_and_do
         closed={1: "the baseline ended"},
         groups={1: (RaceGroup(arms=(BASELINE, "compiled"), first_round=1),), 4: (RaceGroup(arms=("compiled",), first_round=1),)},
     )
-    assert list(racing.results_by_batch_size(state, TWO_SIZES)) == [1]
-    assert racing.needed_arms(state, TWO_SIZES) == []
+    assert list(replay.results_by_batch_size(state, TWO_SIZES)) == [1]
+    assert remaining.needed_arms(state, TWO_SIZES) == []
     session, rules = SimulatedSession(Environment(REGIMES["quiet"], random.Random(0)), {}), catalogue.load().presets.guard
     assert list(racing.drive(session, lambda: state, TWO_SIZES, rules, session.environment.clock)) == []  # type: ignore[arg-type]

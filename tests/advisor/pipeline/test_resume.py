@@ -13,12 +13,13 @@ import builders
 import psutil
 import pytest
 
-from advisor import pipeline
-from advisor.domain.events import Ended, Event, Heard, RaceClosed, Spawned
+from advisor.context import World
 from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE
-from advisor.domain.said import Entered, Visited
-from advisor.pipeline import World
+from advisor.domain.run_events import Ended, Event, Heard, RaceClosed, Spawned
+from advisor.domain.worker_events import Entered, Visited
+from advisor.pipeline.decision import decide
+from advisor.pipeline.execution import execute, has_reference
 from advisor.store import Run, Store
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
@@ -86,10 +87,10 @@ def test_a_killed_run_leaves_no_process_and_goes_on(
 
     run = Store(home).unfinished()
     before = run.events()
-    for _ in pipeline.execute(run, fake_world()):
+    for _ in execute(run, fake_world()):
         pass
     after = run.events()[len(before) :]
-    decision = pipeline.decide(run)
+    decision = decide(run)
     assert decision.recommendation is not None
     assert decision.state.finished
     assert {measurement.arm for measurement in decision.results.measurements} == {"pytorch-eager", "quick", "alike"}
@@ -115,6 +116,6 @@ def complete_rounds(events: list[Event]) -> set[tuple[int, int]]:
 
 def test_right_outputs_are_there_whatever_becomes_of_who_made_them() -> None:
     too_long = TimedOut(phase="measure", reason="the peaks took too long")
-    assert pipeline.has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
-    assert not pipeline.has_reference(builders.run_state({REFERENCE: builders.process(ready=False, outcome=too_long)}))
-    assert not pipeline.has_reference(builders.run_state({}))
+    assert has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
+    assert not has_reference(builders.run_state({REFERENCE: builders.process(ready=False, outcome=too_long)}))
+    assert not has_reference(builders.run_state({}))

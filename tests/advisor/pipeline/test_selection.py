@@ -17,8 +17,9 @@ from simulation import REGIMES, Environment, SimulatedRun, SimulatedSession, low
 from advisor import catalogue, measure
 from advisor.domain.measurement import RaceResult
 from advisor.domain.question import Budget
-from advisor.domain.state import RunState
-from advisor.pipeline import finals, racing
+from advisor.domain.run_state import RunState
+from advisor.pipeline import racing, repetitions, replay
+from advisor.pipeline.arms import plan_of
 
 RULES = catalogue.load().presets.guard
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)
@@ -68,12 +69,12 @@ def race(regime: str, scenario: str, seed: int, *, repeats: bool = False, gaps: 
     session = SimulatedSession(Environment(REGIMES[regime], chance), {**gaps, DUPLICATE: gaps[BASELINE]})
     run = SimulatedRun([arm for arm in gaps if arm != BASELINE])
     question = builders.question(budget=STANDARD, seed=seed)
-    run.take(session.start([(arm, 0) for arm in racing.plan_of(run.state).arms]))
+    run.take(session.start([(arm, 0) for arm in plan_of(run.state).arms]))
     run.take(racing.drive(session, lambda: run.state, question, RULES, session.environment.clock))  # type: ignore[arg-type]
     run.take(session.stop())
     if repeats:
-        run.take(finals.repeat(session, lambda: run.state, question, RULES))  # type: ignore[arg-type]
-    return Instance(gaps, session, run.state, racing.result_of(run.state, 1, question))
+        run.take(repetitions.repeat(session, lambda: run.state, question, RULES))  # type: ignore[arg-type]
+    return Instance(gaps, session, run.state, replay.result_of(run.state, 1, question))
 
 
 def check_choices(regime: str, per_scenario: int) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from advisor import catalogue
 from advisor.domain.machine import Cpu
-from advisor.probing.guard import Guard
-from advisor.probing.launch import Supervisor
-from advisor.probing.site import Site
-from advisor.probing.visits import Session
+from advisor.probing.conditions import Guard
+from advisor.probing.run_config import Site
+from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ import msgspec
 import psutil
 import pytest
 import workers
-from scripted import DEADLINES, WAIT, Clock, hear, hear_end, start
+from worker_scripts import DEADLINES, WAIT, Clock, hear, hear_end, start
 
 from advisor.domain.outcome import Crashed
-from advisor.domain.said import Engaged, Entered, Ready
-from advisor.probing import ending
-from advisor.probing.launch import Supervisor
+from advisor.domain.worker_events import Engaged, Entered, Ready
+from advisor.probing import termination
+from advisor.probing.supervisor import Supervisor
 from probes import protocol
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
@@ -95,7 +95,7 @@ def test_processes_that_gave_themselves_a_title_are_ended_with_their_worker(
     titled: list[psutil.Process] = []
     while len(titled) < 2:
         titled += [psutil.Process(int(said.proof)) for _, said in supervisor.listen() if isinstance(said, Engaged)]
-    assert {process.pid for process in titled} < {process.pid for process in ending.belonging(worker.directory)}
+    assert {process.pid for process in titled} < {process.pid for process in termination.belonging(worker.directory)}
     supervisor.end(worker)
     workers.wait_until(lambda: not any(map(runs, titled)))
 
@@ -107,7 +107,7 @@ def runs(process: psutil.Process) -> bool:
 def test_what_shares_a_session_with_the_advisor_is_no_worker_s(tmp_path: pathlib.Path) -> None:
     with subprocess.Popen(["sleep", "3600"], env={protocol.MARK: str(tmp_path)}) as child:
         try:
-            assert [process.pid for process in ending.belonging(tmp_path)] == [child.pid]
+            assert [process.pid for process in termination.belonging(tmp_path)] == [child.pid]
         finally:
             child.kill()
 

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from sessions import ALIKE, BASELINE, QUICK, bring_up, ends, said
 
-from advisor.domain.events import Ended, Spawned
 from advisor.domain.outcome import Crashed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.said import Ready
+from advisor.domain.run_events import Ended, Spawned
+from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError
-from advisor.probing.guard import Guard
-from advisor.probing.launch import Supervisor
-from advisor.probing.site import Site
-from advisor.probing.turns import Turns
-from advisor.probing.visits import Session
+from advisor.probing.conditions import Guard
+from advisor.probing.run_config import Site
+from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
+from advisor.system.host_lock import Turns
 
 
 def test_an_arm_whose_interpreter_is_gone_ends_alone(session: Session, tmp_path: pathlib.Path) -> None:

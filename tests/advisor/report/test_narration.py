@@ -5,10 +5,10 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor.domain.events import DeviceMemory, Ended, Finished, Happening, Heard, Planned, RaceClosed, RaceOpened, Resumed, Spawned
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.said import Entered, Phase, Ready
+from advisor.domain.run_events import DeviceMemory, Ended, Finished, Happening, Heard, Planned, RaceClosed, RaceOpened, Resumed, Spawned
+from advisor.domain.worker_events import Entered, Phase, Ready
 from advisor.report import narration
 
 

@@ -11,13 +11,13 @@ import html5lib
 import msgspec
 import pytest
 
-from advisor import portability
 from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
 from advisor.domain.workflow import Integration
 from advisor.report import document, page
 from advisor.report.document import RunDocument
+from advisor.score import performance_portability
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -62,7 +62,7 @@ def carried() -> RunDocument:
     platforms = [platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25), platform("GPU", ("broken",), compiled=0.25)]
     same = Integration(lines_changed=1, source="import torch\n")
     workflows = [builders.workflow(name, integration=same) for name in ("compiled", builders.BASELINE, "broken")]
-    return builders.document(portability=portability.compare(platforms, workflows))
+    return builders.document(portability=performance_portability.compare(platforms, workflows))
 
 
 def poisoned() -> RunDocument:

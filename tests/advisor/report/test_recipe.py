@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from advisor.domain.measurement import Seconds
-from advisor.domain.said import Recipe
-from advisor.domain.state import RunState
+from advisor.domain.run_state import RunState
+from advisor.domain.worker_events import Recipe
 from advisor.errors import NoRecipeError
 from advisor.report import recipe
 from advisor.report.document import RunDocument

@@ -12,13 +12,15 @@ import builders
 import msgspec
 import pytest
 
-from advisor import pipeline
-from advisor.domain.events import Event, Heard, Planned, Spawned
+from advisor.context import World
 from advisor.domain.machine import MadeEnvironment
 from advisor.domain.run import Header
-from advisor.domain.said import Recipe, Visited
+from advisor.domain.run_events import Event, Heard, Planned, Spawned
+from advisor.domain.worker_events import Recipe, Visited
 from advisor.errors import ExportFileError, RunIsImportedError
-from advisor.pipeline import World, deciding
+from advisor.pipeline import decision as deciding
+from advisor.pipeline.decision import decide, examine
+from advisor.pipeline.execution import execute
 from advisor.store import Run, Store, exchange
 
 RECIPE = Recipe(imports=("import json",), source="", requirements=(), python="==3.11.*", interpreter=sys.executable, serving_command=None)
@@ -90,7 +92,7 @@ def test_a_file_names_neither_the_machine_nor_its_interpreters(run: Run) -> None
 def test_an_imported_run_is_not_worked_on(run: Run, elsewhere: Store, tmp_path: pathlib.Path, fake_world: Callable[[], World]) -> None:
     taken = exchange.put(elsewhere, *exchange.read(written(tmp_path, exchange.pack(run))))
     with pytest.raises(RunIsImportedError):
-        list(pipeline.execute(taken, fake_world()))
+        list(execute(taken, fake_world()))
     assert builders.error_of(elsewhere.unfinished) is not None
 
 
@@ -158,15 +160,15 @@ def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.Mon
     def judge(*_: object) -> None:
         raise OverflowError("math range error")
 
-    assert pipeline.examine(HEADER, EVENTS, "a file").recommendation is None
+    assert examine(HEADER, EVENTS, "a file").recommendation is None
     monkeypatch.setattr(deciding, "judge", judge)
     with pytest.raises(ExportFileError, match="none that a run can have"):
-        pipeline.examine(HEADER, EVENTS, "a file")
+        examine(HEADER, EVENTS, "a file")
 
 
 @pytest.mark.parametrize("file", sorted((pathlib.Path(__file__).parent / "recorded").iterdir()), ids=lambda file: file.stem)
 def test_a_run_of_any_age_reads_back_and_is_decided(file: pathlib.Path, elsewhere: Store) -> None:
     header, events = exchange.read(file)
-    decision = pipeline.examine(header, events, file.name)
+    decision = examine(header, events, file.name)
     assert decision.recommendation is not None
-    assert pipeline.decide(exchange.put(elsewhere, header, events)).recommendation == decision.recommendation
+    assert decide(exchange.put(elsewhere, header, events)).recommendation == decision.recommendation

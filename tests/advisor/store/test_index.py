@@ -9,7 +9,7 @@ import sqlite3
 import builders
 import pytest
 
-from advisor.domain.events import Finished, Planned
+from advisor.domain.run_events import Finished, Planned
 from advisor.store import Entry, Store, index
 
 IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")

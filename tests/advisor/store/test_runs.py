@@ -14,9 +14,9 @@ import platformdirs
 import pytest
 
 from advisor import store
-from advisor.domain.events import Event, Finished, Heard, Planned, Resumed, Spawned
 from advisor.domain.run import Header
-from advisor.domain.said import Ready
+from advisor.domain.run_events import Event, Finished, Heard, Planned, Resumed, Spawned
+from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store import Entry, Run, Store, runs
 

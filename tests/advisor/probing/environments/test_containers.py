@@ -11,9 +11,12 @@ from collections.abc import Callable
 import builders
 import pytest
 
-from advisor import applicability, pipeline
+from advisor import applicability
+from advisor.context import World
 from advisor.domain.workflow import Environment
-from advisor.pipeline import World
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.probing.environments import containers
 from advisor.question.answers import Answers
 
@@ -109,10 +112,10 @@ def test_a_worker_in_a_container_is_measured_like_any_other(
     paper = f'[environment.paper]\nkind = "container"\nimage = "{IMAGE}"\n'
     (rubric / "workflows.toml").write_text(f"{before}[workflow.quick]\n{quick}\n{apart}\n{paper}")
     inside = World(environment=engine, store=world.store, probes=world.probes, rubric=rubric)
-    run = pipeline.prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), inside)
-    for _ in pipeline.execute(run, inside):
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), inside)
+    for _ in execute(run, inside):
         pass
-    assert {measurement.arm for measurement in pipeline.decide(run).results.measurements} == {"pytorch-eager", "quick"}
+    assert {measurement.arm for measurement in decide(run).results.measurements} == {"pytorch-eager", "quick"}
     saw = (tmp_path / "saw").read_text().split("\n")
     assert saw[:2] == ["run", "--rm"]
     assert saw[saw.index("--entrypoint") + 2] == IMAGE

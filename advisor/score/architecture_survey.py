@@ -1,0 +1,56 @@
+"""What a panel of small models says about a workflow's Architecture Support. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from advisor.domain.catalogue import Panel
+from advisor.domain.measurement import Survey, SurveyedModel
+from advisor.domain.run_events import Surveyed
+
+#: Models that are named in a sentence; more are counted.
+MOST_NAMED = 3
+
+
+def summarise(findings: Iterable[Surveyed], panel: Panel) -> tuple[Survey, ...]:
+    """Return what each workflow made of the models, in the order in which workflows were first met; none for one without a model tried."""
+    by_workflow: dict[str, list[Surveyed]] = {}
+    for finding in findings:
+        by_workflow.setdefault(finding.workflow, []).append(finding)
+    surveys = []
+    for workflow, found in by_workflow.items():
+        tried = [finding for finding in found if finding.verdict != "untried"]
+        if tried:
+            passed = sum(finding.verdict == "pass" for finding in tried)
+            surveys.append(
+                Survey(
+                    workflow=workflow,
+                    passed=passed,
+                    tried=len(tried),
+                    architectures=_word(passed / len(tried), panel),
+                    models=tuple(
+                        SurveyedModel(model=one.model, family=one.family, verdict=one.verdict, reason=one.reason) for one in found
+                    ),
+                    run=next((finding.run for finding in found if finding.run), None),
+                )
+            )
+    return tuple(surveys)
+
+
+def _word(share: float, panel: Panel) -> str:
+    if share >= panel.any_from:
+        return "any"
+    return "most" if share >= panel.most_from else "listed"
+
+
+def tell(survey: Survey) -> str:
+    """Return the survey in a sentence: how many models pass, and which do not."""
+    missed = [f"{one.model} ({one.verdict.replace('-', ' ')})" for one in survey.models if one.verdict not in {"pass", "untried"}]
+    named = ", ".join(missed[:MOST_NAMED]) + (f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else "")
+    origin = f", surveyed in run {survey.run}" if survey.run else ""
+    return f"{survey.passed} of {survey.tried} surveyed models pass" + (f", not {named}" if missed else "") + origin
+
+
+def find(surveys: Sequence[Survey], workflow: str) -> Survey | None:
+    """Return the survey of a workflow; None where there is none."""
+    return next((survey for survey in surveys if survey.workflow == workflow), None)

@@ -1,0 +1,1 @@
+"""Intervals, races and other statistics. Pure; no input, output or clock."""

@@ -1,0 +1,1 @@
+"""Code that several workflows of one stack share."""

@@ -1,0 +1,69 @@
+"""What cannot fit into a GPU is known before it is tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+
+from advisor import applicability
+from advisor.applicability import memory_estimate
+from advisor.domain.question import Factory, Synthetic, Transformers
+from advisor.domain.workflow import WeightCopies
+
+#: Llama-2's stack in float16: 5.4 GiB.
+STACK = Synthetic(name="synthetic/ffn-multilayer@llama2-7b", block="ffn-multilayer", hidden=4096, intermediate=11008, layers=32)
+CARD = builders.gpu(name="NVIDIA GeForce RTX 4090", memory_bytes=24 << 30)
+ASKED: dict[str, Any] = {"model": STACK, "dtype": "float16", "device": "cuda", "gpu": CARD.uuid, "batch_sizes": (1, 4, 16, 64)}
+
+
+def test_the_weights_of_the_paper_s_stacks_are_those_it_states() -> None:
+    """0.945 and 5.375 GiB: section 4.4, without the biases."""
+    small = Synthetic(name="s", block="ffn-multilayer", hidden=2048, intermediate=5632, layers=22)
+    for model, gibibytes in ((small, 0.945), (STACK, 5.375)):
+        held = memory_estimate.weight_bytes(builders.question(model=model, dtype="float16"))
+        assert held is not None
+        assert held / (1 << 30) == pytest.approx(gibibytes, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("copies", "sizes", "fits"),
+    [
+        (WeightCopies(), (1, 4, 16, 64), True),
+        (WeightCopies(always=4.0), (1, 4, 16, 64), True),
+        (WeightCopies(always=5.0), (1, 4, 16, 64), False),
+        (WeightCopies(each_batch_size=1.0), (1, 4, 16, 64), False),
+        (WeightCopies(each_batch_size=1.0), (1, 64), True),
+    ],
+)
+def test_weights_held_too_often_for_a_card_are_not_asked_of_it(copies: WeightCopies, sizes: tuple[int, ...], fits: bool) -> None:  # noqa: FBT001
+    workflow = builders.workflow(weight_copies=copies)
+    found = applicability.find_obstacle(workflow, builders.question(**{**ASKED, "batch_sizes": sizes}), builders.gpu_machine(CARD))
+    assert (found is None) == fits
+    if found is not None:
+        assert found.status == "unsupported"
+        assert "5.4 GiB of weights" in found.reason
+        assert "24.0 GiB" in found.reason
+
+
+def test_a_model_of_unknown_size_is_tried() -> None:
+    asked = builders.question(**{**ASKED, "model": Factory(name="a.py:b"), "dtype": "native"})
+    assert memory_estimate.find_shortage(builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD) is None
+
+
+@pytest.mark.parametrize("block", ["matmul", "matmul-relu", "ffn", "encoder"])
+def test_every_block_has_a_size(block: str) -> None:
+    model = Synthetic(name="s", block=block, hidden=8, intermediate=16, layers=1, heads=2)  # type: ignore[arg-type]
+    known = {"matmul": 144, "matmul-relu": 144, "ffn": 280, "encoder": 280 + 288 + 32}
+    assert memory_estimate.count_in_block(model) == known[block]
+
+
+def test_a_language_model_that_no_workflow_could_hold_is_not_asked_of_a_card() -> None:
+    """Llama-2-7b in float16 has 12.5 GiB: once fits into 24, twice does not."""
+    model = Transformers(name="meta-llama/Llama-2-7b-chat-hf", weights="random", parameters=6_738_415_616)
+    asked = builders.question(**{**ASKED, "model": model})
+    assert memory_estimate.find_shortage(builders.workflow(), asked, CARD) is None
+    shortage = memory_estimate.find_shortage(builders.workflow(weight_copies=WeightCopies(always=2.0)), asked, CARD)
+    assert shortage is not None
+    assert "12.6 GiB of weights, held 2.0 times" in shortage

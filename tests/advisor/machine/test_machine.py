@@ -1,0 +1,244 @@
+"""What is here: the processor, the GPUs as their library tells, the interpreter as it tells itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from advisor import machine
+from advisor.domain.machine import Gpu
+from advisor.errors import InterpreterError
+from advisor.machine import gpus
+
+
+class NVMLError(Exception):
+    """What the management library raises."""
+
+
+class FakeNvml(types.ModuleType):
+    """Stands for `pynvml`, with this many GPUs; raises where `fails` names a function."""
+
+    NVMLError = NVMLError
+
+    def __init__(self, count: int = 1, *, fails: str = "", text: type[str | bytes] = str) -> None:
+        super().__init__("pynvml")
+        self.calls: list[str] = []
+        answers = {
+            "nvmlInit": None,
+            "nvmlShutdown": None,
+            "nvmlDeviceGetCount": count,
+            "nvmlDeviceGetUUID": "GPU-{}",
+            "nvmlDeviceGetName": "NVIDIA H200 No. {}",
+            "nvmlDeviceGetCudaComputeCapability": (9, 0),
+            "nvmlDeviceGetMemoryInfo": types.SimpleNamespace(total=100, free=70, used=30),
+            "nvmlSystemGetDriverVersion": "580.65.06",
+            "nvmlSystemGetCudaDriverVersion_v2": 12080,
+        }
+        self.nvmlDeviceGetHandleByIndex = int
+        for name, answer in answers.items():
+            setattr(self, name, self._function(name, answer, fails, text))
+
+    def _function(self, name: str, answer: Any, fails: str, text: type[str | bytes]) -> Any:
+        def function(*handle: int) -> Any:
+            self.calls.append(name)
+            if name == fails:
+                message = f"{name} failed"
+                raise NVMLError(message)
+            said = answer.format(*handle) if isinstance(answer, str) else answer
+            return said.encode() if isinstance(said, str) and text is bytes else said
+
+        return function
+
+
+def install(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    return nvml
+
+
+@pytest.mark.parametrize("text", [str, bytes])
+def test_gpus_are_described_as_their_library_describes_them(text: type[str | bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older releases of the library return bytes."""
+    install(FakeNvml(2, text=text), monkeypatch)
+    found, problem = gpus.detect_gpus()
+    assert problem is None
+    assert [gpu.uuid for gpu in found] == ["GPU-0", "GPU-1"]
+    assert found[1] == Gpu(
+        index=1,
+        uuid="GPU-1",
+        name="NVIDIA H200 No. 1",
+        compute_capability="9.0",
+        memory_bytes=100,
+        free_memory_bytes=70,
+        driver="580.65.06",
+        cuda_driver="12.8",
+    )
+
+
+@pytest.mark.parametrize("fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"])
+def test_a_library_that_does_not_answer_leaves_no_gpus_and_the_reason(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(FakeNvml(fails=fails), monkeypatch)
+    found, problem = gpus.detect_gpus()
+    assert found == ()
+    assert str(problem).endswith(f"{fails} failed")
+
+
+@pytest.mark.parametrize(("fails", "shut_down"), [("", 1), ("nvmlDeviceGetName", 1), ("nvmlInit", 0)])
+def test_the_library_is_shut_down_as_often_as_it_was_started(fails: str, shut_down: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = install(FakeNvml(fails=fails), monkeypatch)
+    gpus.detect_gpus()
+    assert nvml.calls.count("nvmlShutdown") == shut_down
+
+
+def test_a_machine_may_have_a_library_and_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(FakeNvml(0), monkeypatch)
+    assert gpus.detect_gpus() == ((), None)
+
+
+def make_processors(place: pathlib.Path, cores: list[list[int]]) -> pathlib.Path:
+    """Make what the kernel says of processors that share cores."""
+    for core in cores:
+        for number in core:
+            topology = place / f"cpu{number}" / "topology"
+            topology.mkdir(parents=True)
+            (topology / "core_cpus_list").write_text(f"{','.join(map(str, core))}\n")
+    return place
+
+
+def limit_to(place: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
+    """Make a `/proc` of a process whose control group has these limits."""
+    (place / "self").mkdir(parents=True)
+    (place / "self" / "cgroup").write_text("0::/\n")
+    (place / "self" / "mountinfo").write_text(f"41 31 0:38 / {place} rw - cgroup2 cgroup2 rw\n")
+    (place / "cpu.max").write_text(f"{quota} 100000\n")
+    (place / "memory.max").write_text(f"{memory}\n")
+    return place
+
+
+def test_the_processor_is_what_this_process_may_use(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
+    cpu = machine.detect_cpu(tmp_path, make_processors(tmp_path, [[number] for number in range(64)]))
+    assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
+    assert cpu.memory_bytes > 0
+
+
+def test_hyperthreads_are_no_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3, 64, 65, 66, 67})
+    processors = make_processors(tmp_path, [[number, number + 64] for number in range(64)])
+    cpu = machine.detect_cpu(tmp_path, processors)
+    assert (cpu.usable_processors, cpu.physical_cores) == (8, 4)
+
+
+@pytest.mark.parametrize(("in_all", "cores"), [(2, 2), (64, 3), (None, 3)])
+def test_where_the_kernel_tells_no_cores_there_are_no_more_than_in_all(
+    in_all: int | None, cores: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(3)))
+    monkeypatch.setattr("psutil.cpu_count", lambda logical: 128 if logical else in_all)
+    assert machine.detect_cpu(tmp_path, tmp_path).physical_cores == cores
+
+
+@pytest.mark.parametrize(("quota", "most"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)])
+def test_a_control_group_s_time_is_so_many_processors(
+    quota: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
+    processors = make_processors(tmp_path / "cpu", [[number] for number in range(64)])
+    cpu = machine.detect_cpu(limit_to(tmp_path / "proc", quota, "1048576"), processors)
+    assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (most, most, 1 << 20)
+
+
+def test_the_processor_is_named_as_the_kernel_names_it(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_bytes(b"processor\t: 0\nmodel name\t: Fancy CPU: 3 GHz \xff\nmodel name\t: Other\n")
+    assert machine.cpu_model(file) == "Fancy CPU: 3 GHz \N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("content", [None, b"processor\t: 0\nBogoMIPS\t: 50.00\n"])
+def test_a_processor_without_a_name_still_has_one(tmp_path: pathlib.Path, content: bytes | None) -> None:
+    """ARM kernels tell no model."""
+    file = tmp_path / "cpuinfo"
+    if content is not None:
+        file.write_bytes(content)
+    assert machine.cpu_model(file)
+
+
+ANSWER = {"executable": "/opt/python", "version": "3.12.1", "packages": {"torch": "2.12.0+cu130"}, "torch_cuda": "13.0"}
+
+
+class FakeRun:
+    """Stands for `subprocess.run`."""
+
+    def __init__(self, answer: bytes | Exception) -> None:
+        self._answer = answer
+        self.commands: list[list[str]] = []
+
+    def __call__(self, command: list[str], **_options: Any) -> subprocess.CompletedProcess[bytes]:
+        self.commands.append(command)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return subprocess.CompletedProcess(command, 0, self._answer, b"")
+
+
+def test_an_interpreter_tells_what_it_is_and_has() -> None:
+    run = FakeRun(json.dumps(ANSWER).encode())
+    software = machine.detect_interpreter("python", ["torch", "onnx"], run=run)
+    assert (software.executable, software.version, software.torch_cuda) == ("/opt/python", "3.12.1", "13.0")
+    assert software.packages == {"torch": "2.12.0+cu130"}
+    ((python, *_, first, second),) = run.commands
+    assert (python, first, second) == ("python", "torch", "onnx")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FileNotFoundError(2, "No such file or directory"),
+        PermissionError(13, "Permission denied"),
+        subprocess.CalledProcessError(1, "python"),
+        subprocess.TimeoutExpired("python", 60),
+        b"",
+        b"Welcome!",
+        b"{}",
+        b"\xff",
+    ],
+)
+def test_what_does_not_answer_like_an_interpreter_is_told(answer: bytes | Exception) -> None:
+    with pytest.raises(InterpreterError) as problem:
+        machine.detect_interpreter("/opt/wrong", [], run=FakeRun(answer))
+    assert "'/opt/wrong'" in problem.value.what
+    assert "--python" in problem.value.next_step
+    assert problem.value.exit_code == 3
+
+
+def test_our_own_interpreter_answers_without_importing_what_it_has() -> None:
+    software = machine.detect_interpreter(sys.executable, ["msgspec", "no-such-distribution"])
+    assert pathlib.Path(software.executable).samefile(sys.executable)
+    assert software.version == ".".join(map(str, sys.version_info[:3]))
+    assert list(software.packages) == ["msgspec"]
+
+
+@pytest.mark.parametrize(("version_file", "cuda"), [("cuda: str = '13.0'\n", "13.0"), ("cuda = None\n", None), ("", None)])
+def test_torch_is_looked_at_and_never_imported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version_file: str, cuda: str | None
+) -> None:
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").write_text("raise RuntimeError('torch was imported')")
+    (torch / "version.py").write_text(version_file)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert machine.detect_interpreter(sys.executable, []).torch_cuda == cuda
+
+
+def test_a_machine_is_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(FakeNvml(fails="nvmlInit"), monkeypatch)
+    here = machine.detect("python", [], run=FakeRun(json.dumps(ANSWER).encode()))
+    assert (here.gpus, here.gpu_problem) == ((), "nvmlInit failed")
+    assert here.software.executable == "/opt/python"
+    assert here.cpu.usable_processors >= 1
+    assert here.kernel.startswith("Linux ")

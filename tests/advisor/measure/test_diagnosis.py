@@ -1,0 +1,110 @@
+"""What holds a call back, from counts and peaks; nothing is said that was not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from advisor.domain.measurement import CallDiagnosis
+from advisor.domain.worker_events import Diagnosed, Peaks
+from advisor.measure import diagnosis
+
+PEAKS = Peaks(bytes_per_second=1e12, operations_per_second={"float32": 1e13})
+ON_GPU = Diagnosed(
+    batch_size=1,
+    operators_per_call=100.0,
+    kernels_per_call=1240.0,
+    launches_per_call=1240.0,
+    graph_launches_per_call=0.0,
+    host_copies_per_call=0.0,
+    device_busy_share=0.95,
+)
+ON_CPU = Diagnosed(
+    batch_size=1,
+    operators_per_call=100.0,
+    kernels_per_call=None,
+    launches_per_call=None,
+    graph_launches_per_call=None,
+    host_copies_per_call=None,
+    device_busy_share=None,
+)
+
+
+def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagnosis:
+    """Diagnose a call of a millisecond that is far from every limit."""
+    known: dict[str, Any] = {
+        "batch_size": 1,
+        "seconds": 1e-3,
+        "enqueue_seconds": 1e-4,
+        "flops": 10**9,
+        "weight_bytes": 10**8,
+        "dtype": "float32",
+        "peaks": PEAKS,
+    }
+    return diagnosis.diagnose(diagnosed, **{**known, **changes})
+
+
+def with_busy_share(share: float) -> Diagnosed:
+    return Diagnosed(**{**{name: getattr(ON_GPU, name) for name in ON_GPU.__struct_fields__}, "device_busy_share": share})
+
+
+@pytest.mark.parametrize(
+    ("found", "bound", "head"),
+    [
+        (diagnose(with_busy_share(0.31)), "launch", "launch-bound"),
+        (diagnose(weight_bytes=7 * 10**8), "memory", "memory-bound"),
+        (diagnose(flops=7 * 10**9), "compute", "compute-bound"),
+        (diagnose(), "mixed", "no single bound"),
+    ],
+)
+def test_each_bound_is_found_and_said(found: CallDiagnosis, bound: str, head: str) -> None:
+    assert found.bound == bound
+    assert found.words.startswith(f"{head}: ")
+
+
+def test_a_call_that_returns_when_it_is_done_is_not_held_back_by_launches() -> None:
+    assert diagnose(enqueue_seconds=0.99e-3, flops=9 * 10**9).bound == "compute"
+
+
+def test_kernels_of_another_process_are_not_seen_and_nothing_is_said_of_them() -> None:
+    unseen = {"kernels_per_call": 0.0, "launches_per_call": 0.0, "device_busy_share": 0.0}
+    found = diagnose(msgspec.structs.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9)
+    assert (found.bound, found.kernels_per_call, found.device_busy_share, found.enqueue_share) == ("compute", None, None, None)
+    assert "kernels" not in found.words
+
+
+def test_the_words_have_the_figures() -> None:
+    words = diagnose(with_busy_share(0.31)).words
+    for part in ("1,240 kernels a call", "GPU busy 31%", "10% of the memory bandwidth", "10% of the arithmetic peak", "CUDA graphs help"):
+        assert part in words
+
+
+def test_the_headroom_is_what_the_nearest_limit_leaves() -> None:
+    assert diagnose(weight_bytes=8 * 10**8, flops=10**9).headroom == pytest.approx(0.2)
+    assert diagnose(weight_bytes=None, flops=4 * 10**9).headroom == pytest.approx(0.6)
+    assert diagnose(flops=2 * 10**10).headroom == 0.0, "faster than the peak that was measured"
+
+
+def test_weights_that_would_have_moved_faster_than_memory_can_stayed_in_a_cache() -> None:
+    found = diagnose(weight_bytes=2 * 10**9)
+    assert found.memory_share is None
+    assert found.bound == "mixed"
+    assert found.headroom == pytest.approx(0.9)
+
+
+def test_on_a_processor_nothing_is_said_about_launches() -> None:
+    found = diagnose(ON_CPU, enqueue_seconds=1e-3)
+    assert (found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (None, None, None)
+    assert found.bound == "mixed"
+
+
+def test_what_could_not_be_seen_is_null_and_said() -> None:
+    found = diagnose(None, flops=None, weight_bytes=None, peaks=None)
+    assert (found.operators_per_call, found.memory_share, found.compute_share, found.headroom) == (None, None, None, None)
+    assert (found.bound, found.words) == ("unknown", diagnosis.ADVICE["unknown"])
+
+
+def test_a_precision_whose_peak_was_not_measured_has_no_share() -> None:
+    assert diagnose(dtype="bfloat16").compute_share is None

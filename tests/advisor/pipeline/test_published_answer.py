@@ -1,0 +1,86 @@
+"""Golden recommendations from the paper's figures alone, and what is said where they do not suffice."""
+
+from __future__ import annotations
+
+import builders
+import msgspec
+import pytest
+
+from advisor.domain.decision import Recommendation
+from advisor.domain.question import Constraint, Question, Transformers
+from advisor.errors import NothingViableError
+from advisor.pipeline import published_answer
+from advisor.recommend import published_figures
+
+KNOWN = builders.shipped_catalogue()
+TINY, LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "meta-llama/Llama-2-7b-chat-hf"
+SIZES = (1, 4, 16, 64)
+
+
+def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Question:
+    return builders.question(
+        model=Transformers(name=model, weights="random"),
+        task="generate",
+        device="cuda",
+        batch_sizes=SIZES,
+        priorities=KNOWN.presets.priorities[preset].priorities,
+        constraints=required,
+    )
+
+
+def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommendation:
+    asked = ask(model, preset, required)
+    return published_answer.decide(published_figures.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu)[1]
+
+
+@pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
+@pytest.mark.parametrize("model", [TINY, LLAMA])
+@pytest.mark.parametrize(("preset", "workflow"), [("research", "torch-compile-inductor"), ("serving", "tensorrt-llm")])
+def test_the_papers_cases_lead_to_the_papers_guidelines(gpu: str, model: str, preset: str, workflow: str) -> None:
+    advice = advise(gpu, model, preset)
+    assert advice.workflow == workflow
+    assert advice.guideline is not None
+    assert advice.guideline.agrees is True
+    assert (advice.verdict, advice.trust) == ("INCONCLUSIVE", "D")
+
+
+@pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
+@pytest.mark.parametrize("model", [TINY, LLAMA])
+def test_for_portability_the_paper_names_a_workflow_for_which_it_has_no_language_model_figures(gpu: str, model: str) -> None:
+    advice = advise(gpu, model, "multi-vendor")
+    assert advice.guideline is not None
+    assert advice.guideline.id == "device-portability"
+    assert advice.guideline.agrees is None
+    assert "onnxruntime-tensorrt: published:" in advice.guideline.why
+
+
+def test_the_figures_of_the_newest_environment_count() -> None:
+    cases = {case.workflow: case for case in published_figures.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)}
+    assert cases["tensorrt-llm"].stack == "Triton-Env-2602"
+    assert cases["tensorrt-llm"].speedups[64] == pytest.approx((20963 / 5587, 20963 / 5587))
+    assert cases["torch-compile-inductor"].speedups == {64: pytest.approx((5576 / 5587, 5609 / 5587))}
+
+
+def test_without_figures_there_is_no_case() -> None:
+    assert published_figures.find_cases(KNOWN.published, "H200", TINY, SIZES) == ()
+    assert published_figures.find_cases(KNOWN.published, "RTX 4090", "another/model", SIZES) == ()
+    assert published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, (3,)) == ()
+
+
+def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
+    figure = next(figure for figure in KNOWN.published.figure if figure.workflow == "tensorrt-llm")
+    other = msgspec.structs.replace(figure, low=figure.low / 2, high=figure.high / 2)
+    published = msgspec.structs.replace(KNOWN.published, figure=(figure, other))
+    cases = published_figures.find_cases(published, figure.gpu, figure.model, SIZES)
+    with pytest.raises(NothingViableError) as problem:
+        published_answer.decide(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
+    assert "contradict" in problem.value.what
+    assert "p3-advisor" in problem.value.next_step
+
+
+def test_a_constraint_holds_for_published_figures_too() -> None:
+    assert advise("RTX 4090", TINY, "serving", Constraint(criterion="portability", at_least=2)).workflow == "torch-compile-inductor"
+
+
+def test_that_eager_is_no_candidate_is_said() -> None:
+    assert any("eager PyTorch" in reason and "no candidate" in reason for reason in advise("RTX 4090", TINY, "research").trust_reasons)

@@ -1,0 +1,97 @@
+"""Break-even, horizons and cost, by figures that can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import builders
+import pytest
+
+from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, Seconds, SustainedCheck, Throughput
+from advisor.recommend import costs
+
+
+def measured(
+    arm: str,
+    seconds: dict[int, float],
+    *,
+    build: float = 0.0,
+    baseline: float = 1.0,
+    spread: float = 0.0,
+    unit: Literal["tokens/s", "samples/s"] = "samples/s",
+) -> Measurement:
+    cells = []
+    for size, each in seconds.items():
+        speedup = baseline / each
+        cells.append(
+            Cell(
+                batch_size=size,
+                seconds=Seconds(median=each, low=None, high=None, samples=9),
+                throughput=Throughput(value=size / each, unit=unit),
+                speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
+                tflops=None,
+            )
+        )
+    return builders.measurement(arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None))
+
+
+EAGER = measured("eager", {1: 1.0, 4: 1.0})
+
+
+def test_a_build_is_paid_by_what_each_request_saves() -> None:
+    first, second = costs.find_break_even(measured("fast", {1: 0.5, 4: 0.5}, build=100), EAGER)
+    assert (first.batch_size, first.requests) == (1, 200)
+    assert (second.batch_size, second.requests) == (4, 800)
+    assert costs.worst_break_even([first, second]) == 800
+
+
+def test_the_interval_of_the_speedup_bounds_the_break_even() -> None:
+    (found,) = costs.find_break_even(measured("fast", {1: 0.5}, build=90, spread=0.5), EAGER)
+    assert (found.low, found.requests, found.high) == (150, 180, 270)
+
+
+def test_an_arm_that_is_not_faster_never_pays() -> None:
+    (found,) = costs.find_break_even(measured("slow", {1: 1.5}, build=1), EAGER)
+    assert found.requests is None
+    assert costs.worst_break_even([found]) is None
+    assert costs.worst_break_even([]) is None
+
+
+def test_the_best_changes_where_the_build_is_paid() -> None:
+    table = costs.find_horizons([EAGER, measured("fast", {1: 0.5}, build=100)], 201)
+    best = {entry.requests: entry.arm for entry in table if entry.batch_size == 1}
+    assert best == {100: "eager", 201: "fast", **{10**power: "fast" for power in range(3, 8)}}
+    assert {entry.arm for entry in table if entry.batch_size == 4} == {"eager"}
+
+
+def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -> None:
+    (requests,) = costs.price([measured("one", {4: 2.0})], 3.6)
+    assert requests.value == pytest.approx(0.5)
+    assert requests.unit == "thousand requests"
+    (tokens,) = costs.price([measured("one", {4: 2.0}, unit="tokens/s")], 3.6)
+    assert tokens.value == pytest.approx(500)
+    assert tokens.unit == "million tokens"
+    assert costs.price([EAGER], None) == ()
+
+
+@pytest.mark.parametrize(("peak", "short"), [(79, False), (80, False), (81, True)])
+def test_memory_is_short_beyond_four_fifths_of_the_device(peak: int, short: bool) -> None:  # noqa: FBT001 - a parameter
+    arm = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=peak, source="a test"))
+    (fit,) = costs.fit_memory([arm], 100)
+    assert (fit.arm, fit.share, fit.short) == ("compiled", peak / 100, short)
+
+
+def test_memory_that_nobody_saw_is_not_judged() -> None:
+    blind = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=None, source="nobody could see it"))
+    assert costs.fit_memory([blind], 100) == ()
+    assert costs.fit_memory([builders.measurement("compiled")], None) == ()
+
+
+def test_energy_is_given_where_a_counter_was_read() -> None:
+    check = SustainedCheck(
+        batch_size=4, arms=("one", "two"), burst_ratio=1, sustained_ratio=1, agrees=True, joules_per_call={"one": 14.4, "two": None}
+    )
+    (use,) = costs.weigh_energy(check)
+    assert (use.arm, use.batch_size, use.joules_per_call) == ("one", 4, 14.4)
+    assert use.watt_hours == pytest.approx(1.0)
+    assert costs.weigh_energy(None) == ()

@@ -1,0 +1,145 @@
+"""Performance portability over named platforms: what the metric says, and what it never says without evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor import score
+from advisor.domain.measurement import CallDiagnosis, Efficiency, Platform, Portability
+from advisor.domain.workflow import Integration, Workflow
+from advisor.score import performance_portability
+
+EAGER = "import torch\noutput = model(*inputs)\n"
+
+
+def workflow(id_: str, application: str = "", source: str = EAGER) -> Workflow:
+    return builders.workflow(id_, application=application, integration=Integration(lines_changed=1, source=source))
+
+
+WORKFLOWS = (
+    workflow("pytorch-eager"),
+    workflow("compiled"),
+    workflow("runtime-cpu", "runtime", "session = open('cpu')\nsession.run()\n"),
+    workflow("runtime-cuda", "runtime", "session = open('cuda')\nsession.run()\n"),
+    workflow("vendor-only"),
+)
+
+
+def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) -> Platform:
+    by_application = {
+        application.replace("_", "-"): Efficiency(
+            workflow=f"runtime-{'cpu' if name == 'CPU' else 'cuda'}" if application == "runtime" else application.replace("_", "-"),
+            application=value,
+            architectural=value / 2,
+        )
+        for application, value in efficiencies.items()
+    }
+    return Platform(name=name, run=f"run-{name}", created="2026-11-21T12:00:00+00:00", efficiencies=by_application, refused=refused)
+
+
+def compared(*platforms: Platform) -> dict[str, Any]:
+    found = performance_portability.compare(platforms, WORKFLOWS)
+    assert found is not None
+    return {entry.application: entry for entry in found.applications}
+
+
+def test_it_is_the_harmonic_mean_over_the_platforms() -> None:
+    entry = compared(platform("CPU", compiled=1.0), platform("GPU", compiled=0.5))["compiled"]
+    assert entry.performance_portability == pytest.approx(2 / 3)
+    assert entry.architectural_portability == pytest.approx(1 / 3)
+    assert entry.efficiencies == {"CPU": 1.0, "GPU": 0.5}
+
+
+def test_it_is_zero_where_one_platform_is_not_supported_and_unknown_where_it_was_not_tried() -> None:
+    entries = compared(platform("GPU", compiled=1.0, vendor_only=1.0), platform("CPU", refused=("vendor-only",)))
+    assert entries["vendor-only"].performance_portability == 0
+    assert entries["compiled"].performance_portability is None
+    assert entries["compiled"].code_convergence is None
+
+
+def test_providers_of_one_runtime_are_one_application_with_nearly_the_same_code() -> None:
+    entry = compared(platform("CPU", runtime=1.0), platform("GPU", runtime=1.0))["runtime"]
+    assert entry.performance_portability == 1
+    assert entry.code_convergence == pytest.approx(1 / 3), "one of three different lines is common"
+
+
+def test_code_that_is_the_same_everywhere_converges_wholly() -> None:
+    assert compared(platform("CPU", compiled=1.0), platform("GPU", compiled=1.0))["compiled"].code_convergence == 1
+
+
+def test_one_platform_says_nothing() -> None:
+    assert performance_portability.compare([platform("CPU", compiled=1.0)], WORKFLOWS) is None
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6))
+def test_it_lies_between_the_worst_efficiency_and_the_mean(values: list[float]) -> None:
+    found = performance_portability.harmonic_mean(values)
+    assert found is not None
+    assert min(values) - 1e-9 <= found <= sum(values) / len(values) + 1e-9
+    assert performance_portability.harmonic_mean([*values, 0.0]) == 0
+    assert performance_portability.harmonic_mean([*values, None]) is None
+
+
+def diagnosis(headroom: float | None) -> CallDiagnosis:
+    blank: dict[str, Any] = dict.fromkeys(CallDiagnosis.__struct_fields__)
+    return CallDiagnosis(**{**blank, "batch_size": 1, "headroom": headroom, "bound": "memory", "words": "a test"})
+
+
+def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
+    results = builders.results(
+        builders.measurement(builders.BASELINE, speedup=1.0),
+        builders.measurement("compiled", speedup=2.0, diagnosis=(diagnosis(0.75), diagnosis(0.0))),
+        builders.measurement("runtime-cpu/host", speedup=1.0),
+        builders.measurement("runtime-cpu/io-binding", speedup=1.5, diagnosis=(diagnosis(None),)),
+    )
+    refused = ("vendor-only", "runtime-cuda")
+    found = performance_portability.describe(results, WORKFLOWS, refused=refused, name="CPU", run="a", created="now")
+    assert {name: entry.application for name, entry in found.efficiencies.items()} == {
+        "compiled": 1.0,
+        "runtime": 0.75,
+        "pytorch-eager": 0.5,
+    }
+    assert found.efficiencies["compiled"].architectural == pytest.approx(0.5)
+    assert found.efficiencies["runtime"].architectural is None
+    assert found.refused == ("vendor-only",), "the runtime runs there by another provider"
+
+
+def rated(found: Portability | None) -> Any:
+    known = builders.catalogue(builders.workflow("compiled"))
+    results = builders.results(builders.measurement("compiled"), portability=found)
+    return score.score(results, builders.question(), known)[0].ratings["portability"]
+
+
+def test_with_one_platform_the_cell_stays_declared_and_says_so() -> None:
+    rating = rated(None)
+    assert (rating.tier, rating.evidence, rating.fact) == (3, "declared", "vendors")
+    assert rating.why.endswith("; this model has evidence from no other platform")
+
+
+@pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.2, 2), (None, 1)])
+def test_with_more_platforms_it_is_measured_and_they_are_named(elsewhere: float | None, tier: int) -> None:
+    other = platform("GPU", compiled=elsewhere) if elsewhere else platform("GPU", refused=("compiled",))
+    rating = rated(performance_portability.compare([platform("CPU", compiled=1.0), other], WORKFLOWS))
+    assert (rating.tier, rating.evidence, rating.fact) == (tier, "measured", "performance_portability")
+    assert "CPU (run run-CPU) and GPU (run run-GPU)" in rating.why
+
+
+def test_a_tier_that_rests_on_nothing_but_other_platforms_stands_without_them() -> None:
+    known = builders.shipped_catalogue()
+    (criterion,) = [each for each in known.rubric.criteria if each.id == "portability"]
+    bare = tuple(msgspec.structs.replace(rule, all=rule.all[:1]) for rule in criterion.tiers)
+    facts = {"performance_portability": None}
+    rating = score.rate(msgspec.structs.replace(criterion, tiers=bare), facts, known.rubric)
+    assert (rating.tier, rating.fact, rating.value) == (3, "performance_portability", None)
+
+
+def test_what_was_not_tried_on_the_other_platform_stays_declared() -> None:
+    rating = rated(performance_portability.compare([platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS))
+    assert (rating.tier, rating.evidence) == (3, "declared")
+    assert rating.why.endswith("; it was not measured on GPU")

@@ -1,0 +1,86 @@
+"""The limits of control groups of both versions, read from trees that stand for the kernel's."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from advisor.system.cgroups import ControlGroups
+
+DOCKER = "/docker/4711"
+
+
+def make(place: pathlib.Path, cgroup: str, mounts: dict[str, tuple[str, str]], files: dict[str, str]) -> ControlGroups:
+    """Make a `/proc` with these groups and mounts, each with its root and its kind and options, and these files."""
+    (place / "proc" / "self").mkdir(parents=True)
+    (place / "proc" / "self" / "cgroup").write_text(cgroup)
+    lines = [f"31 23 0:28 {root} {place / 'sys' / name} rw,relatime shared:9 - {end}" for name, (root, end) in mounts.items()]
+    (place / "proc" / "self" / "mountinfo").write_text("23 1 254:0 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n")
+    for name, text in files.items():
+        file = place / "sys" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return ControlGroups(place / "proc")
+
+
+def test_the_tightest_limit_up_to_the_root_holds(tmp_path: pathlib.Path) -> None:
+    files = {
+        "cpu.max": "max 100000\n",
+        "slice/cpu.max": "150000 100000\n",
+        "slice/unit/cpu.max": "400000 100000\n",
+        "slice/memory.max": "1000\n",
+        "slice/memory.current": "900\n",
+        "slice/memory.stat": "anon 600\nfile 300\ninactive_file 200\n",
+        "slice/unit/memory.max": "800\n",
+        "slice/unit/memory.current": "100\n",
+        "slice/cpu.stat": "usage_usec 9\nthrottled_usec 2000000\n",
+        "slice/unit/cpu.stat": "usage_usec 9\nthrottled_usec 500000\n",
+    }
+    groups = make(tmp_path, "0::/slice/unit\n", {"": ("/", "cgroup2 cgroup2 rw,nsdelegate")}, files)
+    assert groups.processors() == 1.5
+    assert (groups.memory_bytes(), groups.free_memory_bytes()) == (800, 300)
+    assert groups.throttled_seconds() == 2.5
+
+
+V1_FILES = {
+    "cpu.cfs_quota_us": "200000\n",
+    "cpu.cfs_period_us": "50000\n",
+    "cpu.stat": "nr_periods 9\nnr_throttled 3\nthrottled_time 250000000\n",
+    "memory.limit_in_bytes": "1000\n",
+    "memory.usage_in_bytes": "700\n",
+    "memory.stat": "inactive_file 1\ntotal_inactive_file 100\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "folder"),
+    [
+        pytest.param("/", DOCKER, "docker/4711/", id="on the host"),
+        pytest.param(DOCKER, DOCKER, "", id="in a container"),
+        pytest.param("/", "/", "", id="in a container with a name space"),
+        pytest.param("/elsewhere", DOCKER, "", id="told from outside"),
+        pytest.param("/", "/../4711", "", id="outside the name space"),
+    ],
+)
+def test_version_1_has_a_tree_for_each_kind_and_other_names(root: str, path: str, folder: str, tmp_path: pathlib.Path) -> None:
+    places = {name: ("memory" if name.startswith("memory") else "cpu,cpuacct") for name in V1_FILES}
+    files = {f"{places[name]}/{folder}{name}": text for name, text in V1_FILES.items()}
+    cgroup = f"5:memory:{path}\n2:cpu,cpuacct:{path}\n0::/\n"
+    mounts = {"unified": ("/", "cgroup2 cgroup2 rw")}
+    mounts |= {names: (root, f"cgroup cgroup rw,{names}") for names in ("cpu,cpuacct", "memory")}
+    groups = make(tmp_path, cgroup, mounts, files)
+    assert groups.processors() == 4.0
+    assert (groups.memory_bytes(), groups.free_memory_bytes()) == (1000, 400)
+    assert groups.throttled_seconds() == 0.25
+
+
+def test_without_limits_nothing_is_limited(tmp_path: pathlib.Path) -> None:
+    files = {"cpu.max": "max 100000\n", "memory.max": "max\n", "cpu.stat": "usage_usec 5\n"}
+    groups = make(tmp_path, "0::/\n", {"": ("/", "cgroup2 cgroup2 rw")}, files)
+    assert (groups.processors(), groups.memory_bytes(), groups.free_memory_bytes(), groups.throttled_seconds()) == (None,) * 4
+
+
+def test_a_system_without_control_groups_limits_nothing(tmp_path: pathlib.Path) -> None:
+    groups = ControlGroups(tmp_path)
+    assert (groups.processors(), groups.memory_bytes(), groups.free_memory_bytes(), groups.throttled_seconds()) == (None,) * 4

@@ -1,0 +1,117 @@
+"""Batch sizes that were not built: which are tried, with what, and what a program may do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from probes.checking import correctness
+from probes.checking.correctness import Reference
+from probes.measuring import flexibility
+
+MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
+BUILT = 4
+
+
+class Program:
+    """A product with a matrix, and something that happens to its output first."""
+
+    def __init__(self, change: Callable[[Any], Any] = lambda output: output) -> None:
+        self.change = change
+
+    def feed(self, inputs: list[Any]) -> Any:
+        return inputs[0]
+
+    def __call__(self, fed: Any) -> Any:
+        return self.change(fed @ MATRIX)
+
+    def collect(self, output: Any) -> list[Any]:
+        return [output]
+
+
+class Workflow:
+    """A stack that has always finished."""
+
+    @staticmethod
+    def synchronise() -> None:
+        """Wait for nothing."""
+
+
+def reference() -> Reference:
+    inputs = [[np.random.default_rng(number).standard_normal((BUILT, 8)).astype("float32")] for number in range(2)]
+    exact = [[one[0].astype("float64") @ MATRIX.astype("float64")] for one in inputs]
+    return correctness.create_reference("float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs)
+
+
+def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
+    return flexibility.try_batch_size(Workflow, Program(change), reference(), "float32", size)
+
+
+@pytest.mark.parametrize(
+    ("built", "tried"),
+    [([1], [2, 3]), ([2], [1, 3, 4]), ([1, 16], [2, 3, 17, 32]), ([1, 2, 3, 4], [5, 8]), ([64], [1, 2, 3, 65, 128])],
+)
+def test_small_sizes_the_one_beside_the_largest_and_twice_it_are_tried(built: list[int], tried: list[int]) -> None:
+    assert flexibility.new_batch_sizes(built) == tried
+
+
+def test_rows_are_taken_again_when_they_run_out() -> None:
+    array = np.arange(6).reshape(3, 2)
+    (five,) = flexibility.take_rows([array], 5)
+    assert five.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]]
+    assert flexibility.take_rows([array], 2)[0].tolist() == [[0, 1], [2, 3]]
+
+
+def test_only_what_has_its_batch_in_front_is_made_of_rows() -> None:
+    assert flexibility.is_batched([np.zeros((4, 2)), np.zeros(4)], 4)
+    assert not flexibility.is_batched([np.zeros((4, 2)), np.zeros((2, 4))], 4)
+    assert not flexibility.is_batched([np.zeros(())], 1)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 8])
+def test_a_program_that_is_right_for_any_batch_serves_it(size: int) -> None:
+    flexed = try_size(size)
+    assert (flexed.batch_size, flexed.outcome, flexed.reason) == (size, "served", None)
+    assert flexed.first_call_seconds > 0
+    assert flexed.steady_seconds > 0
+
+
+def test_what_another_batch_gets_must_be_what_its_rows_get() -> None:
+    def spoil(output: Any) -> Any:
+        return output + (0.1 if len(output) != BUILT else 0.0)
+
+    flexed = try_size(3, spoil)
+    assert flexed.outcome == "wrong"
+    assert "above the allowed" in flexed.reason
+
+
+def test_rows_that_are_nan_are_wrong() -> None:
+    assert try_size(3, lambda output: output * (np.nan if len(output) != BUILT else 1.0)).outcome == "wrong"
+
+
+@pytest.mark.parametrize("change", [lambda output: output[:BUILT], lambda output: np.pad(output, ((0, BUILT), (0, 0)))])
+def test_an_output_of_another_shape_is_wrong(change: Callable[[Any], Any]) -> None:
+    flexed = try_size(2 * BUILT, lambda output: change(output) if len(output) != BUILT else output)
+    assert flexed.outcome == "wrong"
+    assert "other shapes" in flexed.reason
+
+
+@pytest.mark.parametrize(
+    ("first", "steady", "outcome"),
+    [(0.3, 0.01, "stalled"), (0.2, 0.001, "served"), (0.3, 0.031, "served"), (5.0, 0.4, "stalled"), (0.01, 0.01, "served")],
+)
+def test_a_stall_is_long_and_much_longer_than_what_follows(
+    monkeypatch: pytest.MonkeyPatch, first: float, steady: float, outcome: str
+) -> None:
+    times = iter([steady, first, steady, steady, steady])
+    real = flexibility._timed
+
+    def timed(workflow: Any, program: Any, fed: Any) -> tuple[float, Any]:
+        return next(times), real(workflow, program, fed)[1]
+
+    monkeypatch.setattr(flexibility, "_timed", timed)
+    flexed = try_size(3)
+    assert (flexed.outcome, flexed.first_call_seconds, flexed.steady_seconds) == (outcome, first, steady)

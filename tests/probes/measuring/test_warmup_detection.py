@@ -1,0 +1,106 @@
+"""Where the steady part of a series begins: traces whose end is known, through the real warm-up and a clock of ours.
+
+`python -m pytest -m long tests/probes/test_steadiness.py` makes 2,000 of each trace.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+
+from probes.measuring import timing, warmup_detection
+
+Trace = Callable[[int], float]
+NANOSECONDS_PER_SECOND = 1e9
+FLOOR_SECONDS = 0.2
+TRACES: dict[str, Trace] = {
+    "first call only": lambda number: 1000.0 if number == 0 else 1.0,
+    "three calls to record a graph": lambda number: (3000.0, 50.0, 20.0)[number] if number < 3 else 1.0,
+    "exponential over 20 calls": lambda number: (500 if number == 0 else 1) * (1 + math.exp(-number / 20)),
+    "step at call 100": lambda number: (500 if number == 0 else 1) * (1.25 if number < 100 else 1.0),
+}
+
+
+def slow_exponential(number: int) -> float:
+    return (500 if number == 0 else 1) * (1 + 0.5 * math.exp(-number / 60))
+
+
+def ever_slower(number: int) -> float:
+    return 1 + number / 200
+
+
+class Stack:
+    """Stands for a stack and for the module `time`: each call takes what the trace says, and varies."""
+
+    def __init__(self, trace: Trace, seconds: float, seed: int) -> None:
+        self.trace, self.seconds, self.chance = trace, seconds, random.Random(seed)
+        self.nanoseconds = self.number = 0
+
+    def __call__(self, _: object) -> None:
+        outlier = 1 + self.chance.expovariate(1 / 0.3) if self.chance.random() < 0.01 else 1.0
+        factor = math.exp(self.chance.gauss(0, 0.02)) * outlier * self.trace(self.number)
+        self.nanoseconds += round(self.seconds * factor * NANOSECONDS_PER_SECOND)
+        self.number += 1
+
+    def perf_counter_ns(self) -> int:
+        return self.nanoseconds
+
+    def perf_counter(self) -> float:
+        return self.nanoseconds / NANOSECONDS_PER_SECOND
+
+
+def warm_up(monkeypatch: pytest.MonkeyPatch, trace: Trace, seconds: float, traces: int) -> list[tuple[float, bool]]:
+    """Return, for each trace, by how much the typical call is off and whether it is said to be steady."""
+    found = []
+    for seed in range(traces):
+        stack = Stack(trace, seconds, seed)
+        monkeypatch.setattr(timing, "time", stack)
+        warmth = timing.warm_up(stack, ["input"], lambda: None, FLOOR_SECONDS)
+        found.append((abs(warmth.typical_seconds / seconds - 1), warmth.steady))
+    return found
+
+
+def check_traces(monkeypatch: pytest.MonkeyPatch, traces: int) -> None:
+    for name, trace in TRACES.items():
+        found = warm_up(monkeypatch, trace, 0.001, traces)
+        bias = sorted(bias for bias, _ in found)[math.ceil(0.95 * traces) - 1]
+        assert bias <= 0.01, f"{name}: off by {bias:.1%}"
+    slow = warm_up(monkeypatch, slow_exponential, 0.001, traces)
+    assert statistics.fmean(not steady or bias <= 0.02 for bias, steady in slow) >= 0.9
+    never = warm_up(monkeypatch, ever_slower, 0.001, traces)
+    assert statistics.fmean(not steady for _, steady in never) >= 0.9
+
+
+def test_what_is_left_of_a_beginning_is_within_one_percent_or_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_traces(monkeypatch, traces=40)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_what_is_left_of_a_beginning_is_within_one_percent_or_said_in_thousands_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_traces(monkeypatch, traces=2000)
+
+
+def test_calls_that_only_vary_are_steady_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = warm_up(monkeypatch, lambda _: 1.0, 0.001, 200)
+    assert all(steady for _, steady in found), "no false alarm in 200 clean warm-ups"
+
+
+@pytest.mark.parametrize(("count", "enough"), [(4, False), (5, False), (11, False), (12, True)])
+def test_few_calls_are_not_enough_to_be_sure(count: int, enough: bool) -> None:  # noqa: FBT001 - a parameter
+    assert warmup_detection.find_cut([0.1] * count).enough is enough
+
+
+def test_the_one_pass_finds_what_the_definition_says() -> None:
+    chance = random.Random(5)
+    values = [1000 + chance.gauss(0, 1) for _ in range(50)]
+    expected = [statistics.pvariance(values[cut:]) / (len(values) - cut) for cut in range(len(values))]
+    assert warmup_detection.squared_errors(values) == pytest.approx(expected)
+
+
+def test_thousands_of_batches_are_judged_at_once() -> None:
+    assert warmup_detection.find_cut([2e-5] * 1000 + [1e-5] * 200_000).calls == 1000

@@ -1,0 +1,29 @@
+"""What a run's state amounts to, for the tests of measuring."""
+
+from __future__ import annotations
+
+import builders
+from builders import BASELINE
+
+from advisor import measure
+from advisor.domain.measurement import Measurement, RaceResult, Results
+from advisor.domain.outcome import Incorrect
+from advisor.domain.run_state import RunState
+
+WRONG = Incorrect(phase="done", reason="its last output was wrong")
+RACES = {1: builders.race_result(1)}
+
+
+def summarise(state: RunState, races: dict[int, RaceResult]) -> Results:
+    return measure.summarise(state, races, dtype="float32", margin=0.02)
+
+
+def only_measurement(results: Results) -> Measurement:
+    (measurement,) = (entry for entry in results.measurements if entry.arm != BASELINE)
+    return measurement
+
+
+def raced(*seconds: float, against: float = 0.4, **changes: object) -> RunState:
+    """Return a run in which `compiled` took these seconds, and the baseline the same time in each round."""
+    baseline = builders.process(*builders.visits([against] * len(seconds)))
+    return builders.run_state({BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)})
