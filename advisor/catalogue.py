@@ -1,4 +1,7 @@
-"""Stage: `rubric/*.toml` -> `Catalogue`. The only reader of TOML; what it returns has been checked."""
+"""Stage: `rubric/*.toml` -> `Catalogue`.
+
+The only reader of TOML; what it returns has been checked.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
 from advisor.domain.published import Guideline, Published, Tree
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import Condition, Criterion, Rubric
-from advisor.domain.workflow import Declared, Integration, Sourced, Workflow
+from advisor.domain.workflow import CitedFact, Declared, Integration, Workflow
 from advisor.errors import CatalogueError
 
 Content = TypeVar("Content")
@@ -22,7 +25,13 @@ Content = TypeVar("Content")
 #: Where a message of the schema check points: a criterion, and one of its tiers.
 PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
 #: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
-DERIVED_FACTS = {"speedup_low", "fastest_over_it", "cold_build_seconds", "own_environment", "performance_portability"}
+DERIVED_FACTS = {
+    "speedup_low",
+    "fastest_over_it",
+    "cold_build_seconds",
+    "own_environment",
+    "performance_portability",
+}
 #: What is declared and no rule can rest on.
 NO_FACTS = {"licence", "looked_up"}
 
@@ -57,7 +66,12 @@ def probes_directory() -> pathlib.Path:
     return pathlib.Path(str(importlib.resources.files("probes")))
 
 
-def load(directory: pathlib.Path | None = None, *, probes: pathlib.Path | None = None, rubric: pathlib.Path | None = None) -> Catalogue:
+def load(
+    directory: pathlib.Path | None = None,
+    *,
+    probes: pathlib.Path | None = None,
+    rubric: pathlib.Path | None = None,
+) -> Catalogue:
     """Read and check everything; raise `CatalogueError` that names the file and the place.
 
     `rubric` replaces the shipped `criteria.toml`; `probes` is where workflows have their modules.
@@ -81,9 +95,13 @@ def read(file: pathlib.Path, content: type[Content]) -> Content:
     try:
         return msgspec.toml.decode(file.read_bytes(), type=content)
     except OSError as problem:
-        raise CatalogueError(f"{file} cannot be read: {problem.strerror}", "name a file that exists") from problem
+        raise CatalogueError(
+            f"{file} cannot be read: {problem.strerror}", "name a file that exists"
+        ) from problem
     except (msgspec.DecodeError, ValueError) as problem:
-        raise CatalogueError(f"{file}: {problem}", "compare it with the schema: p3-advisor --spec") from problem
+        raise CatalogueError(
+            f"{file}: {problem}", "compare it with the schema: p3-advisor --spec"
+        ) from problem
 
 
 def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workflow, ...]:
@@ -98,16 +116,24 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             "id": id_,
             "has_probe": (probes / "workflows" / probe_file(id_)).is_file(),
             "verified": verified.get(id_, ()),
-            "environment": find_environment(file, id_, entry.get("environment"), content.environment),
+            "environment": find_environment(
+                file, id_, entry.get("environment"), content.environment
+            ),
             "environment_on": {
-                device: find_environment(file, id_, name, content.environment) for device, name in entry.get("environment_on", {}).items()
+                device: find_environment(file, id_, name, content.environment)
+                for device, name in entry.get("environment_on", {}).items()
             },
-            "containers": [find_environment(file, id_, name, content.environment) for name in entry.get("containers", [])],
+            "containers": [
+                find_environment(file, id_, name, content.environment)
+                for name in entry.get("containers", [])
+            ],
         }
         try:
             workflow = msgspec.convert({**entry, **known}, Workflow, strict=True)
         except msgspec.ValidationError as problem:
-            raise CatalogueError(f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it") from problem
+            raise CatalogueError(
+                f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it"
+            ) from problem
         workflows.append(_with_integration(workflow, integrations.get(id_)))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
 
@@ -116,7 +142,9 @@ def _with_integration(workflow: Workflow, integration: Integration | None) -> Wo
     """Return the workflow with the lines that a user writes for it, and their count."""
     if integration is None or not workflow.has_probe:
         return workflow
-    counted = Sourced(value=integration.lines_changed, source="counted from the lines in rubric/integration.toml")
+    counted = CitedFact(
+        value=integration.lines_changed, source="counted from the lines in rubric/integration.toml"
+    )
     declared = msgspec.structs.replace(workflow.declared, lines_changed=counted)
     return msgspec.structs.replace(workflow, integration=integration, declared=declared)
 
@@ -132,13 +160,18 @@ def read_panel(file: pathlib.Path) -> Panel:
     return panel
 
 
-def find_environment(file: pathlib.Path, workflow: str, given: object, tables: dict[str, dict[str, Any]]) -> object:
+def find_environment(
+    file: pathlib.Path, workflow: str, given: object, tables: dict[str, dict[str, Any]]
+) -> object:
     """Return the environment that an entry describes itself, or names among `tables`."""
     if isinstance(given, dict):
         return {"name": workflow, **given} if given.get("kind") == "own" else given
     if isinstance(given, str) and given in tables:
         return {"name": given, **tables[given]}
-    raise CatalogueError(f"{file}: workflow.{workflow}: no environment {given!r}", "describe one in a table [environment.NAME]")
+    raise CatalogueError(
+        f"{file}: workflow.{workflow}: no environment {given!r}",
+        "describe one in a table [environment.NAME]",
+    )
 
 
 def read_tree(file: pathlib.Path) -> Tree:
@@ -149,7 +182,10 @@ def read_tree(file: pathlib.Path) -> Tree:
         if name.startswith("=") and name[1:] in tree.leaf:
             return
         if name not in tree.node or name in above:
-            raise CatalogueError(f"{file}: {name!r} is no node, no leaf, or leads back to itself", "compare it with the entries beside it")
+            raise CatalogueError(
+                f"{file}: {name!r} is no node, no leaf, or leads back to itself",
+                "compare it with the entries beside it",
+            )
         for branch in (tree.node[name].yes, tree.node[name].no):
             walk(branch, (*above, name))
 
@@ -187,9 +223,17 @@ def _decode_rubric(file: pathlib.Path) -> Rubric:
         return msgspec.convert(tables, Rubric, strict=True)
     except msgspec.ValidationError as problem:
         place = PLACE.search(str(problem))
-        line = line_of(file.read_text(encoding="utf-8"), int(place[1]), int(place[2]) if place[2] else None) if place else None
+        line = (
+            line_of(
+                file.read_text(encoding="utf-8"), int(place[1]), int(place[2]) if place[2] else None
+            )
+            if place
+            else None
+        )
         where = f"{file}:{line}" if line else str(file)
-        raise CatalogueError(f"{where}: {problem}", "compare it with the schema: p3-advisor --spec") from problem
+        raise CatalogueError(
+            f"{where}: {problem}", "compare it with the schema: p3-advisor --spec"
+        ) from problem
 
 
 def line_of(text: str, criterion: int, tier: int | None) -> int | None:
@@ -211,16 +255,26 @@ def _check_tiers(file: str, criterion: Criterion) -> None:
     if [rule.tier for rule in criterion.tiers] != [3, 2, 1]:
         raise _refuse(file, f"{criterion.id}: its tiers must be 3, 2, 1 in this order")
     if criterion.tiers[-1].all or not all(rule.all for rule in criterion.tiers[:-1]):
-        raise _refuse(file, f"{criterion.id}: tiers 3 and 2 need conditions and tier 1 must have none, so that every workflow gets a tier")
+        raise _refuse(
+            file,
+            f"{criterion.id}: tiers 3 and 2 need conditions and tier 1 must have none, so that every workflow gets a tier",
+        )
 
 
 def _check_condition(file: str, place: str, condition: Condition, rubric: Rubric) -> None:
     if condition.fact not in rubric.facts:
-        raise _refuse(file, f"{place}: unknown fact {condition.fact!r}; known are {', '.join(rubric.facts)}")
+        raise _refuse(
+            file, f"{place}: unknown fact {condition.fact!r}; known are {', '.join(rubric.facts)}"
+        )
     comparisons = [condition.at_least, condition.at_most, condition.is_one_of]
     if sum(comparison is not None for comparison in comparisons) != 1:
-        raise _refuse(file, f"{place}: {condition.fact} needs exactly one of at_least, at_most, is_one_of")
-    if any(isinstance(comparison, float) and not math.isfinite(comparison) for comparison in comparisons):
+        raise _refuse(
+            file, f"{place}: {condition.fact} needs exactly one of at_least, at_most, is_one_of"
+        )
+    if any(
+        isinstance(comparison, float) and not math.isfinite(comparison)
+        for comparison in comparisons
+    ):
         raise _refuse(file, f"{place}: the threshold of {condition.fact} is not a finite number")
 
 

@@ -1,4 +1,7 @@
-"""What the program takes from outside. Apart from the pipeline, so that the screens have it before the stages are loaded."""
+"""What the program takes from outside.
+
+Apart from the pipeline, so that the screens have it before the stages are loaded.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from collections.abc import Callable, Mapping
 
 from advisor import catalogue
 from advisor.store import Store
-from advisor.system.host_lock import Turns
+from advisor.system.host_lock import HostLock
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class Context:
     """What the pipeline takes from outside, so that tests can bring their own."""
 
     environment: Mapping[str, str]
@@ -26,4 +29,4 @@ class World:
     probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
     rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
     #: Turns with other races of this host; by default there are none.
-    turns: Turns = dataclasses.field(default_factory=Turns)
+    turns: HostLock = dataclasses.field(default_factory=HostLock)

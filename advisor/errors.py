@@ -1,7 +1,8 @@
 """Everything that can go wrong by the user's doing, in one place, so that codes and meanings stay unique.
 
-Each error says in one line what is wrong and in one line what to do next; `cli` alone catches them. `name` identifies the error in
-messages and documents; `exit_code` is what scripts see: 1 nothing to recommend, 2 usage, 3 environment, 4 budget.
+Each error says in one line what is wrong and in one line what to do next; `cli` alone catches them.
+`name` identifies the error in messages and documents; `exit_code` is what scripts see: 1 nothing to
+recommend, 2 usage, 3 environment, 4 budget.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from advisor.domain.catalogue import Models, Panel, Presets
 from advisor.domain.published import Published, Tree
 from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event
+from advisor.domain.run_events import LoggedEvent
 from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
 from advisor.report.document import RunDocument
@@ -21,7 +21,7 @@ from advisor.report.document import RunDocument
 SHIPPED: dict[str, Any] = {
     "run": RunDocument,
     "run-header": Header,
-    "event": Event,
+    "event": LoggedEvent,
     "options": Answers,
     "criteria": Rubric,
     "workflow": Workflow,
@@ -37,12 +37,17 @@ SHIPPED: dict[str, Any] = {
 
 def generate(name: str) -> dict[str, Any]:
     """Return the schema called `name`."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(SHIPPED[name])}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **msgspec.json.schema(SHIPPED[name]),
+    }
 
 
 def render(name: str) -> bytes:
     """Return the schema as the file that ships."""
-    return msgspec.json.format(msgspec.json.encode(generate(name), order="sorted"), indent=2) + b"\n"
+    return (
+        msgspec.json.format(msgspec.json.encode(generate(name), order="sorted"), indent=2) + b"\n"
+    )
 
 
 def file_of(name: str, directory: pathlib.Path | None = None) -> pathlib.Path:

@@ -1,8 +1,9 @@
 """The interface of a workflow, written in one place: a module in `probes/workflows/` that has these functions is a workflow.
 
-No base class, no registration: the harness loads the module by the file named in the request and calls it in this order:
-`versions`, `settings`, `open_subject`, then for each batch size `build`, `Program.feed` and the program itself, then `engagement`.
-The script that is handed to the user is joined from the source of these functions; see `probes.recipes.compose`.
+No base class, no registration: the harness loads the module by the file named in the request and
+calls it in this order: `versions`, `settings`, `open_subject`, then for each batch size `build`,
+`Program.feed` and the program itself, then `engagement`. The script that is handed to the user is
+joined from the source of these functions; see `probes.recipes.compose`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ class UnsupportedError(Exception):
 
 
 class ModelError(Exception):
-    """The model cannot be opened, whatever the workflow: the user must act. The second argument says how."""
+    """The model cannot be opened, whatever the workflow: the user must act.
+
+    The second argument says how.
+    """
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(reason)
@@ -35,7 +39,8 @@ class Subject(Protocol):
     parameter_bytes: int | None
     #: Where the weights come from, in words.
     weights: str
-    #: What a call processes, for throughput: `samples` or `tokens`, and how many of them one sample holds.
+    #: What a call processes, for throughput: `samples` or `tokens`, and how many of them one sample
+    #: holds.
     unit: str
     units_per_sample: int
 
@@ -65,7 +70,8 @@ class Program(Protocol):
 class TextProgram(Program, Protocol):
     """One batch size of a language model: `feed` takes the prompts, a call gives all new tokens, `collect` them as one array.
 
-    A program may have `score` too: forced to give the `tokens`, it returns the probabilities that it gave them, for the first `rows`.
+    A program may have `score` too: forced to give the `tokens`, it returns the probabilities that
+    it gave them, for the first `rows`.
     """
 
     def first_token(self, fed: Any) -> Any:
@@ -75,8 +81,9 @@ class TextProgram(Program, Protocol):
 class Workflow(Protocol):
     """The functions a workflow's module has.
 
-    One that generates text says so with `TASKS = ("forward", "generate")`; without that it is asked for `forward` only. For `generate` its
-    subject and programs are `probes.subjects.causal_lm`'s or an engine's, see `probes.subjects.checkpoint`.
+    One that generates text says so with `TASKS = ("forward", "generate")`; without that it is asked
+    for `forward` only. For `generate` its subject and programs are `probes.subjects.causal_lm`'s or
+    an engine's, see `probes.subjects.checkpoint`.
     """
 
     def versions(self) -> dict[str, str]:
@@ -100,8 +107,10 @@ class Workflow(Protocol):
     def integration(self, request: Request) -> str:
         """Return the lines that a user writes to take the workflow up, around `model` and `inputs`, or `CHECKPOINT` and `prompts`.
 
-        They are read and counted, for Productivity and code convergence, and not what is measured: see `probes.recipes.compose`.
-        For text they leave `tokens`, and stand in the script as well: the prompts there are drawn, and a user has others.
+        They are read and counted, for Productivity and code convergence, and not what is measured:
+        see `probes.recipes.compose`. For text they leave `tokens`, and stand in the script as well:
+        the prompts there are drawn, and a user has others.
         """
 
-    # An engine may also have `serving_command(request) -> str`: the command line that serves the model.
+    # An engine may also have `serving_command(request) -> str`: the command line that serves the
+    # model.

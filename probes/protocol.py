@@ -1,8 +1,9 @@
 """What the advisor and a worker say to each other.
 
-A worker is started as `python worker.py DIRECTORY` in its own session. In DIRECTORY it finds `request.json` (one `Request`); there it
-writes `events.jsonl` (one JSON object a line, appended and flushed) and at the end `response.json` (one outcome, written beside and
-renamed). Whatever the stack prints goes to `log`.
+A worker is started as `python worker.py DIRECTORY` in its own session. In DIRECTORY it finds
+`request.json` (one `Request`); there it writes `events.jsonl` (one JSON object a line, appended and
+flushed) and at the end `response.json` (one outcome, written beside and renamed). Whatever the
+stack prints goes to `log`.
 
 Standard input is the lifeline and carries one-line tokens:
     build                       take the device and build (sent when it is this worker's turn)
@@ -13,11 +14,12 @@ Standard input is the lifeline and carries one-line tokens:
     allocate BYTES              hold this much memory of the device outside every allocator, or none (the reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs once more, answer, end
-After each but `visit` and `stop` the worker says `ready` again.
-End of file on it means that the advisor is gone: the worker's whole process group is killed.
-Standard output is the doorbell: one byte after each event, so that the advisor sleeps until there is news.
+After each but `visit` and `stop` the worker says `ready` again. End of file on it means that the
+advisor is gone: the worker's whole process group is killed. Standard output is the doorbell: one
+byte after each event, so that the advisor sleeps until there is news.
 
-All of it stands in one file, however long: it is the contract between two interpreters that may share nothing else, and has one version.
+All of it stands in one file, however long: it is the contract between two interpreters that may
+share nothing else, and has one version.
 """
 
 from __future__ import annotations
@@ -38,10 +40,23 @@ LOG = "log"
 FORWARD = "forward"
 GENERATE = "generate"
 
-#: Environment variable that holds the control directory: whatever a worker starts inherits it and is found by it when it has to end.
+#: Environment variable that holds the control directory: whatever a worker starts inherits it and
+#: is found by it when it has to end.
 MARK = "P3_ADVISOR_WORKER"
 
-PHASES = ("start", "import", "load", "build", "correctness", "warmup", "measure", "sustain", "diagnose", "flex", "done")
+PHASES = (
+    "start",
+    "import",
+    "load",
+    "build",
+    "correctness",
+    "warmup",
+    "measure",
+    "sustain",
+    "diagnose",
+    "flex",
+    "done",
+)
 
 
 class VersionMismatchError(Exception):
@@ -54,7 +69,8 @@ class Request:
 
     version: int
     arm: str
-    #: File of the workflow's module; it is loaded by path so that nothing of the advisor lands on the stack's import path.
+    #: File of the workflow's module; it is loaded by path so that nothing of the advisor lands on
+    #: the stack's import path.
     workflow_file: str
     options: dict[str, Any]
     #: Tagged by `kind`; each kind is opened by one module of `probes.subjects`.
@@ -67,9 +83,10 @@ class Request:
     input_tokens: int
     seed: int
     threads: int
-    #: `build`: build for a device that is not here, leave the artefact, end.
-    #: `reference`: make weights, inputs and reference outputs in `shared_directory` and end; `measure`: build, check and be timed.
-    #: They are different processes because what the first allocates would change how fast the second runs.
+    #: `build`: build for a device that is not here, leave the artefact, end. `reference`: make
+    #: weights, inputs and reference outputs in `shared_directory` and end; `measure`: build, check
+    #: and be timed. They are different processes because what the first allocates would change how
+    #: fast the second runs.
     role: str
     shared_directory: str
     #: Compiler caches and artefacts; empty at the first build.
@@ -136,8 +153,9 @@ class Built:
 class Agreement:
     """How generated tokens and their probabilities agree with the reference's; None for what the stack does not tell.
 
-    Divergence is where a sequence first departs from the reference's own; its gap is by how much the reference preferred its token there.
-    Distances and shares are of next-token probabilities when the reference's tokens are forced.
+    Divergence is where a sequence first departs from the reference's own; its gap is by how much
+    the reference preferred its token there. Distances and shares are of next-token probabilities
+    when the reference's tokens are forced.
     """
 
     method: str
@@ -200,8 +218,9 @@ class Engagement:
 class Recipe:
     """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
 
-    `variables` are of the environment, to be set before the imports. `requirements` are the distributions it needs, each at the version
-    that is installed; `python` is the version specifier, `interpreter` the program that has them.
+    `variables` are of the environment, to be set before the imports. `requirements` are the
+    distributions it needs, each at the version that is installed; `python` is the version
+    specifier, `interpreter` the program that has them.
     """
 
     imports: list[str]
@@ -215,7 +234,7 @@ class Recipe:
 
 
 @dataclasses.dataclass(frozen=True)
-class Warm:
+class WarmedUp:
     """One batch size is warmed up: typical seconds of a call, where the calls became steady (if they did), and the size of a visit."""
 
     batch_size: int
@@ -248,7 +267,8 @@ class Ready:
 class Visit:
     """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept.
 
-    `enqueue_seconds` is the median time until a call returned, before waiting for its end; `lead_seconds` are the times that do not count.
+    `enqueue_seconds` is the median time until a call returned, before waiting for its end;
+    `lead_seconds` are the times that do not count.
     """
 
     batch_size: int
@@ -258,7 +278,8 @@ class Visit:
     lead_calls: int
     cpu_seconds: float
     lead_seconds: list[float]
-    #: Seconds of a call when the next is made without waiting for its end; None where a call is over when it returns.
+    #: Seconds of a call when the next is made without waiting for its end; None where a call is
+    #: over when it returns.
     streamed_seconds: float | None
     event: str = "visited"
 
@@ -267,7 +288,8 @@ class Visit:
 class Workload:
     """Floating-point operations of one call of the model; None where nobody can count them.
 
-    For generation also the bytes that a call and one of its decode steps have to move at the least, and what the cache holds at the end.
+    For generation also the bytes that a call and one of its decode steps have to move at the least,
+    and what the cache holds at the end.
     """
 
     batch_size: int
@@ -323,7 +345,7 @@ class Diagnosis:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flexed:
+class NewShapeResult:
     """What came of a batch size that was not built: `served`, `stalled`, `eager` (no longer compiled), `wrong` or `refused`."""
 
     batch_size: int
@@ -345,7 +367,8 @@ class Completed:
 class Failed:
     """Why there is no (valid) measurement; `status` says what kind of end it was.
 
-    `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `not-engaged`; `model-refused` when the model itself cannot be opened.
+    `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `not-engaged`; `model-refused` when
+    the model itself cannot be opened.
     """
 
     status: str

@@ -1,8 +1,10 @@
 """The script a worker starts as: `python worker.py DIRECTORY`; makes `probes` importable and hands over to the harness.
 
-It runs in an interpreter that is not the advisor's, so it must not change what that interpreter imports: the package is registered by
-file location instead of through `sys.path`, and the folder of this script is taken off the path (a module here must never shadow one of
-the stack's). Processes that a stack starts with `spawn` import this file again as `__mp_main__` and need the registration too.
+It runs in an interpreter that is not the advisor's, so it must not change what that interpreter
+imports: the package is registered by file location instead of through `sys.path`, and the folder of
+this script is taken off the path (a module here must never shadow one of the stack's). Processes
+that a stack starts with `spawn` import this file again as `__mp_main__` and need the registration
+too.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - `pathlib` may only be imported once the path is clean
-# Before any other import: a module in this folder must not be taken for one of the standard library that has its name.
+# Before any other import: a module in this folder must not be taken for one of the standard library
+# that has its name.
 sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != HERE]
 
 import faulthandler  # noqa: E402
@@ -21,7 +24,9 @@ import pathlib  # noqa: E402
 
 def register_package() -> None:
     """Make `probes` importable from this folder without touching `sys.path`."""
-    spec = importlib.util.spec_from_file_location("probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE])
+    spec = importlib.util.spec_from_file_location(
+        "probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE]
+    )
     if spec is None or spec.loader is None:
         message = f"cannot load the worker's own code from {HERE}"
         raise ImportError(message)
@@ -38,7 +43,8 @@ def take_doorbell() -> int:
 
 
 if __name__ == "__main__":
-    # Before anything heavy is imported: the guard is a fork of this process and stays as small as it is now.
+    # Before anything heavy is imported: the guard is a fork of this process and stays as small as
+    # it is now.
     bell = take_doorbell()
     register_package()
     from probes.runtime import watchdog

@@ -14,15 +14,31 @@ from advisor import measure, recommend, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Rating, ScoredArm
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
-from advisor.domain.measurement import BuildSeconds, Interval, Measurement, MemoryBytes, RaceResult, Results
+from advisor.domain.measurement import (
+    BuildSeconds,
+    Interval,
+    Measurement,
+    MemoryBytes,
+    RaceResult,
+    Results,
+)
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
 from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synthetic
 from advisor.domain.run import SCHEMA, Header
-from advisor.domain.run_events import Event, Happening
+from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
-from advisor.domain.worker_events import Built, Checked, Engaged, Imported, Loaded, MemoryRead, Visited, Warm
-from advisor.domain.workflow import Declared, Environment, Sourced, Workflow
+from advisor.domain.worker_events import (
+    BlockTimed,
+    Built,
+    Checked,
+    Engaged,
+    Imported,
+    Loaded,
+    MemoryRead,
+    WarmedUp,
+)
+from advisor.domain.workflow import CitedFact, Declared, Environment, Workflow
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.report.document import RunDocument, compose
@@ -52,8 +68,12 @@ def question(**changes: Any) -> Question:
     return msgspec.structs.replace(asked, **changes)
 
 
-def priorities(performance: float = 40, productivity: float = 35, portability: float = 25, **further: float) -> Priorities:
-    return Priorities(performance=performance, productivity=productivity, portability=portability, **further)
+def priorities(
+    performance: float = 40, productivity: float = 35, portability: float = 25, **further: float
+) -> Priorities:
+    return Priorities(
+        performance=performance, productivity=productivity, portability=portability, **further
+    )
 
 
 def gpu(**changes: Any) -> Gpu:
@@ -71,8 +91,16 @@ def gpu(**changes: Any) -> Gpu:
 
 
 def interpreter(**changes: Any) -> Interpreter:
-    packages = {"torch": "2.12.0", "onnxruntime": "1.27.0", "onnx": "1.20.0", "onnxscript": "0.7.0", "transformers": "5.1.0"}
-    software = Interpreter(executable="/usr/bin/python3", version="3.11.7", packages=packages, torch_cuda=None)
+    packages = {
+        "torch": "2.12.0",
+        "onnxruntime": "1.27.0",
+        "onnx": "1.20.0",
+        "onnxscript": "0.7.0",
+        "transformers": "5.1.0",
+    }
+    software = Interpreter(
+        executable="/usr/bin/python3", version="3.11.7", packages=packages, torch_cuda=None
+    )
     return msgspec.structs.replace(software, **changes)
 
 
@@ -89,7 +117,9 @@ def machine(**changes: Any) -> Machine:
 
 def gpu_machine(*gpus: Gpu, **changes: Any) -> Machine:
     """Return a machine with these GPUs and a torch that can use them."""
-    return machine(gpus=gpus or (gpu(),), gpu_problem=None, software=interpreter(torch_cuda="13.0"), **changes)
+    return machine(
+        gpus=gpus or (gpu(),), gpu_problem=None, software=interpreter(torch_cuda="13.0"), **changes
+    )
 
 
 def declared(**facts: str | int) -> Declared:
@@ -102,7 +132,9 @@ def declared(**facts: str | int) -> Declared:
         "architectures": "any",
         **facts,
     }
-    sourced: dict[str, Any] = {name: Sourced(value=value, source="a test") for name, value in values.items()}
+    sourced: dict[str, Any] = {
+        name: CitedFact(value=value, source="a test") for name, value in values.items()
+    }
     return Declared(**sourced)
 
 
@@ -149,40 +181,74 @@ def header(**changes: Any) -> Header:
 
 
 def arm(id_: str, **changes: Any) -> Arm:
-    return msgspec.structs.replace(Arm(id=id_, workflow=id_.partition("/")[0], option="default", options={}), **changes)
+    return msgspec.structs.replace(
+        Arm(id=id_, workflow=id_.partition("/")[0], option="default", options={}), **changes
+    )
 
 
 def plan(*ids: str, excluded: Sequence[Excluded] = ()) -> Plan:
     """Return a plan of the baseline, its duplicate and these arms."""
     duplicate = arm(DUPLICATE, workflow=BASELINE, duplicate_of=BASELINE)
-    return Plan(arms=(arm(BASELINE), duplicate, *(arm(id_) for id_ in ids)), excluded=tuple(excluded))
+    return Plan(
+        arms=(arm(BASELINE), duplicate, *(arm(id_) for id_ in ids)), excluded=tuple(excluded)
+    )
 
 
 def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
-    left_out = Excluded(workflow=workflow_id, status="not-installed", reason="its environment has not been made", fix="make it")
+    left_out = Excluded(
+        workflow=workflow_id,
+        status="not-installed",
+        reason="its environment has not been made",
+        fix="make it",
+    )
     return msgspec.structs.replace(left_out, **changes)
 
 
-def visits(seconds: Sequence[float], batch_size: int = 1, first_round: int = 1) -> tuple[Visited, ...]:
+def visits(
+    seconds: Sequence[float], batch_size: int = 1, first_round: int = 1
+) -> tuple[BlockTimed, ...]:
     """Return one visit for each round, all of whose calls took the same time."""
     return tuple(
-        Visited(batch_size=batch_size, round=number, seconds=(each, each, each), lead_calls=1, cpu_seconds=0.1)
+        BlockTimed(
+            batch_size=batch_size,
+            round=number,
+            seconds=(each, each, each),
+            lead_calls=1,
+            cpu_seconds=0.1,
+        )
         for number, each in enumerate(seconds, start=first_round)
     )
 
 
-def process(*made: Visited, **changes: Any) -> ProcessState:
+def process(*made: BlockTimed, **changes: Any) -> ProcessState:
     """Return a worker process that has come to be measured and has made these visits."""
     sizes = sorted({visit.batch_size for visit in made})
     state = ProcessState(
         phase="measure",
         imported=Imported(versions={"torch": "2.12.0"}, settings={"threads": "4"}, seconds=2.0),
-        loaded=Loaded(seconds=0.5, parameters=256, parameter_bytes=1024, weights="seeded random", unit="samples", units_per_sample=1),
-        built={size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=1.0) for size in sizes},
+        loaded=Loaded(
+            seconds=0.5,
+            parameters=256,
+            parameter_bytes=1024,
+            weights="seeded random",
+            unit="samples",
+            units_per_sample=1,
+        ),
+        built={
+            size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=1.0)
+            for size in sizes
+        },
         checked={size: checked(size) for size in sizes},
         engaged=Engaged(share=1.0, proof="a test says so", facts={"graphs": 1}),
-        warm={size: Warm(batch_size=size, typical_seconds=0.01, warmup_calls=10, calls_per_visit=3) for size in sizes},
-        memory=MemoryRead(peak_rss_bytes=300 << 20, device_allocated_bytes=None, device_reserved_bytes=None),
+        warm={
+            size: WarmedUp(
+                batch_size=size, typical_seconds=0.01, warmup_calls=10, calls_per_visit=3
+            )
+            for size in sizes
+        },
+        memory=MemoryRead(
+            peak_rss_bytes=300 << 20, device_allocated_bytes=None, device_reserved_bytes=None
+        ),
         ready=True,
         visits=made,
     )
@@ -203,14 +269,22 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
     return msgspec.structs.replace(found, **changes)
 
 
-def run_state(processes: Mapping[str, ProcessState | Sequence[ProcessState]], **changes: Any) -> RunState:
+def run_state(
+    processes: Mapping[str, ProcessState | Sequence[ProcessState]], **changes: Any
+) -> RunState:
     """Return a run whose plan has the baseline, its duplicate and every arm with a process."""
     others = [id_ for id_ in processes if id_ not in {BASELINE, DUPLICATE}]
-    by_arm = {id_: (made,) if isinstance(made, ProcessState) else tuple(made) for id_, made in processes.items()}
-    groups: dict[int, tuple[RaceGroup, ...]] = {
-        size: (RaceGroup(arms=arms, first_round=1),) for size, arms in changes.get("opened", {}).items()
+    by_arm = {
+        id_: (made,) if isinstance(made, ProcessState) else tuple(made)
+        for id_, made in processes.items()
     }
-    return msgspec.structs.replace(RunState(plan=plan(*others), processes=by_arm, groups=groups), **changes)
+    groups: dict[int, tuple[RaceGroup, ...]] = {
+        size: (RaceGroup(arms=arms, first_round=1),)
+        for size, arms in changes.get("opened", {}).items()
+    }
+    return msgspec.structs.replace(
+        RunState(plan=plan(*others), processes=by_arm, groups=groups), **changes
+    )
 
 
 def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
@@ -228,7 +302,9 @@ def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
     return msgspec.structs.replace(result, **changes)
 
 
-def measurement(arm_id: str = "compiled", *, speedup: float = 1.5, low: float | None = None, **changes: Any) -> Measurement:
+def measurement(
+    arm_id: str = "compiled", *, speedup: float = 1.5, low: float | None = None, **changes: Any
+) -> Measurement:
     """Return an arm's measurement; the speed-up's lower bound is its value unless given."""
     made = Measurement(
         arm=arm_id,
@@ -254,7 +330,9 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
         measurements=measurements,
         races=(race_result(noise_floor=0.004),),
         noise_floor=0.004,
-        log_speedups={entry.arm: {1: (math.log(entry.speedup.value),) * 4} for entry in measurements},
+        log_speedups={
+            entry.arm: {1: (math.log(entry.speedup.value),) * 4} for entry in measurements
+        },
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -274,7 +352,13 @@ def rating(tier: int = 2, **changes: Any) -> Rating:
     return msgspec.structs.replace(made, **changes)
 
 
-def scored_arm(arm_id: str, weights: Priorities | None = None, *, tiers: Sequence[int] = (2, 2, 2, 2, 2), **changes: Any) -> ScoredArm:
+def scored_arm(
+    arm_id: str,
+    weights: Priorities | None = None,
+    *,
+    tiers: Sequence[int] = (2, 2, 2, 2, 2),
+    **changes: Any,
+) -> ScoredArm:
     """Return an arm with these tiers, in the order of `CRITERIA`, and the score that they give with these weights."""
     by_criterion = dict(zip(CRITERIA, tiers, strict=True))
     made = ScoredArm(
@@ -298,9 +382,12 @@ def error_of(action: Callable[[], object]) -> UserError | None:
     return None
 
 
-def events(*happenings: Happening) -> list[Event]:
+def events(*run_events: RunEvent) -> list[LoggedEvent]:
     """Return the happenings as the events of a run, a second apart."""
-    return [Event(seq=number, at=float(number), happening=happening) for number, happening in enumerate(happenings, start=1)]
+    return [
+        LoggedEvent(seq=number, at=float(number), run_event=run_event)
+        for number, run_event in enumerate(run_events, start=1)
+    ]
 
 
 def decided(**changes: Any) -> Decision:
@@ -310,7 +397,12 @@ def decided(**changes: Any) -> Decision:
             BASELINE: process(*visits([0.4] * 4), outcome=Completed()),
             DUPLICATE: process(*visits([0.4] * 4), outcome=Completed()),
             "compiled": process(*visits([0.1] * 4), outcome=Completed()),
-            "broken": process(ready=False, outcome=Crashed(phase="build", signal="SIGSEGV", reason="it crashed", fix="update it")),
+            "broken": process(
+                ready=False,
+                outcome=Crashed(
+                    phase="build", signal="SIGSEGV", reason="it crashed", fix="update it"
+                ),
+            ),
         },
         plan=plan("compiled", "broken", excluded=[excluded()]),
         finished=True,
@@ -318,7 +410,10 @@ def decided(**changes: Any) -> Decision:
     known = catalogue(workflow("compiled", verified=("cpu 2026-11",)), workflow("broken"))
     asked = question()
     measured = measure.summarise(
-        state, {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})}, dtype="float32", margin=0.02
+        state,
+        {1: race_result(1, best="compiled", tied=("compiled",), eliminated={BASELINE: 4})},
+        dtype="float32",
+        margin=0.02,
     )
     ranked = score.score(measured, asked, known)
     found = {

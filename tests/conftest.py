@@ -12,13 +12,14 @@ from collections.abc import Callable
 import pytest
 
 from advisor import catalogue
-from advisor.context import World
+from advisor.context import Context
 from advisor.store import Store
 
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
 
-# A suite in the background is started with signals ignored, and so would be what its tests start and interrupt.
+# A suite in the background is started with signals ignored, and so would be what its tests start
+# and interrupt.
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
@@ -30,7 +31,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-goldens", action="store_true", help="write the expected screens anew")
+    parser.addoption(
+        "--update-goldens", action="store_true", help="write the expected screens anew"
+    )
 
 
 @pytest.fixture
@@ -43,8 +46,16 @@ def home(tmp_path: pathlib.Path) -> pathlib.Path:
 def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The real worker and harness with pretend workflows."""
     probes = tmp_path_factory.mktemp("fakes") / "probes"
-    shutil.copytree(catalogue.probes_directory(), probes, ignore=shutil.ignore_patterns("workflows", "__pycache__"))
-    shutil.copytree(FAKES / "probes" / "workflows", probes / "workflows", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        catalogue.probes_directory(),
+        probes,
+        ignore=shutil.ignore_patterns("workflows", "__pycache__"),
+    )
+    shutil.copytree(
+        FAKES / "probes" / "workflows",
+        probes / "workflows",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     (probes / "workflows" / "__init__.py").write_text('"""Pretend workflows."""\n')
     return probes
 
@@ -53,10 +64,16 @@ def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The shipped rubric with the pretend workflows, and deadlines and a standard budget short enough to wait for."""
     rubric = tmp_path_factory.mktemp("fakes") / "rubric"
-    shutil.copytree(catalogue.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        catalogue.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copy(FAKES / "rubric" / "workflows.toml", rubric / "workflows.toml")
     presets = (rubric / "presets.toml").read_text()
-    for long, short in (("visit = 120", "visit = 3"), ("measuring_seconds = 120", "measuring_seconds = 4"), ("= 40\nnew_", "= 0.4\nnew_")):
+    for long, short in (
+        ("visit = 120", "visit = 3"),
+        ("measuring_seconds = 120", "measuring_seconds = 4"),
+        ("= 40\nnew_", "= 0.4\nnew_"),
+    ):
         assert long in presets
         presets = presets.replace(long, short)
     (rubric / "presets.toml").write_text(presets)
@@ -64,12 +81,14 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def fake_world(home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Callable[[], World]:
+def fake_world(
+    home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+) -> Callable[[], Context]:
     """A maker of worlds in which only the pretend workflows exist; all of one test's worlds share their runs."""
     counter = itertools.count()
 
-    def make() -> World:
-        return World(
+    def make() -> Context:
+        return Context(
             environment=dict(os.environ),
             store=Store(home),
             now=lambda: dt.datetime(2026, 11, 21, 12, 0, next(counter) % 60, tzinfo=ZONE),

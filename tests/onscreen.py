@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 
 SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
 PATIENCE_SECONDS = 120
@@ -29,7 +29,8 @@ async def shown(app: AdvisorApp, size: tuple[int, int] = (80, 24)) -> AsyncItera
     app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
-        # A screen that is still being put together must not be taken apart by a test that has nothing more to ask.
+        # A screen that is still being put together must not be taken apart by a test that has
+        # nothing more to ask.
         await wait_for(pilot, lambda: app.screen.is_mounted)
         try:
             yield pilot
@@ -48,7 +49,9 @@ async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:
 
 async def wait_for_screen(pilot: Pilot[int], name: str) -> None:
     """Wait until the screen is shown and drawn."""
-    await wait_for(pilot, lambda: type(pilot.app.screen).__name__ == name and pilot.app.screen.is_mounted)
+    await wait_for(
+        pilot, lambda: type(pilot.app.screen).__name__ == name and pilot.app.screen.is_mounted
+    )
     await settle(pilot)
 
 
@@ -79,9 +82,9 @@ def lines_of(pilot: Pilot[int]) -> str:
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
-def replay(world: World, run: Run, **wishes: Any) -> AdvisorApp:
+def replay(world: Context, run: Run, **wishes: Any) -> AdvisorApp:
     """Return the app that plays a recorded run back, at once."""
-    return AdvisorApp(Wishes(replay=str(run.directory), speed=1000.0, **wishes), world)
+    return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **wishes), world)
 
 
 def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -26,4 +26,6 @@ def only_measurement(results: Results) -> Measurement:
 def raced(*seconds: float, against: float = 0.4, **changes: object) -> RunState:
     """Return a run in which `compiled` took these seconds, and the baseline the same time in each round."""
     baseline = builders.process(*builders.visits([against] * len(seconds)))
-    return builders.run_state({BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)})
+    return builders.run_state(
+        {BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)}
+    )

@@ -1,8 +1,9 @@
 """Times of calls as a machine with weather of its own would give them: the truth is known, and no clock but a pretend one runs.
 
-The environment is common to all arms and correlated in time: a wandering level, a slow warming, sudden other levels. Beside it each call
-varies, some are outliers, the first call of a visit is slower (the neighbour's caches), and a process may be faster or slower than another
-of the same arm for as long as it lives.
+The environment is common to all arms and correlated in time: a wandering level, a slow warming,
+sudden other levels. Beside it each call varies, some are outliers, the first call of a visit is
+slower (the neighbour's caches), and a process may be faster or slower than another of the same arm
+for as long as it lives.
 """
 
 from __future__ import annotations
@@ -17,9 +18,17 @@ import builders
 
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
-from advisor.domain.run_events import Conditions, Ended, Event, Happening, Heard, Planned, Spawned
+from advisor.domain.run_events import (
+    Conditions,
+    Ended,
+    LoggedEvent,
+    Planned,
+    RunEvent,
+    Spawned,
+    WorkerReported,
+)
 from advisor.domain.run_state import RunState, fold
-from advisor.domain.worker_events import Ready, Visited
+from advisor.domain.worker_events import BlockTimed, Ready
 
 QUIET_MACHINE = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 #: The first call of a visit finds its neighbour's caches.
@@ -45,7 +54,14 @@ class Weather:
 
 REGIMES = {
     "independent": Weather(call=0.02, outlier_probability=0.01, outlier=0.3),
-    "quiet": Weather(call=0.005, outlier_probability=0.002, outlier=0.2, wander=0.004, warming=0.01, process=0.002),
+    "quiet": Weather(
+        call=0.005,
+        outlier_probability=0.002,
+        outlier=0.2,
+        wander=0.004,
+        warming=0.01,
+        process=0.002,
+    ),
     "normal": Weather(
         call=0.02,
         outlier_probability=0.01,
@@ -87,7 +103,11 @@ class Environment:
     def call(self, log_seconds: float) -> float:
         """Let one call pass and return its seconds."""
         weather, chance = self.weather, self.chance
-        level = self._wander + self._jump + weather.warming * (1 - math.exp(-self.now / weather.warming_seconds))
+        level = (
+            self._wander
+            + self._jump
+            + weather.warming * (1 - math.exp(-self.now / weather.warming_seconds))
+        )
         seconds = math.exp(log_seconds + level + chance.gauss(0, weather.call))
         if chance.random() < weather.outlier_probability:
             seconds *= 1 + chance.expovariate(1 / weather.outlier)
@@ -99,7 +119,9 @@ class Environment:
         self.now += seconds
         if weather.wander:
             kept = math.exp(-seconds / weather.wander_seconds)
-            self._wander = kept * self._wander + weather.wander * math.sqrt(1 - kept * kept) * chance.gauss(0, 1)
+            self._wander = kept * self._wander + weather.wander * math.sqrt(
+                1 - kept * kept
+            ) * chance.gauss(0, 1)
         if weather.jumps_per_second and chance.random() < weather.jumps_per_second * seconds:
             self._jump = chance.gauss(0, weather.jump)
 
@@ -107,7 +129,9 @@ class Environment:
 class SimulatedSession:
     """Stands for the workers of a run: the pipeline's own code drives it as it drives real ones."""
 
-    def __init__(self, environment: Environment, log_gaps: Mapping[str, float], *, calls: int = 5) -> None:
+    def __init__(
+        self, environment: Environment, log_gaps: Mapping[str, float], *, calls: int = 5
+    ) -> None:
         self.environment = environment
         self.log_gaps = dict(log_gaps)
         self.calls = calls
@@ -116,38 +140,55 @@ class SimulatedSession:
         self.shifts: dict[str, tuple[int, float]] = {}
         self._processes: dict[str, tuple[int, float]] = {}
         self._running: set[str] = set()
-        self._visit: dict[str, Visited] = {}
+        self._visit: dict[str, BlockTimed] = {}
         self._visits: dict[str, int] = {}
 
-    def start(self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()) -> Iterator[Happening]:
+    def start(
+        self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
+    ) -> Iterator[RunEvent]:
         """Start a fresh process of each arm, which has its own luck."""
         del built
         for arm, process in arms:
-            self._processes[arm.id] = process, self.environment.chance.gauss(0, self.environment.weather.process)
+            self._processes[arm.id] = (
+                process,
+                self.environment.chance.gauss(0, self.environment.weather.process),
+            )
             self._running.add(arm.id)
             yield Spawned(arm=arm.id, process=process, repeat=repeat)
             for said in (builders.process().loaded, builders.checked(1), Ready()):
-                yield Heard(arm=arm.id, process=process, said=said)  # type: ignore[arg-type]
+                yield WorkerReported(arm=arm.id, process=process, said=said)  # type: ignore[arg-type]
 
-    def build(self, arm: str, **_: Any) -> Iterator[Happening]:
+    def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
         """Build nothing."""
         del arm
         yield from ()
 
-    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
+    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
         """Make the calls of one block."""
         process, luck = self._processes[arm]
         self.order.append((arm, batch_size, number))
         self._visits[arm] = self._visits.get(arm, 0) + 1
         first, shift = self.shifts.get(arm, (0, 0.0))
-        level = math.log(BASE_SECONDS) + self.log_gaps[arm] + luck + (shift if self._visits[arm] > first else 0.0)
+        level = (
+            math.log(BASE_SECONDS)
+            + self.log_gaps[arm]
+            + luck
+            + (shift if self._visits[arm] > first else 0.0)
+        )
         lead = self.environment.call(level + math.log(CARRY_OVER))
         seconds = tuple(self.environment.call(level) for _ in range(self.calls))
-        visit = Visited(batch_size=batch_size, round=number, seconds=seconds, lead_calls=1, cpu_seconds=0.0, lead_seconds=(lead,))
+        visit = BlockTimed(
+            batch_size=batch_size,
+            round=number,
+            seconds=seconds,
+            lead_calls=1,
+            cpu_seconds=0.0,
+            lead_seconds=(lead,),
+        )
         self._visit[arm] = visit
-        yield Heard(arm=arm, process=process, said=visit)
+        yield WorkerReported(arm=arm, process=process, said=visit)
 
-    def last_visit(self, arm: str) -> Visited | None:
+    def last_visit(self, arm: str) -> BlockTimed | None:
         """Return what the last visit measured."""
         return self._visit.get(arm)
 
@@ -172,7 +213,7 @@ class SimulatedSession:
         """Say that memory is never short."""
         return True
 
-    def stop(self, arms: Collection[str] | None = None) -> Iterator[Happening]:
+    def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """End all processes, or those of `arms`."""
         for arm in sorted(self._running if arms is None else self._running & set(arms)):
             yield Ended(arm=arm, process=self._processes[arm][0], outcome=Completed())
@@ -186,17 +227,21 @@ class SimulatedRun:
         self.state = RunState()
         self.take([Planned(plan=builders.plan(*arms))])
 
-    def take(self, happenings: Iterable[Happening]) -> None:
+    def take(self, run_events: Iterable[RunEvent]) -> None:
         """Let everything happen and fold it."""
-        for happening in happenings:
-            self.state = fold([Event(seq=self.state.seq + 1, at=0.0, happening=happening)], self.state)
+        for run_event in run_events:
+            self.state = fold(
+                [LoggedEvent(seq=self.state.seq + 1, at=0.0, run_event=run_event)], self.state
+            )
 
 
 def lower_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
     """Return the one-sided lower bound of Clopper and Pearson."""
     from scipy.special import betaincinv  # noqa: PLC0415 - slow to import
 
-    return float(betaincinv(successes, trials - successes + 1, 1 - confidence)) if successes else 0.0
+    return (
+        float(betaincinv(successes, trials - successes + 1, 1 - confidence)) if successes else 0.0
+    )
 
 
 def upper_bound(successes: int, trials: int, confidence: float = 0.95) -> float:

@@ -12,7 +12,8 @@ from typing import Any
 from advisor import catalogue
 
 STACKS = pathlib.Path(__file__).parent / "fakes" / "stacks"
-#: Each script runs in an interpreter of its own, with the probes and a stand-in on its path, and prints one object in JSON.
+#: Each script runs in an interpreter of its own, with the probes and a stand-in on its path, and
+#: prints one object in JSON.
 BEGIN = """
 import json, os, pathlib, sys, tempfile
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
@@ -44,7 +45,10 @@ END = "\nprint(json.dumps(told))"
 def run(script: str, *stacks: str) -> dict[str, Any]:
     """Return what the script told, with these stand-ins on its path."""
     tests, root = pathlib.Path(__file__).parent, catalogue.probes_directory().parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(STACKS / stack) for stack in stacks)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(STACKS / stack) for stack in stacks),
+    }
     command = [sys.executable, "-W", "ignore", "-c", BEGIN + script + END, str(root), str(tests)]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert answer.returncode == 0, answer.stderr

@@ -27,4 +27,6 @@ def test_the_tables_of_what_was_run_are_those_of_the_kept_runs() -> None:
 
 
 def test_what_counts_as_verified_is_what_the_kept_runs_completed() -> None:
-    assert load("verified").render() == (rubric_directory() / "verified.toml").read_text(encoding="utf-8")
+    assert load("verified").render() == (rubric_directory() / "verified.toml").read_text(
+        encoding="utf-8"
+    )

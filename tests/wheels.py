@@ -14,7 +14,12 @@ if os.environ.get("TINY_BREAKS"):
 
 
 def make(
-    folder: pathlib.Path, name: str = "tiny-stack", version: str = "1.0", content: str = MODULE, padding: int = 0, needs: str = ""
+    folder: pathlib.Path,
+    name: str = "tiny-stack",
+    version: str = "1.0",
+    content: str = MODULE,
+    padding: int = 0,
+    needs: str = "",
 ) -> pathlib.Path:
     """Write a wheel of one module; `padding` bytes more make it big, and it may need another."""
     module = name.replace("-", "_")
@@ -26,7 +31,13 @@ def make(
         if padding:
             wheel.writestr(f"{module}_data.bin", bytes(padding))
         information = f"{module}-{version}.dist-info"
-        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wanted}")
-        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{information}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wanted}",
+        )
+        wheel.writestr(
+            f"{information}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         wheel.writestr(f"{information}/RECORD", "")
     return file

@@ -13,7 +13,17 @@ from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Outcome
 from advisor.probing.supervisor import Message, Supervisor, Worker
 
-DEADLINES = Deadlines(start=10, import_=20, load=30, correctness=50, warmup=60, visit=70, sustain=75, diagnose=76, done=80)
+DEADLINES = Deadlines(
+    start=10,
+    import_=20,
+    load=30,
+    correctness=50,
+    warmup=60,
+    visit=70,
+    sustain=75,
+    diagnose=76,
+    done=80,
+)
 BUILD_SECONDS = 40
 #: The same by phase.
 SECONDS = {
@@ -73,7 +83,12 @@ class Clock:
         return self.now
 
 
-def start(supervisor: Supervisor, place: pathlib.Path, source: str, environment: Mapping[str, str] | None = None) -> Worker:
+def start(
+    supervisor: Supervisor,
+    place: pathlib.Path,
+    source: str,
+    environment: Mapping[str, str] | None = None,
+) -> Worker:
     """Start a script that stands for a worker."""
     script = place / "script.py"
     script.write_text(PRELUDE + source)

@@ -32,10 +32,12 @@ CORE = (
     "runtime.watchdog",
     "worker",
 )
-#: Variable that a worker and everything it starts inherits, whatever session it makes for itself: so a test finds them all.
+#: Variable that a worker and everything it starts inherits, whatever session it makes for itself:
+#: so a test finds them all.
 MARK = "P3_ADVISOR_TEST_MARK"
 SECONDS_BEFORE_GIVING_UP = 30.0
-#: For a workflow of a test: the page faults of fifteen calls that free three blocks of 1 MiB each, and how many one such block takes anew.
+#: For a workflow of a test: the page faults of fifteen calls that free three blocks of 1 MiB each,
+#: and how many one such block takes anew.
 COUNT_FAULTS = """
 import resource
 
@@ -63,7 +65,9 @@ class Answer:
     @property
     def versions(self) -> dict[str, str]:
         """What the workflow's `versions` returned."""
-        versions: dict[str, str] = next(event["versions"] for event in self.events if event["event"] == "imported")
+        versions: dict[str, str] = next(
+            event["versions"] for event in self.events if event["event"] == "imported"
+        )
         return versions
 
 
@@ -106,12 +110,21 @@ def ask(
     """Run a worker with these tokens until it has ended, and return what it said."""
     directory.mkdir()
     (directory / protocol.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
-    command = [interpreter, str((probes or catalogue.probes_directory()) / "worker.py"), str(directory)]
+    command = [
+        interpreter,
+        str((probes or catalogue.probes_directory()) / "worker.py"),
+        str(directory),
+    ]
     with (
         (directory / protocol.LOG).open("wb") as log,
         # A session of its own, as the advisor does it: the guard kills the whole group.
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
         ) as worker,
     ):
         assert worker.stdin is not None
@@ -122,7 +135,9 @@ def ask(
         status = worker.wait()
     events = directory / protocol.EVENTS
     return Answer(
-        events=[json.loads(line) for line in events.read_text().splitlines()] if events.exists() else [],
+        events=[json.loads(line) for line in events.read_text().splitlines()]
+        if events.exists()
+        else [],
         response=json.loads((directory / protocol.RESPONSE).read_text()),
         doorbell=doorbell,
         log=(directory / protocol.LOG).read_text(errors="replace"),
@@ -148,7 +163,11 @@ def wait_until(condition: Callable[[], object], seconds: float = SECONDS_BEFORE_
 
 def marked(mark: str) -> list[psutil.Process]:
     """Return the living processes that have inherited this mark."""
-    return [process for process in psutil.process_iter(["environ"]) if (process.info["environ"] or {}).get(MARK) == mark]
+    return [
+        process
+        for process in psutil.process_iter(["environ"])
+        if (process.info["environ"] or {}).get(MARK) == mark
+    ]
 
 
 @contextlib.contextmanager

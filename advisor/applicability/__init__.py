@@ -37,10 +37,17 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
             excluded.append(_exclude(workflow, "excluded", "left out by --workflows", None))
         elif not chosen:
             missed = purpose_missed(workflow, asked[0], question)
-            excluded.append(_exclude(workflow, "unsupported", f"{asked[0].id} is not for {missed}", None))
+            excluded.append(
+                _exclude(workflow, "unsupported", f"{asked[0].id} is not for {missed}", None)
+            )
     baseline = _find_baseline(question, arms, excluded)
-    duplicate = msgspec.structs.replace(baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id)
-    return Plan(arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)), excluded=tuple(excluded))
+    duplicate = msgspec.structs.replace(
+        baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
+    )
+    return Plan(
+        arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),
+        excluded=tuple(excluded),
+    )
 
 
 def arms_of(workflow: Workflow, python: str = "", image: str = "") -> list[Arm]:
@@ -65,12 +72,20 @@ def purpose_missed(workflow: Workflow, arm: Arm, question: Question) -> str | No
     """Return the question's device or task where the arm is not for it."""
     if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
         return question.device
-    return None if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks) else question.task
+    return (
+        None
+        if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)
+        else question.task
+    )
 
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
     """Say whether the user's list has the arm or its workflow; the baseline is always measured."""
-    return not chosen or arm.id == BASELINE or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
+    return (
+        not chosen
+        or arm.id == BASELINE
+        or bool({arm.id, arm.workflow, f"{arm.workflow}/{arm.option}"} & {*chosen})
+    )
 
 
 def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
@@ -79,13 +94,27 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
     if limit is not None:
         return _exclude(workflow, "unsupported", limit, None)
     if not workflow.has_probe:
-        return _exclude(workflow, "excluded", "this release of p3-advisor has no probe for it yet", f"by hand: {workflow.how_to_get}")
+        return _exclude(
+            workflow,
+            "excluded",
+            "this release of p3-advisor has no probe for it yet",
+            f"by hand: {workflow.how_to_get}",
+        )
     missing = missing_packages(workflow.environment.requirements, machine)
     if workflow.environment.kind == "shared" and missing:
         wanted = " ".join(f"'{requirement}'" for requirement in missing)
         reason = f"{machine.software.executable} lacks {', '.join(missing)}"
-        return _exclude(workflow, "not-installed", reason, f"{machine.software.executable} -m pip install {wanted}")
-    if workflow.environment.kind != "shared" and not is_served(workflow, machine) and not image_of(workflow, machine):
+        return _exclude(
+            workflow,
+            "not-installed",
+            reason,
+            f"{machine.software.executable} -m pip install {wanted}",
+        )
+    if (
+        workflow.environment.kind != "shared"
+        and not is_served(workflow, machine)
+        and not image_of(workflow, machine)
+    ):
         made = machine.environments.get(environment_name(workflow))
         if made is None or made.fault:
             return _explain_lack(workflow, machine, made.fault if made else None)
@@ -96,12 +125,24 @@ def _explain_lack(workflow: Workflow, machine: Machine, fault: str | None) -> Ex
     """Say what is wrong with the workflow's environment, or that there is none, and how to get it."""
     images = [container.image for container in workflow.containers]
     if workflow.environment.kind == "container":
-        return _exclude(workflow, "not-installed", "it runs in a container, and its image is not here", workflow.how_to_get)
+        return _exclude(
+            workflow,
+            "not-installed",
+            "it runs in a container, and its image is not here",
+            workflow.how_to_get,
+        )
     reason = (
-        f"its environment cannot be used: {fault}" if fault else "its environment has not been made" + _other_versions(workflow, machine)
+        f"its environment cannot be used: {fault}"
+        if fault
+        else "its environment has not been made" + _other_versions(workflow, machine)
     )
     instead = f", or docker pull {images[0]}" if images else ""
-    return _exclude(workflow, "not-installed", reason, f"p3-advisor env create {environment_name(workflow)}{instead}")
+    return _exclude(
+        workflow,
+        "not-installed",
+        reason,
+        f"p3-advisor env create {environment_name(workflow)}{instead}",
+    )
 
 
 def _other_versions(workflow: Workflow, machine: Machine) -> str:
@@ -120,8 +161,18 @@ def image_of(workflow: Workflow, machine: Machine) -> str:
     made = machine.environments.get(environment_name(workflow))
     if is_served(workflow, machine) or (made is not None and made.fault is None):
         return ""
-    held = (*workflow.containers, *([workflow.environment] if workflow.environment.kind == "container" else []))
-    return next((container.image for container in held if machine.engine and container.image in machine.images), "")
+    held = (
+        *workflow.containers,
+        *([workflow.environment] if workflow.environment.kind == "container" else []),
+    )
+    return next(
+        (
+            container.image
+            for container in held
+            if machine.engine and container.image in machine.images
+        ),
+        "",
+    )
 
 
 def environment_name(workflow: Workflow) -> str:
@@ -132,12 +183,18 @@ def environment_name(workflow: Workflow) -> str:
 def is_served(workflow: Workflow, machine: Machine) -> bool:
     """Say whether the interpreter of `--python` has all that the workflow asks for, made by hand or because it is shared."""
     sets = (workflow.environment.requirements, *workflow.accepts)
-    return any(requirements and not missing_packages(requirements, machine) for requirements in sets)
+    return any(
+        requirements and not missing_packages(requirements, machine) for requirements in sets
+    )
 
 
 def python_of(workflow: Workflow, machine: Machine) -> str:
     """Return the interpreter that was made for the workflow; empty where that of `--python` serves it."""
-    if workflow.environment.kind != "own" or is_served(workflow, machine) or image_of(workflow, machine):
+    if (
+        workflow.environment.kind != "own"
+        or is_served(workflow, machine)
+        or image_of(workflow, machine)
+    ):
         return ""
     return machine.environments[environment_name(workflow)].python
 
@@ -161,7 +218,11 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
     if gpu and lowest and Version(gpu.compute_capability) < Version(lowest):
         return f"it needs compute capability {lowest}; the {gpu.name} has {gpu.compute_capability}"
     generations = workflow.compute_capabilities
-    if gpu and generations and not any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations):
+    if (
+        gpu
+        and generations
+        and not any(SpecifierSet(each).contains(gpu.compute_capability) for each in generations)
+    ):
         return f"it runs on compute capability {' or '.join(generations)} only; the {gpu.name} has {gpu.compute_capability}"
     return memory_estimate.find_shortage(workflow, question, gpu) if gpu else None
 
@@ -172,29 +233,44 @@ def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[st
     return [
         str(requirement)
         for requirement in map(Requirement, requirements)
-        if requirement.name not in packages or not requirement.specifier.contains(packages[requirement.name], prereleases=True)
+        if requirement.name not in packages
+        or not requirement.specifier.contains(packages[requirement.name], prereleases=True)
     ]
 
 
 def required_packages(catalogue: Catalogue) -> list[str]:
     """Return the distributions that any workflow asks for or accepts: what to look for in an interpreter."""
-    asked = [each.requirements for workflow in catalogue.workflows for each in workflow.environments]
-    accepted = [requirements for workflow in catalogue.workflows for requirements in workflow.accepts]
-    return sorted({Requirement(text).name for requirements in [*asked, *accepted] for text in requirements})
+    asked = [
+        each.requirements for workflow in catalogue.workflows for each in workflow.environments
+    ]
+    accepted = [
+        requirements for workflow in catalogue.workflows for requirements in workflow.accepts
+    ]
+    return sorted(
+        {Requirement(text).name for requirements in [*asked, *accepted] for text in requirements}
+    )
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:
     if isinstance(question.model, OnnxFile):
         if arms:
             return arms[0]
-        raise NoStackError("no workflow that takes ONNX files can run here", "pip install 'p3-advisor[stack]'")
+        raise NoStackError(
+            "no workflow that takes ONNX files can run here", "pip install 'p3-advisor[stack]'"
+        )
     for arm in arms:
         if arm.id == BASELINE:
             return arm
     reason = next((entry for entry in excluded if entry.workflow == BASELINE), None)
     if reason is None:
-        raise NoStackError(f"the catalogue has no {BASELINE}, so there is nothing to compare with", "restore rubric/workflows.toml")
-    raise NoStackError(f"there is no baseline to compare with: {reason.reason}", reason.fix or "choose another precision or device")
+        raise NoStackError(
+            f"the catalogue has no {BASELINE}, so there is nothing to compare with",
+            "restore rubric/workflows.toml",
+        )
+    raise NoStackError(
+        f"there is no baseline to compare with: {reason.reason}",
+        reason.fix or "choose another precision or device",
+    )
 
 
 def _exclude(workflow: Workflow, status: ExclusionStatus, reason: str, fix: str | None) -> Excluded:

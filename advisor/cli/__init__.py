@@ -1,7 +1,8 @@
 """The command line: arguments -> pipeline -> presenters. The only place that prints or exits.
 
-Data goes to standard output, narration and errors to standard error; exit codes are those of `advisor.errors`. Here it begins and ends; the
-commands are in the modules beside, by subject. They import what they need when they are called, so that others start quickly.
+Data goes to standard output, narration and errors to standard error; exit codes are those of
+`advisor.errors`. Here it begins and ends; the commands are in the modules beside, by subject. They
+import what they need when they are called, so that others start quickly.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def _run(given: Sequence[str]) -> None:
         put(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
         sys.exit(problem.exit_code)
     except InterruptedRunError as interruption:
-        kept = f"; what was measured is kept: {interruption.command}" if interruption.command else ""
+        kept = (
+            f"; what was measured is kept: {interruption.command}" if interruption.command else ""
+        )
         put(f"p3-advisor: stopped{kept}", err=True)
         sys.exit(128 + interruption.number)
     except BrokenPipeError:
@@ -91,9 +94,18 @@ def _print_spec(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
 @app.callback()
 def root(
     *,
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version"),
+    ] = False,
     spec: Annotated[
-        bool, typer.Option("--spec", callback=_print_spec, is_eager=True, help="print every option, workflow, criterion and schema as JSON")
+        bool,
+        typer.Option(
+            "--spec",
+            callback=_print_spec,
+            is_eager=True,
+            help="print every option, workflow, criterion and schema as JSON",
+        ),
     ] = False,
 ) -> None:
     """Hold the options that belong to no command."""

@@ -18,7 +18,7 @@ from advisor.errors import FleetOrderError, GpuNotAttachedError, UnknownGpuError
 from advisor.question.answers import Answers, command_of
 
 if TYPE_CHECKING:
-    from advisor.context import World
+    from advisor.context import Context
     from advisor.pipeline.decision import Decision
     from advisor.report.document import RunDocument
 
@@ -31,15 +31,27 @@ def recommend(
     answers: Answers,
     *,
     json: AsJson = False,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="events as they happen, one JSON object a line, then the document")] = False,
+    jsonl: Annotated[
+        bool,
+        typer.Option(
+            "--jsonl", help="events as they happen, one JSON object a line, then the document"
+        ),
+    ] = False,
     fleet: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="ask on a Ray cluster: its address, auto, or local for the devices of this machine")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="ask on a Ray cluster: its address, auto, or local for the devices of this machine",
+        ),
     ] = "",
-    models: Annotated[str, typer.Option(help="with --fleet: several models, separated by commas")] = "",
+    models: Annotated[
+        str, typer.Option(help="with --fleet: several models, separated by commas")
+    ] = "",
     on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="DEVICES", help='with --fleet: a kind of device, such as "gpu=H200,count=2,price=3.50" or cpu; may be repeated'
+            metavar="DEVICES",
+            help='with --fleet: a kind of device, such as "gpu=H200,count=2,price=3.50" or cpu; may be repeated',
         ),
     ] = None,
 ) -> None:
@@ -48,9 +60,14 @@ def recommend(
 
     world = context.world()
     if fleet or answers.gpu == fleets.ALL:
-        raise typer.Exit(fleets.recommend(answers, models, on or [], fleet, world, as_json=json, as_events=jsonl))
+        raise typer.Exit(
+            fleets.recommend(answers, models, on or [], fleet, world, as_json=json, as_events=jsonl)
+        )
     if models or on:
-        raise FleetOrderError("--models and --on are asked of a fleet", "add --fleet local, or the address of a Ray cluster")
+        raise FleetOrderError(
+            "--models and --on are asked of a fleet",
+            "add --fleet local, or the address of a Ray cluster",
+        )
     try:
         run = prepare(answers, world)
     except (GpuNotAttachedError, UnknownGpuError) as absent:
@@ -62,14 +79,18 @@ def recommend(
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(help="a run's id; default: the newest that has not finished")] = "",
+    run: Annotated[
+        str, typer.Argument(help="a run's id; default: the newest that has not finished")
+    ] = "",
     *,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
     """Go on with a run that was interrupted; what it has measured is not measured again."""
     store = context.store()
-    _finish((store.find(run) if run else store.unfinished()).directory, as_json=json, as_events=jsonl)
+    _finish(
+        (store.find(run) if run else store.unfinished()).directory, as_json=json, as_events=jsonl
+    )
 
 
 @app.command()
@@ -84,11 +105,15 @@ def show(run: RunName = "latest", *, json: AsJson = False) -> None:
 def decide_again(
     run: RunName = "latest",
     *,
-    priority: Annotated[str, typer.Option("--priority", "--weights", help="other weights of the three Ps")] = "",
+    priority: Annotated[
+        str, typer.Option("--priority", "--weights", help="other weights of the three Ps")
+    ] = "",
     preset: Annotated[str, typer.Option(help="other priorities, by name")] = "",
     require: Annotated[str, typer.Option(help="other constraints")] = "",
     rubric: Annotated[str, typer.Option(help="another file of criteria")] = "",
-    platforms: Annotated[str, typer.Option(help="runs of the same model on other devices, separated by commas")] = "",
+    platforms: Annotated[
+        str, typer.Option(help="runs of the same model on other devices, separated by commas")
+    ] = "",
     json: AsJson = False,
 ) -> None:
     """Score and decide again from what is stored, if you like with other weights."""
@@ -96,7 +121,11 @@ def decide_again(
     from advisor.pipeline.decision import decide
     from advisor.question.priorities import choose_priorities, parse_constraints
 
-    priorities = choose_priorities(Answers(priority=priority, preset=preset), catalogue.load()) if priority or preset else None
+    priorities = (
+        choose_priorities(Answers(priority=priority, preset=preset), catalogue.load())
+        if priority or preset
+        else None
+    )
     constraints = parse_constraints(require) if require else None
     store = context.store()
     decision = decide(
@@ -112,7 +141,9 @@ def decide_again(
 @app.command()
 def explain(
     run: RunName = "latest",
-    workflow: Annotated[str, typer.Argument(help="a workflow or arm; default: the recommended one")] = "",
+    workflow: Annotated[
+        str, typer.Argument(help="a workflow or arm; default: the recommended one")
+    ] = "",
     criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
 ) -> None:
     """Show the chain from the raw figures to the tiers and the score."""
@@ -121,23 +152,32 @@ def explain(
 
     decision = decide(context.store().find(run))
     composed = document.compose(decision)
-    put(explanation.render(composed, workflow, criterion, decision.header.catalogue.published), nl=False)
+    put(
+        explanation.render(composed, workflow, criterion, decision.header.catalogue.published),
+        nl=False,
+    )
 
 
 @app.command()
 def build(
     run: RunName = "latest",
     *,
-    target: Annotated[str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")],
-    output: Annotated[str, typer.Option("-o", "--output", help="the directory for what is built")] = ".",
+    target: Annotated[
+        str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")
+    ],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="the directory for what is built")
+    ] = ".",
 ) -> None:
     """Build a run's model for a GPU that is not attached here; it is built, and neither run nor measured."""
-    from advisor.domain.run_events import Event
+    from advisor.domain.run_events import LoggedEvent
     from advisor.pipeline import cross_build
     from advisor.report import narration
 
-    for happening in cross_build.build(context.store().find(run), target, pathlib.Path(output), context.world()):
-        line = narration.tell(Event(seq=1, at=0.0, happening=happening))
+    for run_event in cross_build.build(
+        context.store().find(run), target, pathlib.Path(output), context.world()
+    ):
+        line = narration.tell(LoggedEvent(seq=1, at=0.0, run_event=run_event))
         if line is not None:
             context.say(line)
     put(str(pathlib.Path(output) / f"{target}.engine"))
@@ -182,14 +222,20 @@ def _print(composed: RunDocument, *, as_json: bool, as_line: bool) -> None:
         put(document.encode(composed) if as_json else table.render(composed), nl=False)
 
 
-def _present_unattached(answers: Answers, world: World, absent: UserError, *, as_json: bool, as_line: bool) -> None:
+def _present_unattached(
+    answers: Answers, world: Context, absent: UserError, *, as_json: bool, as_line: bool
+) -> None:
     """Print what a stored run from such a GPU says, else what published figures say; raise `absent` where there is neither."""
     from advisor.pipeline import imported_answer, published_answer
     from advisor.report import imported as origin
     from advisor.report import published
 
     found, again = imported_answer.answer(answers, world), command_of(answers)
-    composed = origin.compose(found, again) if found else published.compose(published_answer.answer(answers, world, absent), again)
+    composed = (
+        origin.compose(found, again)
+        if found
+        else published.compose(published_answer.answer(answers, world, absent), again)
+    )
     _print(composed, as_json=as_json, as_line=as_line)
     if found and found.decision.problem:
         raise typer.Exit(found.decision.problem.exit_code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from advisor.cli.output import put
 
 if TYPE_CHECKING:
-    from advisor.context import World
+    from advisor.context import Context
     from advisor.store import Store
 
 
@@ -19,11 +19,11 @@ def store() -> Store:
     return Store(default_home(os.environ))
 
 
-def world() -> World:
+def world() -> Context:
     """Return the world as it is."""
-    from advisor.context import World
+    from advisor.context import Context
 
-    return World(environment=dict(os.environ), store=store())
+    return Context(environment=dict(os.environ), store=store())
 
 
 def say(line: str) -> None:

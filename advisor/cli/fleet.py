@@ -18,7 +18,7 @@ from advisor.cli.output import put
 from advisor.errors import FleetOrderError, NoFleetError
 
 if TYPE_CHECKING:
-    from advisor.context import World
+    from advisor.context import Context
     from advisor.domain.fleet import FleetRecord
     from advisor.fleet import Cluster, News
     from advisor.fleet.cluster import RayCluster
@@ -34,31 +34,52 @@ ALL = "all"
 
 @app.command(name="fleet")
 def show_fleet(
-    name: Annotated[str, typer.Argument(help="a fleet's id, the beginning of one, or latest")] = "latest",
+    name: Annotated[
+        str, typer.Argument(help="a fleet's id, the beginning of one, or latest")
+    ] = "latest",
     *,
-    resume: Annotated[bool, typer.Option("--resume", help="first have the races made that have no answer yet")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="first have the races made that have no answer yet")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Show what a fleet has answered: a row for each model and kind of device."""
     world = context.world()
     kept = world.store.fleets.find(name)
-    raise typer.Exit(go_on(kept, world, as_json=json) if resume else _present(kept, world, as_json=json))
+    raise typer.Exit(
+        go_on(kept, world, as_json=json) if resume else _present(kept, world, as_json=json)
+    )
 
 
-def recommend(answers: Answers, models: str, on: Sequence[str], address: str, world: World, *, as_json: bool, as_events: bool) -> int:
+def recommend(
+    answers: Answers,
+    models: str,
+    on: Sequence[str],
+    address: str,
+    world: Context,
+    *,
+    as_json: bool,
+    as_events: bool,
+) -> int:
     """Ask a fleet, narrate what happens there, keep and print what it answered; return the exit code."""
     from advisor import settings
     from advisor.domain.fleet import FLEET_SCHEMA, FleetRecord, Order
     from advisor.fleet import orders
 
-    wishes, named = [orders.parse_pool(text) for text in on], orders.parse_models(models, answers.model)
+    wishes, named = (
+        [orders.parse_pool(text) for text in on],
+        orders.parse_models(models, answers.model),
+    )
     prices = settings.read(settings.default_file()).prices
     with _join(address) as cluster:
         there = cluster.devices()
         if answers.gpu == ALL:
             there = {kind: count for kind, count in there.items() if kind != "cpu"}
             if not there:
-                raise FleetOrderError("--gpu all, and no GPU is attached", "see p3-advisor doctor, or ask with --fleet local --on cpu")
+                raise FleetOrderError(
+                    "--gpu all, and no GPU is attached",
+                    "see p3-advisor doctor, or ask with --fleet local --on cpu",
+                )
         created = world.now()
         pools = orders.choose_pools(wishes, there)
         order = Order(
@@ -67,12 +88,14 @@ def recommend(answers: Answers, models: str, on: Sequence[str], address: str, wo
             models=named,
             pools=pools if answers.price_per_hour else orders.price(pools, prices),
         )
-        asked = FleetRecord(schema=FLEET_SCHEMA, order=order, answers=msgspec.to_builtins(answers), address=address)
+        asked = FleetRecord(
+            schema=FLEET_SCHEMA, order=order, answers=msgspec.to_builtins(answers), address=address
+        )
         kept = _ask(asked, answers, cluster, world, as_events=as_events)
     return _present(kept, world, as_json=as_json, as_line=as_events, keeps_table=True)
 
 
-def go_on(kept: FleetRecord, world: World, *, as_json: bool) -> int:
+def go_on(kept: FleetRecord, world: Context, *, as_json: bool) -> int:
     """Have the races made that have no answer, on the devices that are left; return the exit code."""
     from advisor.fleet import due, orders
     from advisor.question.answers import Answers
@@ -89,10 +112,19 @@ def go_on(kept: FleetRecord, world: World, *, as_json: bool) -> int:
         return _present(kept, world, as_json=as_json)
     with _join(kept.address) as cluster:
         wanted = [pool for pool in kept.order.pools if pool.kind in kinds]
-        left = {pool.kind: pool for pool in orders.choose_pools(orders.limit(wanted, cluster.devices()), cluster.devices())}
-        order = msgspec.structs.replace(kept.order, pools=tuple(left.get(pool.kind, pool) for pool in kept.order.pools))
+        left = {
+            pool.kind: pool
+            for pool in orders.choose_pools(
+                orders.limit(wanted, cluster.devices()), cluster.devices()
+            )
+        }
+        order = msgspec.structs.replace(
+            kept.order, pools=tuple(left.get(pool.kind, pool) for pool in kept.order.pools)
+        )
         answers = msgspec.convert(kept.answers, Answers)
-        kept = _ask(msgspec.structs.replace(kept, order=order), answers, cluster, world, as_events=False)
+        kept = _ask(
+            msgspec.structs.replace(kept, order=order), answers, cluster, world, as_events=False
+        )
     return _present(kept, world, as_json=as_json, keeps_table=True)
 
 
@@ -111,14 +143,20 @@ def _join(address: str) -> Iterator[RayCluster]:
         cluster.close()
 
 
-def _ask(kept: FleetRecord, answers: Answers, cluster: Cluster, world: World, *, as_events: bool) -> FleetRecord:
+def _ask(
+    kept: FleetRecord, answers: Answers, cluster: Cluster, world: Context, *, as_events: bool
+) -> FleetRecord:
     """Ask for what has no answer yet, narrate what the fleet says, and keep at every answer what is known by then."""
     from advisor.domain.fleet import Answered, Contention
     from advisor.fleet import ask, due, keep
 
     order, races = kept.order, due(kept.order, kept.answered)
     names = {one.number: f"{one.model} on {one.kind}" for one in races}
-    devices = ", ".join(f"{pool.count} x {pool.kind}" for pool in order.pools if pool.kind in {one.kind for one in races})
+    devices = ", ".join(
+        f"{pool.count} x {pool.kind}"
+        for pool in order.pools
+        if pool.kind in {one.kind for one in races}
+    )
     context.say(f"fleet {order.fleet_id}: {len(races)} races on {devices}")
     answered: list[Answered] = []
     contentions: list[Contention] = []
@@ -169,7 +207,14 @@ def _tell(notice: News, names: dict[int, str]) -> str | None:
             return None
 
 
-def _present(kept: FleetRecord, world: World, *, as_json: bool, as_line: bool = False, keeps_table: bool = False) -> int:
+def _present(
+    kept: FleetRecord,
+    world: Context,
+    *,
+    as_json: bool,
+    as_line: bool = False,
+    keeps_table: bool = False,
+) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
     from advisor.report import fleet_matrix
     from advisor.report.fleet_documents import documents_of

@@ -1,7 +1,8 @@
 """`host`: work on a run for screens that live in another process, which may ask for a pause, leave the run alone, or be gone.
 
-Orders come as lines on standard input: `pause`, `go`, `stay`, `skip ARM`. When standard input closes without `stay`, the run is ended:
-whoever watched it was killed. Standard output says `paused` and `going`.
+Orders come as lines on standard input: `pause`, `go`, `stay`, `skip ARM`. When standard input
+closes without `stay`, the run is ended: whoever watched it was killed. Standard output says
+`paused` and `going`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.plan import folder_of
-from advisor.domain.run_events import Ended, Heard, Spawned, Surveyed
-from advisor.domain.worker_events import Ready, Visited
+from advisor.domain.run_events import Ended, Spawned, Surveyed, WorkerReported
+from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline.execution import execute
 from advisor.probing.termination import skip
 from advisor.store import Run
@@ -34,7 +35,10 @@ def say(word: str) -> None:
 
 
 class Gate:
-    """Open while the run may go on. Its clock stands still while it is closed, so that a pause costs no budget and no deadline."""
+    """Open while the run may go on.
+
+    Its clock stands still while it is closed, so that a pause costs no budget and no deadline.
+    """
 
     def __init__(self, clock: Callable[[], float], say: Callable[[str], None]) -> None:
         self._clock = clock
@@ -66,17 +70,17 @@ class Gate:
         self._say("going")
 
 
-def work(run: Run, world: World, orders: TextIO, say: Callable[[str], None]) -> None:
+def work(run: Run, world: Context, orders: TextIO, say: Callable[[str], None]) -> None:
     """Do what is left of `run`, and meanwhile what `orders` say."""
     gate, workers = Gate(world.clock, say), dict[str, pathlib.Path]()
     threading.Thread(target=_obey, args=(orders, gate, workers), name="orders", daemon=True).start()
     for event in execute(run, dataclasses.replace(world, clock=gate.clock)):
-        happening = event.happening
-        if isinstance(happening, Spawned):
-            workers[happening.arm] = run.arms / folder_of(happening.arm) / str(happening.process)
-        elif isinstance(happening, Ended):
-            workers.pop(happening.arm, None)
-        if _is_between_sections(happening):
+        run_event = event.run_event
+        if isinstance(run_event, Spawned):
+            workers[run_event.arm] = run.arms / folder_of(run_event.arm) / str(run_event.process)
+        elif isinstance(run_event, Ended):
+            workers.pop(run_event.arm, None)
+        if _is_between_sections(run_event):
             gate.pass_through()
 
 
@@ -98,6 +102,8 @@ def _obey(orders: TextIO, gate: Gate, workers: Mapping[str, pathlib.Path]) -> No
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _is_between_sections(happening: object) -> bool:
+def _is_between_sections(run_event: object) -> bool:
     """Say whether no timed section and no build goes on."""
-    return isinstance(happening, (Ended, Surveyed)) or (isinstance(happening, Heard) and isinstance(happening.said, (Visited, Ready)))
+    return isinstance(run_event, (Ended, Surveyed)) or (
+        isinstance(run_event, WorkerReported) and isinstance(run_event.said, (BlockTimed, Ready))
+    )

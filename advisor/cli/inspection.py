@@ -15,7 +15,7 @@ from advisor.cli.output import put
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
-    from advisor.context import World
+    from advisor.context import Context
     from advisor.doctor import Finding
 
 app = typer.Typer(rich_markup_mode=None)
@@ -45,8 +45,20 @@ def workflows(answers: Answers, *, json: AsJson = False) -> None:
         put(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return
     heading = ["workflow", "here", "verified", "runs in"]
-    table = align([heading, *([row.id, row.status, ", ".join(row.verified) or "never", row.python or ""] for row in rows)])
-    notes = [f"  {row.id}: {row.reason}" + (f"; next: {row.fix}" if row.fix else "") for row in rows if row.reason]
+    table = align(
+        [
+            heading,
+            *(
+                [row.id, row.status, ", ".join(row.verified) or "never", row.python or ""]
+                for row in rows
+            ),
+        ]
+    )
+    notes = [
+        f"  {row.id}: {row.reason}" + (f"; next: {row.fix}" if row.fix else "")
+        for row in rows
+        if row.reason
+    ]
     put("\n".join([*table, "", *notes]))
 
 
@@ -55,9 +67,14 @@ def doctor(
     *,
     python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
     observer: Annotated[
-        bool, typer.Option("--observer", help="measure whether the screens and the GPU's poller disturb the timing")
+        bool,
+        typer.Option(
+            "--observer", help="measure whether the screens and the GPU's poller disturb the timing"
+        ),
     ] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="make environments anew that do not work")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="make environments anew that do not work")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Look at GPU, driver, interpreter, disk and environments, and say what to mend."""
@@ -69,12 +86,16 @@ def doctor(
     if repair and broken:
         for directory in environments.make(broken, python=python):
             context.say(f"mended: {directory}")
-        findings = examination.examine(python or sys.executable, default_home(os.environ), os.environ)
+        findings = examination.examine(
+            python or sys.executable, default_home(os.environ), os.environ
+        )
     if observer:
         from advisor.doctor import display_overhead as observation
 
         seen = observation.observe(python or sys.executable, context.world())
-        findings.append(examination.Finding(name="observer", status=seen.status, what=seen.words, fix=seen.fix))
+        findings.append(
+            examination.Finding(name="observer", status=seen.status, what=seen.words, fix=seen.fix)
+        )
     if json:
         put(msgspec.json.encode(findings))
     else:
@@ -83,7 +104,7 @@ def doctor(
         raise typer.Exit(3)
 
 
-def examine(answers: Answers, world: World) -> list[Row]:
+def examine(answers: Answers, world: Context) -> list[Row]:
     """Hold every workflow against the machine and the question."""
     from advisor import applicability, catalogue, question
     from advisor.pipeline.draft import look
@@ -101,7 +122,9 @@ def examine(answers: Answers, world: World) -> list[Row]:
                 status=obstacle.status if obstacle else "applies",
                 reason=obstacle.reason if obstacle else None,
                 fix=obstacle.fix if obstacle else None,
-                python=None if obstacle else applicability.python_of(workflow, here) or here.software.executable,
+                python=None
+                if obstacle
+                else applicability.python_of(workflow, here) or here.software.executable,
                 verified=workflow.verified,
             )
         )

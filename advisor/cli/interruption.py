@@ -1,7 +1,8 @@
 """Signals that ask the program to end, as an exception that is raised until it arrives.
 
-An exception that a signal's handler raises comes up wherever the main thread is, and may be dropped there: by a finalizer, or by an
-extension that takes whatever goes wrong while it looks something up for "not there". Then it is raised once more, a moment later.
+An exception that a signal's handler raises comes up wherever the main thread is, and may be dropped
+there: by a finalizer, or by an extension that takes whatever goes wrong while it looks something up
+for "not there". Then it is raised once more, a moment later.
 """
 
 from __future__ import annotations
@@ -52,7 +53,12 @@ class Interruptions:
                 signal.signal(number, self._interrupt)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._is_over = True
 
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
@@ -63,7 +69,8 @@ class Interruptions:
 
     def _raise(self, number: int) -> None:
         if not self._is_over:
-            # No variable of a frame on the way may hold it: nobody else does when it has been dropped.
+            # No variable of a frame on the way may hold it: nobody else does when it has been
+            # dropped.
             raise self._watched(InterruptedRunError(number))
 
     def _watched(self, problem: InterruptedRunError) -> InterruptedRunError:

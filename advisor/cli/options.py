@@ -12,13 +12,19 @@ import typer
 
 from advisor.question.answers import Answers
 
-RunName = Annotated[str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")]
+RunName = Annotated[
+    str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 
 
 def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
     """Let `command(answers, **own)` be called with one keyword for each option of `Answers` and each of its own."""
-    own = [parameter for name, parameter in inspect.signature(command, eval_str=True).parameters.items() if name != "answers"]
+    own = [
+        parameter
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
+        if name != "answers"
+    ]
 
     def called(**given: Any) -> None:  # noqa: ANN401 - checked by Typer
         fields = {name: given.pop(name) for name in Answers.__struct_fields__}
@@ -37,6 +43,11 @@ def answer_parameters() -> list[inspect.Parameter]:
         kind, meta = typing.get_args(hints[field.name])
         option = typer.Option(f"--{field.encode_name.replace('_', '-')}", help=meta.description)
         parameters.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option])
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=Annotated[kind, option],
+            )
         )
     return parameters

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from advisor.errors import OutputFileError
-from advisor.system.terminal_text import spell_out
+from advisor.system.terminal_text import escape_control_chars
 
 #: Stands for standard output.
 STANDARD_OUTPUT = "-"
@@ -16,7 +16,11 @@ STANDARD_OUTPUT = "-"
 
 def put(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print text or JSON; what in it would steer the terminal is spelt out."""
-    typer.echo(spell_out(text.decode() if isinstance(text, bytes) else str(text)), err=err, nl=nl)
+    typer.echo(
+        escape_control_chars(text.decode() if isinstance(text, bytes) else str(text)),
+        err=err,
+        nl=nl,
+    )
 
 
 def write(output: str, content: str | bytes) -> None:
@@ -34,4 +38,6 @@ def write(output: str, content: str | bytes) -> None:
         pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(output).write_bytes(raw)
     except OSError as problem:
-        raise OutputFileError(f"{output} cannot be written: {problem.strerror}", "name another place with --output") from problem
+        raise OutputFileError(
+            f"{output} cannot be written: {problem.strerror}", "name another place with --output"
+        ) from problem

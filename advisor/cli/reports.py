@@ -14,7 +14,13 @@ import typer
 from advisor.cli import context
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, put, write
-from advisor.errors import FormatError, NotComparableError, OutputFileError, RunIsImportedError, SizeError
+from advisor.errors import (
+    FormatError,
+    NotComparableError,
+    OutputFileError,
+    RunIsImportedError,
+    SizeError,
+)
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
@@ -24,15 +30,25 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 FORMATS = ("html", "md", "csv", "json")
-Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output")]
+Output = Annotated[
+    str,
+    typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output"),
+]
 
 
 @app.command()
 def report(
-    runs: Annotated[list[str] | None, typer.Argument(help="a run, or one for each device to compare; default: latest")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="a run, or one for each device to compare; default: latest"),
+    ] = None,
     *,
-    formats: Annotated[str, typer.Option("--format", "-f", help=f"one or more of {', '.join(FORMATS)}")] = "html",
-    directory: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")] = ".",
+    formats: Annotated[
+        str, typer.Option("--format", "-f", help=f"one or more of {', '.join(FORMATS)}")
+    ] = "html",
+    directory: Annotated[
+        str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")
+    ] = ".",
 ) -> None:
     """Write the scored comparison of a run, or of the same question on several devices."""
     from advisor.report import csv_rows, document, markdown, page, recipe
@@ -57,7 +73,9 @@ def report(
 def recipe(
     run: RunName = "latest",
     *,
-    workflow: Annotated[str, typer.Option(help="a workflow or arm; default: the recommended one")] = "",
+    workflow: Annotated[
+        str, typer.Option(help="a workflow or arm; default: the recommended one")
+    ] = "",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write the script that does what was measured: same model, precision, shapes and versions."""
@@ -67,7 +85,10 @@ def recipe(
     entry, found = recipes.choose(composed, decision.state, workflow)
     name = pathlib.Path(output).name
     if recipes.is_in_the_way(name, found):
-        raise OutputFileError(f"Python would import {name} in place of the module of that name", "name it otherwise, such as serve.py")
+        raise OutputFileError(
+            f"Python would import {name} in place of the module of that name",
+            "name it otherwise, such as serve.py",
+        )
     if composed.imported:
         context.say("the run was made on another machine: read the script before you run it")
     write(output, recipes.render(composed, entry, found))
@@ -77,9 +98,18 @@ def recipe(
 def verify(
     run: RunName = "latest",
     *,
-    workflow: Annotated[str, typer.Option(help="a workflow or arm; default: the recommended one")] = "",
-    seconds: Annotated[float, typer.Option(help="how long each batch size is timed", min=0.1)] = 3.0,
-    tolerance: Annotated[str, typer.Option(metavar="SHARE", help="how far beyond the measured interval is still the same")] = "5%",
+    workflow: Annotated[
+        str, typer.Option(help="a workflow or arm; default: the recommended one")
+    ] = "",
+    seconds: Annotated[
+        float, typer.Option(help="how long each batch size is timed", min=0.1)
+    ] = 3.0,
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE", help="how far beyond the measured interval is still the same"
+        ),
+    ] = "5%",
     json: AsJson = False,
 ) -> None:
     """Run the recipe where it was measured, and say whether the measured throughput holds; exit code 1 if it does not."""
@@ -91,12 +121,15 @@ def verify(
     decision, composed = _decide(context.store().find(run))
     if composed.imported:
         raise RunIsImportedError(
-            f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code", "read it: p3-advisor recipe"
+            f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code",
+            "read it: p3-advisor recipe",
         )
     entry, found = recipes.choose(composed, decision.state, workflow)
     question, machine = decision.header.question, decision.header.machine
     with tempfile.TemporaryDirectory() as scratch:
-        variables = environments.worker_environment(dict(os.environ), question, environments.thread_count(machine), pathlib.Path(scratch))
+        variables = environments.worker_environment(
+            dict(os.environ), question, environments.thread_count(machine), pathlib.Path(scratch)
+        )
         patience = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
         script, probes = recipes.render(composed, entry, found), context.world().probes
         reached = rerun.run_recipe(script, found.interpreter, variables, seconds, patience, probes)
@@ -113,7 +146,11 @@ def compare(
     after: RunName,
     *,
     fail_on_regression: Annotated[
-        str, typer.Option(metavar="SHARE", help="leave with 1 when an arm is shown slower by more than this, such as 5%")
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="leave with 1 when an arm is shown slower by more than this, such as 5%",
+        ),
     ] = "",
     formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
     output: Output = STANDARD_OUTPUT,
@@ -121,7 +158,11 @@ def compare(
     """Hold a run against an earlier one: what differs in question and machine first, then every arm's speed, with intervals."""
     from advisor.report import comparison
 
-    makers = {"text": comparison.render, "md": comparison.render_markdown, "json": comparison.encode}
+    makers = {
+        "text": comparison.render,
+        "md": comparison.render_markdown,
+        "json": comparison.encode,
+    }
     if formats not in makers:
         raise FormatError(f"there is no format {formats!r}", f"use one of {', '.join(makers)}")
     threshold = parse_share(fail_on_regression or "5%")
@@ -130,7 +171,9 @@ def compare(
     found = comparison.compare(first, second, threshold)
     write(output, makers[formats](found))
     if fail_on_regression and not found.comparable:
-        raise NotComparableError(comparison.closing(found)[0], "compare runs of the same question on the same device")
+        raise NotComparableError(
+            comparison.closing(found)[0], "compare runs of the same question on the same device"
+        )
     if fail_on_regression and found.regressions:
         raise typer.Exit(1)
 
@@ -152,7 +195,10 @@ def parse_formats(text: str) -> list[str]:
     wanted = [name.strip().lower() for name in text.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in FORMATS]
     if unknown or not wanted:
-        raise FormatError(f"there is no format {unknown[0] if unknown else text!r}", f"use one or more of {', '.join(FORMATS)}")
+        raise FormatError(
+            f"there is no format {unknown[0] if unknown else text!r}",
+            f"use one or more of {', '.join(FORMATS)}",
+        )
     return list(dict.fromkeys(wanted))
 
 

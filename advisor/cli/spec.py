@@ -31,7 +31,10 @@ def render() -> str:
             "130": "interrupted",
             "143": "terminated",
         },
-        "errors": {kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)} for kind in kinds},
+        "errors": {
+            kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)}
+            for kind in kinds
+        },
         "workflows": known.workflows,
         "rubric": known.rubric,
         "presets": known.presets,

@@ -18,14 +18,26 @@ from advisor.question.answers import Answers
 app = typer.Typer(rich_markup_mode=None)
 
 #: Flags that only the terminal program has.
-TERMINAL_FLAGS = ("--replay", "--speed", "--plain", "--accessible", "--ascii", "--theme", "--no-color", "--no-mouse", "--tui")
+TERMINAL_FLAGS = (
+    "--replay",
+    "--speed",
+    "--plain",
+    "--accessible",
+    "--ascii",
+    "--theme",
+    "--no-color",
+    "--no-mouse",
+    "--tui",
+)
 #: Flags that ask for data on standard output.
 DATA_FLAGS = ("--json", "--jsonl")
 
 
 def is_terminal(environment: Mapping[str, str]) -> bool:
     """Say whether somebody sits at a terminal that can be drawn on."""
-    able = environment.get("TERM", "") not in {"", "dumb"} and environment.get("CI", "").lower() not in {"1", "true"}
+    able = environment.get("TERM", "") not in {"", "dumb"} and environment.get(
+        "CI", ""
+    ).lower() not in {"1", "true"}
     return able and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -42,21 +54,52 @@ def wants_terminal(given: Sequence[str], environment: Mapping[str, str]) -> bool
 def ask(  # noqa: PLR0913 - one for each option
     answers: Answers,
     *,
-    replay: Annotated[str, typer.Option(metavar="DIR", help="show a recorded run in the real screens; nothing is measured")] = "",
-    speed: Annotated[float, typer.Option(help="how many times as fast as it was recorded", min=0.1, max=1000)] = 8.0,
+    replay: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR", help="show a recorded run in the real screens; nothing is measured"
+        ),
+    ] = "",
+    speed: Annotated[
+        float, typer.Option(help="how many times as fast as it was recorded", min=0.1, max=1000)
+    ] = 8.0,
     plain: Annotated[
-        bool, typer.Option("--plain", "--accessible", help="questions and answers line by line: for screen readers and simple terminals")
+        bool,
+        typer.Option(
+            "--plain",
+            "--accessible",
+            help="questions and answers line by line: for screen readers and simple terminals",
+        ),
     ] = False,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="draw with ASCII characters only")] = False,
-    theme: Annotated[str, typer.Option(help="colours, by name, such as p3-high-contrast or textual-light")] = "",
-    no_color: Annotated[bool, typer.Option("--no-color", help="no colours, as with NO_COLOR in the environment")] = False,
-    no_mouse: Annotated[bool, typer.Option("--no-mouse", help="leave the mouse to the terminal")] = False,
-    tui: Annotated[bool, typer.Option("--tui", hidden=True, help="ask on the terminal although options are given")] = False,  # noqa: ARG001
+    ascii_only: Annotated[
+        bool, typer.Option("--ascii", help="draw with ASCII characters only")
+    ] = False,
+    theme: Annotated[
+        str, typer.Option(help="colours, by name, such as p3-high-contrast or textual-light")
+    ] = "",
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="no colours, as with NO_COLOR in the environment")
+    ] = False,
+    no_mouse: Annotated[
+        bool, typer.Option("--no-mouse", help="leave the mouse to the terminal")
+    ] = False,
+    tui: Annotated[  # noqa: ARG001
+        bool,
+        typer.Option("--tui", hidden=True, help="ask on the terminal although options are given"),
+    ] = False,
 ) -> None:
     """Ask the questions on the terminal, show the probes while they run, and the results."""
-    from advisor.tui.options import Wishes
+    from advisor.tui.options import LaunchOptions
 
-    wishes = Wishes(answers=answers, replay=replay, speed=speed, ascii_only=ascii_only, theme=theme, no_color=no_color, no_mouse=no_mouse)
+    wishes = LaunchOptions(
+        answers=answers,
+        replay=replay,
+        speed=speed,
+        ascii_only=ascii_only,
+        theme=theme,
+        no_color=no_color,
+        no_mouse=no_mouse,
+    )
     if plain:
         from advisor.cli import plain as asking
 
@@ -66,7 +109,10 @@ def ask(  # noqa: PLR0913 - one for each option
 
         code = program.show(wishes, context.world())
     else:
-        raise NoTerminalError("the questions need a terminal, and here there is none", "use --json, recommend, or ask --plain")
+        raise NoTerminalError(
+            "the questions need a terminal, and here there is none",
+            "use --json, recommend, or ask --plain",
+        )
     raise typer.Exit(code)
 
 

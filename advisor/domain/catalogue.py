@@ -7,7 +7,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from advisor.domain.published import Guideline, Published, Tree
-from advisor.domain.question import Budget, Dtype, Factory, Model, Priorities, Synthetic, Transformers
+from advisor.domain.question import (
+    Budget,
+    Dtype,
+    Factory,
+    Model,
+    Priorities,
+    Synthetic,
+    Transformers,
+)
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Workflow
 
@@ -41,8 +49,8 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that can be named without bringing one."""
 
     demo: Synthetic
-    #: Small language models among the configurations, the first of which is the demonstration of text generation; runs made before there
-    #: were any have none.
+    #: Small language models among the configurations, the first of which is the demonstration of
+    #: text generation; runs made before there were any have none.
     demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
@@ -87,7 +95,8 @@ class GuardRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     most_throttled_seconds: float
     #: Of the GPU's default clock.
     least_clock_share: float
-    #: How often a visit is made again, and the share of an arm's visits that may be discarded at all.
+    #: How often a visit is made again, and the share of an arm's visits that may be discarded at
+    #: all.
     retries: int
     most_discarded_share: float
     source: str
@@ -146,4 +155,6 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
     def on(self, device: Literal["cpu", "cuda"]) -> Catalogue:
         """Return the catalogue with the environments that the workflows have on this device."""
-        return msgspec.structs.replace(self, workflows=tuple(workflow.on(device) for workflow in self.workflows))
+        return msgspec.structs.replace(
+            self, workflows=tuple(workflow.on(device) for workflow in self.workflows)
+        )

@@ -18,7 +18,7 @@ Evidence = Literal["measured", "imported", "published", "declared"]
 Trust = Literal["A", "B", "C", "D"]
 
 
-class Distance(msgspec.Struct, frozen=True, kw_only=True):
+class TierGap(msgspec.Struct, frozen=True, kw_only=True):
     """What the next tier asks for and is not met."""
 
     tier: int
@@ -33,14 +33,15 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
     """One criterion of one arm."""
 
     tier: int
-    #: The fact that decides: the value that kept the tier from being higher, else the first the tier rests on.
+    #: The fact that decides: the value that kept the tier from being higher, else the first the
+    #: tier rests on.
     fact: str
     value: float | str | bool | int | None
     rule: str
     evidence: Evidence
     basis: Basis
     source: str
-    to_next: tuple[Distance, ...]
+    to_next: tuple[TierGap, ...]
     why: str
 
 
@@ -67,7 +68,8 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     criterion: str
     weight: float
     to: str
-    #: On which side of `weight` it leads; the present weight may be on neither, where arms score the same.
+    #: On which side of `weight` it leads; the present weight may be on neither, where arms score
+    #: the same.
     when: Side
 
 
@@ -117,7 +119,8 @@ class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
     device_bytes: int
     #: Of the device's memory.
     share: float
-    #: True when little was left: compilers then skip strategies, and what was built may not be the best they can.
+    #: True when little was left: compilers then skip strategies, and what was built may not be the
+    #: best they can.
     short: bool
 
 
@@ -169,14 +172,17 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     runner_up: str | None
     #: Lead in score over the runner-up.
     margin: float | None
-    #: Arms that the advice could as well name: same score, and speeds that the measurement does not tell apart.
+    #: Arms that the advice could as well name: same score, and speeds that the measurement does not
+    #: tell apart.
     ties: tuple[str, ...]
     flips: tuple[Flip, ...]
-    #: Share of all weights of the three Ps at which the arm leads, and the same for every arm that meets the constraints.
+    #: Share of all weights of the three Ps at which the arm leads, and the same for every arm that
+    #: meets the constraints.
     simplex_share: float | None = None
     simplex: dict[str, float] = {}
     pareto: tuple[str, ...] | None = None
-    #: Requests that suffice at every batch size; null for the baseline, and where the build never pays.
+    #: Requests that suffice at every batch size; null for the baseline, and where the build never
+    #: pays.
     break_even_requests: float | None = None
     break_even: tuple[BreakEven, ...] = ()
     horizons: tuple[HorizonBest, ...] = ()
@@ -221,7 +227,9 @@ class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def low(self) -> float:
         """Return the geometric mean of the least speed-ups."""
-        return math.exp(sum(math.log(low) for low, _ in self.speedups.values()) / len(self.speedups))
+        return math.exp(
+            sum(math.log(low) for low, _ in self.speedups.values()) / len(self.speedups)
+        )
 
 
 class PublishedAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,7 +65,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     #: Of the time, spent by the worker's threads waiting for a processor.
     queued_share: float | None
     throttled_seconds: float | None
-    #: Of the GPU that was timed, as a median; and the share of the samples in which the power limit held its clocks down.
+    #: Of the GPU that was timed, as a median; and the share of the samples in which the power limit
+    #: held its clocks down.
     power_w: float | None
     power_capped_share: float | None
     sm_clock_mhz: int | None
@@ -82,7 +83,8 @@ class Contention(msgspec.Struct, frozen=True, kw_only=True, tag="contention"):
     #: Whether races may run side by side; if not, `words` says why.
     free: bool
     words: str
-    #: Shares by which a call takes longer beside a busy neighbour: value and 95 % interval. Null where nothing was measured.
+    #: Shares by which a call takes longer beside a busy neighbour: value and 95 % interval. Null
+    #: where nothing was measured.
     change: Interval | None = None
     #: By how much the baseline and its duplicate may differ, without and with the neighbour.
     noise_alone: float | None = None
@@ -97,7 +99,8 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str
     order: Order
-    #: The options of the question and where the cluster is, to go on with it; empty in records of earlier programs.
+    #: The options of the question and where the cluster is, to go on with it; empty in records of
+    #: earlier programs.
     answers: dict[str, Any] = {}
     address: str = ""
     answered: tuple[Answered, ...] = ()

@@ -10,7 +10,8 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     physical_cores: int
-    #: Logical processors in this process's affinity mask, and no more than its control groups give it the time of.
+    #: Logical processors in this process's affinity mask, and no more than its control groups give
+    #: it the time of.
     usable_processors: int
     memory_bytes: int
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from advisor.domain.worker_events import Checked, Flexed, Peaks
+from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
 
@@ -39,13 +39,15 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """What users of a generated text notice, and how near the device is to its limits; null for what could not be had."""
 
-    #: Until the first token of a whole batch, and between two further ones: from calls for one token beside calls for all.
+    #: Until the first token of a whole batch, and between two further ones: from calls for one
+    #: token beside calls for all.
     ttft_seconds: float | None
     itl_seconds: float | None
     tokens_per_second_per_user: float | None
     #: Keys and values of the whole batch after the last token.
     cache_bytes: int | None
-    #: Of the measured memory bandwidth while decoding, and of the measured arithmetic peak over the whole call.
+    #: Of the measured memory bandwidth while decoding, and of the measured arithmetic peak over the
+    #: whole call.
     mbu: float | None
     mfu: float | None
     method: str
@@ -60,11 +62,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds of the baseline over the arm's, paired within rounds.
     speedup: Interval
     tflops: float | None
-    #: Processes that the speed-up rests on; from three on its interval includes how much they differ.
+    #: Processes that the speed-up rests on; from three on its interval includes how much they
+    #: differ.
     processes: int = 1
-    #: By how much, as a share, a fresh process typically differs from another; null with too few to tell.
+    #: By how much, as a share, a fresh process typically differs from another; null with too few to
+    #: tell.
     process_variation: float | None = None
-    #: By how much, as a share, its seconds against the baseline's changed while they were measured; 0 where they did not.
+    #: By how much, as a share, its seconds against the baseline's changed while they were measured;
+    #: 0 where they did not.
     shift: float = 0.0
     #: For the task `generate` only.
     generation: Generation | None = None
@@ -85,7 +90,8 @@ class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     device_busy_share: float | None
     #: Of a call's time, until it returned.
     enqueue_share: float | None
-    #: Of the measured peaks: the weights read once a call, and the arithmetic in the tested precision.
+    #: Of the measured peaks: the weights read once a call, and the arithmetic in the tested
+    #: precision.
     memory_share: float | None
     compute_share: float | None
     #: Share of the time that even the fastest program on this device could save.
@@ -121,7 +127,8 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     cold: float
     warm: float | None
-    #: Whether the cold build was seen to begin with empty caches and to find nothing in them; null where nobody looked.
+    #: Whether the cold build was seen to begin with empty caches and to find nothing in them; null
+    #: where nobody looked.
     proven_cold: bool | None = None
 
 
@@ -131,7 +138,8 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     #: Builds included.
     peak: int | None
     source: str
-    #: Peak once everything was built, and what PyTorch's own allocator held at most; null where nobody saw it.
+    #: Peak once everything was built, and what PyTorch's own allocator held at most; null where
+    #: nobody saw it.
     serving: int | None = None
     torch_reserved: int | None = None
 
@@ -163,7 +171,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     steady: bool = True
     diagnosis: tuple[CallDiagnosis, ...] = ()
     #: What came of batch sizes that were not built; empty when none was tried.
-    flexed: tuple[Flexed, ...] = ()
+    flexed: tuple[NewShapeResult, ...] = ()
     #: The same in the rubric's words: `served`, `recompiles`, `refused`.
     new_shapes: str | None = None
 
@@ -221,10 +229,12 @@ class ApplicationPortability(msgspec.Struct, frozen=True, kw_only=True):
     application: str
     #: By platform; null where it was not tried, 0 where it cannot run.
     efficiencies: dict[str, float | None]
-    #: Harmonic means of the application and of the architectural efficiencies; null where one is not known.
+    #: Harmonic means of the application and of the architectural efficiencies; null where one is
+    #: not known.
     performance_portability: float | None
     architectural_portability: float | None
-    #: Share of the lines a user writes that its workflows have in common, mean over the pairs of platforms; null without all of them.
+    #: Share of the lines a user writes that its workflows have in common, mean over the pairs of
+    #: platforms; null without all of them.
     code_convergence: float | None
 
 
@@ -245,7 +255,8 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     unresolved: tuple[str, ...]
     rounds: int
     eliminated: dict[str, int]
-    #: Largest difference, as a share, that two equal arms may still have here; null without the baseline's duplicate.
+    #: Largest difference, as a share, that two equal arms may still have here; null without the
+    #: baseline's duplicate.
     noise_floor: float | None
     closed: str
 
@@ -258,7 +269,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     races: tuple[RaceResult, ...]
     #: Largest noise floor of the races.
     noise_floor: float | None
-    #: Paired log differences, baseline minus arm, by arm and batch size, for whoever compares two arms.
+    #: Paired log differences, baseline minus arm, by arm and batch size, for whoever compares two
+    #: arms.
     log_speedups: dict[str, dict[int, tuple[float, ...]]]
     visits: Visits = Visits(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None

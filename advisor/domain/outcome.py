@@ -1,4 +1,7 @@
-"""How a worker ends. The counterparts of the answers in `probes.protocol`, checked as they are read."""
+"""How a worker ends.
+
+The counterparts of the answers in `probes.protocol`, checked as they are read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ class Unsupported(msgspec.Struct, frozen=True, kw_only=True, tag_field="status",
     fix: str | None = None
 
 
-class ModelRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="model-refused"):
+class ModelRefused(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="model-refused"
+):
     """The model cannot be opened."""
 
     phase: Phase
@@ -27,7 +32,9 @@ class ModelRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="status"
     fix: str | None = None
 
 
-class BuildFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="build-failed"):
+class BuildFailed(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="build-failed"
+):
     """The stack raised; the phase says whether it was while building or later."""
 
     phase: Phase
@@ -51,7 +58,9 @@ class NotEngaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", 
     fix: str | None = None
 
 
-class OutOfMemory(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="out-of-memory"):
+class OutOfMemory(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="out-of-memory"
+):
     """Host or device memory was short."""
 
     phase: Phase
@@ -84,5 +93,15 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
     fix: str | None = None
 
 
-Failure = Unsupported | ModelRefused | BuildFailed | Incorrect | NotEngaged | OutOfMemory | TimedOut | Crashed | Skipped
+Failure = (
+    Unsupported
+    | ModelRefused
+    | BuildFailed
+    | Incorrect
+    | NotEngaged
+    | OutOfMemory
+    | TimedOut
+    | Crashed
+    | Skipped
+)
 Outcome = Completed | Failure

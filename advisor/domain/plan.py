@@ -9,12 +9,13 @@ import msgspec
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded"]
 
 
-#: The process that makes weights, inputs and reference outputs for all arms; it is not timed, so it is no arm.
+#: The process that makes weights, inputs and reference outputs for all arms; it is not timed, so it
+#: is no arm.
 REFERENCE = "reference"
 
 
 #: The process that builds for a device that is not here; nothing of it can be run, let alone timed.
-ELSEWHERE = "elsewhere"
+CROSS_BUILD = "elsewhere"
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):

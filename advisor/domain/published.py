@@ -17,7 +17,8 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     workflows: tuple[str, ...]
     tasks: tuple[Task, ...]
     devices: tuple[Literal["cpu", "cuda"], ...]
-    #: The one of the three Ps that has to weigh at least `at_least` percent; none for advice that holds for any weights.
+    #: The one of the three Ps that has to weigh at least `at_least` percent; none for advice that
+    #: holds for any weights.
     criterion: Literal["performance", "productivity", "portability"] | None = None
     at_least: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
     basis: Literal["paper", "handbook"]
@@ -62,7 +63,9 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     workflow: str
     fact: Literal["speedup", "tokens_per_second", "peak_memory_gib", "compile_seconds"]
     #: Batch sizes it holds for.
-    batch_sizes: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
+    batch_sizes: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)
+    ]
     low: Annotated[float, msgspec.Meta(gt=0)]
     high: Annotated[float, msgspec.Meta(gt=0)]
     section: Annotated[str, msgspec.Meta(min_length=1)]
@@ -83,7 +86,8 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`published.toml`."""
 
     source: str = ""
-    #: Year and month of each software environment; of two figures of a workflow the newer environment's counts.
+    #: Year and month of each software environment; of two figures of a workflow the newer
+    #: environment's counts.
     stacks: dict[str, str] = {}
     figure: tuple[PublishedFigure, ...] = ()
     failure: tuple[PublishedFailure, ...] = ()

@@ -9,14 +9,23 @@ import msgspec
 
 Dtype = Literal["native", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate"]
-Weights = Annotated[str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")]
+Weights = Annotated[
+    str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")
+]
 
 PILLARS = ("performance", "productivity", "portability")
 FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
 CRITERIA = PILLARS + FURTHER_CRITERIA
 
 
-class Synthetic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="synthetic"):
+class Synthetic(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="synthetic",
+):
     """One of the paper's synthetic blocks, or the demonstration encoder, by its sizes."""
 
     name: str
@@ -27,7 +36,14 @@ class Synthetic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     heads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
 
 
-class Transformers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="transformers"):
+class Transformers(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="transformers",
+):
     """A model of the transformers library: a shipped configuration, a local directory or a name on the hub."""
 
     name: str
@@ -37,19 +53,40 @@ class Transformers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     parameters: int | None = None
 
 
-class Factory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="factory"):
+class Factory(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="factory",
+):
     """The user's own function: `package.module:factory` or `file.py:factory`."""
 
     name: str
 
 
-class Exported(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="exported"):
+class Exported(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="exported",
+):
     """A file written by `torch.export.save`."""
 
     name: str
 
 
-class OnnxFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="onnx"):
+class OnnxFile(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="onnx",
+):
     """An ONNX file."""
 
     name: str
@@ -84,7 +121,9 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """Return these priorities with one of the three Ps at `weight` and the other two sharing the rest in their proportion."""
         others = [name for name in PILLARS if name != pillar]
         total = sum(getattr(self, name) for name in others)
-        portions = {name: getattr(self, name) / total if total else 1 / len(others) for name in others}
+        portions = {
+            name: getattr(self, name) / total if total else 1 / len(others) for name in others
+        }
         rest = {name: (100 - weight) * portion for name, portion in portions.items()}
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 

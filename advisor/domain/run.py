@@ -38,7 +38,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
     machine: Machine
     catalogue: Catalogue
-    #: True for a run that was made on another machine: its figures are evidence, its code and its paths are not to be trusted.
+    #: True for a run that was made on another machine: its figures are evidence, its code and its
+    #: paths are not to be trusted.
     imported: bool = False
 
     @property

@@ -9,7 +9,7 @@ import msgspec
 from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
-from advisor.domain.worker_events import Said
+from advisor.domain.worker_events import WorkerEvent
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
@@ -29,12 +29,12 @@ class Spawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
     repeat: int = 0
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
+class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
     """A worker said something."""
 
     arm: str
     process: int
-    said: Said
+    said: WorkerEvent
 
 
 class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory"):
@@ -62,7 +62,7 @@ class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-check
     seen_bytes: int | None
 
 
-class Restless(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
+class BusyWhileIdle(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
     """A worker went on working while it waited; what did is stopped between its turns, for it would slow down whoever is timed."""
 
     arm: str
@@ -85,12 +85,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     sm_clock_share: float | None = None
     temperature_c: int | None = None
     power_w: float | None = None
-    #: Shares of the samples in which clocks were held down by heat or a fault, and by the power limit.
+    #: Shares of the samples in which clocks were held down by heat or a fault, and by the power
+    #: limit.
     held_down_share: float | None = None
     power_capped_share: float | None = None
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True, tag="watched"):
+class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched"):
     """The conditions of the arm's last visit; `unfit` says why it should not count, `discarded` that it is made again."""
 
     arm: str
@@ -169,14 +170,14 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """Everything that was planned is done."""
 
 
-Happening = (
+RunEvent = (
     Planned
     | Spawned
-    | Heard
+    | WorkerReported
     | DeviceMemory
     | MemoryChecked
-    | Restless
-    | Watched
+    | BusyWhileIdle
+    | ConditionsRecorded
     | Repeated
     | Energy
     | Ended
@@ -189,10 +190,11 @@ Happening = (
 )
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a run's `events.jsonl`."""
 
     seq: int
-    #: Seconds since the run began, on a clock that never goes back; a resumed run goes on from its last.
+    #: Seconds since the run began, on a clock that never goes back; a resumed run goes on from its
+    #: last.
     at: float
-    happening: Happening
+    run_event: RunEvent = msgspec.field(name="happening")

@@ -11,43 +11,43 @@ from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.run_events import (
+    ConditionsRecorded,
     DeviceMemory,
     Ended,
     Energy,
-    Event,
     Finished,
-    Happening,
-    Heard,
+    LoggedEvent,
     MemoryChecked,
     Planned,
     PlatformKnown,
     RaceClosed,
     RaceOpened,
     Repeated,
+    RunEvent,
     Spawned,
     Surveyed,
-    Watched,
+    WorkerReported,
 )
 from advisor.domain.worker_events import (
+    BlockTimed,
     Built,
     Caches,
     Checked,
     Diagnosed,
     Engaged,
-    Entered,
-    Flexed,
     Imported,
     Latency,
     Loaded,
     MemoryRead,
+    NewShapeResult,
     Peaks,
     Phase,
+    PhaseStarted,
     Ready,
     Recipe,
-    Said,
     Sustained,
-    Visited,
-    Warm,
+    WarmedUp,
+    WorkerEvent,
     Workload,
 )
 
@@ -58,7 +58,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: 0 in the race itself, else the number of its repetition.
     repeat: int = 0
     phase: Phase = "start"
-    #: When the build that goes on began, in seconds of the run; and what the one took in which the process ended.
+    #: When the build that goes on began, in seconds of the run; and what the one took in which the
+    #: process ended.
     building_since: float | None = None
     lost_build_seconds: float = 0.0
     imported: Imported | None = None
@@ -68,12 +69,12 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     caches: Caches | None = None
     engaged: Engaged | None = None
     recipe: Recipe | None = None
-    warm: dict[int, Warm] = {}
+    warm: dict[int, WarmedUp] = {}
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None
     ready: bool = False
-    visits: tuple[Visited, ...] = ()
-    watched: tuple[Watched, ...] = ()
+    visits: tuple[BlockTimed, ...] = ()
+    watched: tuple[ConditionsRecorded, ...] = ()
     workload: dict[int, int | None] = {}
     demand: dict[int, Workload] = {}
     latency: dict[int, Latency] = {}
@@ -81,9 +82,10 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[Energy, ...] = ()
     diagnosed: dict[int, Diagnosed] = {}
-    flexed: dict[int, Flexed] = {}
+    flexed: dict[int, NewShapeResult] = {}
     outcome: Outcome | None = None
-    #: The arms whose workers were built and there when this one ran out of memory before it was built.
+    #: The arms whose workers were built and there when this one ran out of memory before it was
+    #: built.
     beside: tuple[str, ...] = ()
 
 
@@ -100,7 +102,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None = None
     #: By arm, its processes in the order they were started.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: By batch size, the arms that entered its race, and why the race was closed; of the last group, where memory allows only groups.
+    #: By batch size, the arms that entered its race, and why the race was closed; of the last
+    #: group, where memory allows only groups.
     opened: dict[int, tuple[str, ...]] = {}
     closed: dict[int, str] = {}
     #: By batch size, all groups.
@@ -116,7 +119,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
 
-def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
+def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
     """Return the state after `events`, starting from `state` or from nothing."""
     state = state or RunState()
     for event in events:
@@ -124,89 +127,110 @@ def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
     return state
 
 
-def _apply(state: RunState, event: Event) -> RunState:
-    happening = event.happening
-    match happening:
+def _apply(state: RunState, event: LoggedEvent) -> RunState:
+    run_event = event.run_event
+    match run_event:
         case Spawned(arm=arm):
-            return _with_processes(state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=happening.repeat)))
-        case Heard() | DeviceMemory() | Watched() | Energy() | Ended():
-            known = list(state.processes[happening.arm])
-            process = _time_build(_follow(known[happening.process], happening), event)
+            return _with_processes(
+                state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=run_event.repeat))
+            )
+        case WorkerReported() | DeviceMemory() | ConditionsRecorded() | Energy() | Ended():
+            known = list(state.processes[run_event.arm])
+            process = _time_build(_follow(known[run_event.process], run_event), event)
             if isinstance(process.outcome, OutOfMemory) and not process.ready:
                 process = msgspec.structs.replace(process, beside=_resident_arms(state))
-            known[happening.process] = process
-            return _with_processes(state, happening.arm, tuple(known))
-        case happening:
-            return msgspec.structs.replace(state, **_changes(state, happening))
+            known[run_event.process] = process
+            return _with_processes(state, run_event.arm, tuple(known))
+        case run_event:
+            return msgspec.structs.replace(state, **_changes(state, run_event))
 
 
-def _changes(state: RunState, happening: Happening) -> dict[str, Any]:
+def _changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
     """Return what changes about the run as a whole, by field."""
-    match happening:
+    match run_event:
         case Planned():
-            return {"plan": happening.plan}
+            return {"plan": run_event.plan}
         case RaceOpened():
-            return _open(state, happening)
+            return _open(state, run_event)
         case RaceClosed():
-            return {"closed": {**state.closed, happening.batch_size: happening.reason}}
+            return {"closed": {**state.closed, run_event.batch_size: run_event.reason}}
         case Repeated():
-            return {"repeats": {**state.repeats, happening.repeat: happening.arms}}
+            return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case MemoryChecked():
-            return {"memory_checked": happening}
+            return {"memory_checked": run_event}
         case Surveyed():
-            return {"surveyed": (*state.surveyed, happening)}
+            return {"surveyed": (*state.surveyed, run_event)}
         case PlatformKnown():
-            return {"platforms": (*state.platforms, happening.platform)}
+            return {"platforms": (*state.platforms, run_event.platform)}
         case Finished():
             return {"finished": True}
         case _:
             return {}
 
 
-def _open(state: RunState, happening: RaceOpened) -> dict[str, Any]:
-    size = happening.batch_size
-    raced = [process for processes in state.processes.values() for process in processes if process.repeat == 0]
-    rounds = [visit.round for process in raced for visit in process.visits if visit.batch_size == size]
-    group = RaceGroup(arms=happening.arms, first_round=max(rounds, default=0) + 1)
+def _open(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
+    size = run_event.batch_size
+    raced = [
+        process
+        for processes in state.processes.values()
+        for process in processes
+        if process.repeat == 0
+    ]
+    rounds = [
+        visit.round for process in raced for visit in process.visits if visit.batch_size == size
+    ]
+    group = RaceGroup(arms=run_event.arms, first_round=max(rounds, default=0) + 1)
     return {
-        "opened": {**state.opened, size: happening.arms},
+        "opened": {**state.opened, size: run_event.arms},
         "closed": {known: reason for known, reason in state.closed.items() if known != size},
         "groups": {**state.groups, size: (*state.groups.get(size, ()), group)},
     }
 
 
-def _follow(process: ProcessState, happening: Heard | DeviceMemory | Watched | Energy | Ended) -> ProcessState:
-    match happening:
-        case Heard():
-            return msgspec.structs.replace(process, **_heard(process, happening.said))
+def _follow(
+    process: ProcessState,
+    run_event: WorkerReported | DeviceMemory | ConditionsRecorded | Energy | Ended,
+) -> ProcessState:
+    match run_event:
+        case WorkerReported():
+            return msgspec.structs.replace(process, **_heard(process, run_event.said))
         case DeviceMemory():
-            return msgspec.structs.replace(process, device_memory=happening)
-        case Watched():
-            return msgspec.structs.replace(process, watched=(*process.watched, happening))
+            return msgspec.structs.replace(process, device_memory=run_event)
+        case ConditionsRecorded():
+            return msgspec.structs.replace(process, watched=(*process.watched, run_event))
         case Energy():
-            return msgspec.structs.replace(process, energy=(*process.energy, happening))
+            return msgspec.structs.replace(process, energy=(*process.energy, run_event))
         case Ended():
-            return msgspec.structs.replace(process, outcome=happening.outcome)
+            return msgspec.structs.replace(process, outcome=run_event.outcome)
 
 
 def _resident_arms(state: RunState) -> tuple[str, ...]:
     """Return the arms whose last process is built and has not ended."""
-    lasting = {arm: processes[-1] for arm, processes in state.processes.items() if processes and arm != REFERENCE}
-    return tuple(arm for arm, process in lasting.items() if process.ready and process.outcome is None)
+    lasting = {
+        arm: processes[-1]
+        for arm, processes in state.processes.items()
+        if processes and arm != REFERENCE
+    }
+    return tuple(
+        arm for arm, process in lasting.items() if process.ready and process.outcome is None
+    )
 
 
-def _time_build(process: ProcessState, event: Event) -> ProcessState:
+def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
     """Return the process with the time of a build that goes on or has ended unfinished: of one that is finished the worker tells it."""
-    happening, since = event.happening, process.building_since
-    if isinstance(happening, Ended) and since is not None:
-        return msgspec.structs.replace(process, building_since=None, lost_build_seconds=event.at - since)
-    if isinstance(happening, Heard) and isinstance(happening.said, (Entered, Built)):
-        begins = isinstance(happening.said, Entered) and happening.said.phase == "build"
+    run_event, since = event.run_event, process.building_since
+    if isinstance(run_event, Ended) and since is not None:
+        return msgspec.structs.replace(
+            process, building_since=None, lost_build_seconds=event.at - since
+        )
+    if isinstance(run_event, WorkerReported) and isinstance(run_event.said, (PhaseStarted, Built)):
+        begins = isinstance(run_event.said, PhaseStarted) and run_event.said.phase == "build"
         return msgspec.structs.replace(process, building_since=event.at if begins else None)
     return process
 
 
-#: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each batch size.
+#: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each
+#: batch size.
 KEPT: dict[type, str] = {
     Imported: "imported",
     Loaded: "loaded",
@@ -219,26 +243,29 @@ KEPT: dict[type, str] = {
 KEPT_BY_BATCH_SIZE: dict[type, str] = {
     Built: "built",
     Checked: "checked",
-    Warm: "warm",
+    WarmedUp: "warm",
     Diagnosed: "diagnosed",
-    Flexed: "flexed",
+    NewShapeResult: "flexed",
     Latency: "latency",
 }
 
 
-def _heard(process: ProcessState, said: Said) -> dict[str, Any]:
+def _heard(process: ProcessState, said: WorkerEvent) -> dict[str, Any]:
     match said:
-        case Entered(phase=phase):
+        case PhaseStarted(phase=phase):
             return {"phase": phase}
         case Ready():
             return {"ready": True}
-        case Visited() as visit:
+        case BlockTimed() as visit:
             return {"visits": (*process.visits, visit)}
         case Sustained() as sustained:
             return {"sustained": (*process.sustained, sustained)}
         case Workload(batch_size=size, flops=flops):
-            return {"workload": {**process.workload, size: flops}, "demand": {**process.demand, size: said}}
-        case Built() | Checked() | Warm() | Diagnosed() | Flexed() | Latency():
+            return {
+                "workload": {**process.workload, size: flops},
+                "demand": {**process.demand, size: said},
+            }
+        case Built() | Checked() | WarmedUp() | Diagnosed() | NewShapeResult() | Latency():
             field = KEPT_BY_BATCH_SIZE[type(said)]
             return {field: {**getattr(process, field), said.batch_size: said}}
         case _:

@@ -1,4 +1,7 @@
-"""What a worker says while it works. The counterparts of the events in `probes.protocol`, checked as they are read."""
+"""What a worker says while it works.
+
+The counterparts of the events in `probes.protocol`, checked as they are read.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-Phase = Literal["queued", "start", "import", "load", "build", "correctness", "warmup", "measure", "sustain", "diagnose", "flex", "done"]
+Phase = Literal[
+    "queued",
+    "start",
+    "import",
+    "load",
+    "build",
+    "correctness",
+    "warmup",
+    "measure",
+    "sustain",
+    "diagnose",
+    "flex",
+    "done",
+]
 
 
-class Entered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase"):
+class PhaseStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase"):
     """A phase began; builds, checks and warm-ups name their batch size."""
 
     phase: Phase
@@ -46,7 +62,8 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="b
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """How generated tokens and their probabilities agree with the reference's; null for what the stack does not tell."""
 
-    #: How probabilities were had: `teacher-forced`, `teacher-forced, 20 likeliest`, `tokens only`, ...
+    #: How probabilities were had: `teacher-forced`, `teacher-forced, 20 likeliest`, `tokens only`,
+    #: ...
     method: str
     sequences: int
     identical_sequences: int
@@ -56,12 +73,14 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     divergence_gap: float | None
     allowed_gap: float
     positions: int
-    #: Kullback-Leibler divergence from the reference in nats; beside it eager PyTorch's in the tested precision, and what is allowed.
+    #: Kullback-Leibler divergence from the reference in nats; beside it eager PyTorch's in the
+    #: tested precision, and what is allowed.
     kl_mean: float | None
     kl_p99: float | None
     kl_eager: float
     kl_allowed: float
-    #: Share of positions with the same likeliest token, and of the five likeliest that are the same.
+    #: Share of positions with the same likeliest token, and of the five likeliest that are the
+    #: same.
     top1: float | None
     top1_eager: float
     top1_least: float
@@ -110,11 +129,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     interpreter: str
     #: For an engine, the command that serves the model.
     serving_command: str | None
-    #: Of the environment, as they were when the stack was imported; none in runs that are older than this.
+    #: Of the environment, as they were when the stack was imported; none in runs that are older
+    #: than this.
     variables: dict[str, str] = {}
 
 
-class Warm(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
+class WarmedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
     """A batch size is warmed up; its visits have this size."""
 
     batch_size: int
@@ -138,7 +158,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="r
     """Everything asked so far is done; the worker waits for a token."""
 
 
-class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
+class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
     """One block of timed calls."""
 
     batch_size: int
@@ -150,7 +170,8 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     cpu_seconds: float
     #: Times of the calls before the kept ones.
     lead_seconds: tuple[float, ...] = ()
-    #: Seconds of a call when the next is made without waiting for its end; null where a call is over when it returns.
+    #: Seconds of a call when the next is made without waiting for its end; null where a call is
+    #: over when it returns.
     streamed_seconds: float | None = None
 
 
@@ -159,7 +180,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
     batch_size: int
     flops: int | None
-    #: Of generation: bytes that a call, and one decode step, move at the least; and what the cache holds at the end.
+    #: Of generation: bytes that a call, and one decode step, move at the least; and what the cache
+    #: holds at the end.
     moved_bytes: int | None = None
     step_bytes: int | None = None
     cache_bytes: int | None = None
@@ -201,7 +223,7 @@ class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     device_busy_share: float | None
 
 
-class Flexed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="flexed"):
+class NewShapeResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="flexed"):
     """What came of a batch size that was not built."""
 
     batch_size: int
@@ -211,8 +233,8 @@ class Flexed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     reason: str | None
 
 
-Said = (
-    Entered
+WorkerEvent = (
+    PhaseStarted
     | Imported
     | Loaded
     | Built
@@ -220,14 +242,14 @@ Said = (
     | Caches
     | Engaged
     | Recipe
-    | Warm
+    | WarmedUp
     | MemoryRead
     | Ready
-    | Visited
+    | BlockTimed
     | Workload
     | Latency
     | Peaks
     | Sustained
     | Diagnosed
-    | Flexed
+    | NewShapeResult
 )

@@ -9,7 +9,7 @@ import msgspec
 from advisor.domain.question import Dtype, Task
 
 
-class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CitedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A declared fact and where it can be looked up."""
 
     value: str | int | bool
@@ -26,7 +26,7 @@ class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError(message)
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InstallFootprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an environment took where it was made; what uv has in its cache is neither downloaded nor stored again."""
 
     disk_mib: int
@@ -37,7 +37,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a workflow's worker runs.
 
-    `shared` is the interpreter of `--python`, `own` an environment made for the workflow alone, `container` an image.
+    `shared` is the interpreter of `--python`, `own` an environment made for the workflow alone,
+    `container` an image.
     """
 
     kind: Literal["shared", "own", "container"]
@@ -48,14 +49,15 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     python: str = ">=3.10,<3.14"
     #: Which build of torch it takes: none of it, the CPU's, or the one that fits the machine.
     torch: Literal["none", "cpu", "auto"] = "none"
-    #: Packages that others ask for and that are not installed: nothing here needs them, and a build that fits may be hard to have.
+    #: Packages that others ask for and that are not installed: nothing here needs them, and a build
+    #: that fits may be hard to have.
     leaves_out: tuple[str, ...] = ()
     #: Modules that have to import before it counts as made.
     imports: tuple[str, ...] = ()
     #: Environments that it cannot be installed together with.
     conflicts: tuple[str, ...] = ()
     licence: str = ""
-    seen: Seen | None = None
+    seen: InstallFootprint | None = None
     #: What a container is started from.
     image: str = ""
 
@@ -64,19 +66,19 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Facts about a workflow that no probe of one machine can show."""
 
     #: Lines that a user adds or changes to adopt it.
-    lines_changed: Sourced
+    lines_changed: CitedFact
     #: Whether the model has to be exported first.
-    export_step: Sourced
+    export_step: CitedFact
     #: Vendors whose devices it reaches, counted.
-    vendors: Sourced
+    vendors: CitedFact
     #: How far a built artefact travels: `process`, `gpu-model`, `vendor`, `any`.
-    artefact_scope: Sourced
+    artefact_scope: CitedFact
     #: What happens for a shape that was not built: `served`, `recompiles`, `refused`.
-    new_shapes: Sourced
+    new_shapes: CitedFact
     #: Which models it takes: `any`, `most`, `listed`.
-    architectures: Sourced
+    architectures: CitedFact
     #: Of what is installed, by its SPDX name where it has one.
-    licence: Sourced | None = None
+    licence: CitedFact | None = None
     #: Day on which the sources were last read, as 2026-11-21.
     looked_up: str = ""
 
@@ -101,22 +103,25 @@ class WeightCopies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ArmDeclared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is declared otherwise for one arm of a workflow than for the workflow."""
 
-    lines_changed: Sourced | None = None
-    export_step: Sourced | None = None
-    vendors: Sourced | None = None
-    artefact_scope: Sourced | None = None
-    new_shapes: Sourced | None = None
-    architectures: Sourced | None = None
+    lines_changed: CitedFact | None = None
+    export_step: CitedFact | None = None
+    vendors: CitedFact | None = None
+    artefact_scope: CitedFact | None = None
+    new_shapes: CitedFact | None = None
+    architectures: CitedFact | None = None
 
 
 class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fault of the stack that is known beyond this machine, by the outcome it leads to; nothing is left out because of it."""
 
     #: Outcomes that it accounts for.
-    statuses: Annotated[tuple[Literal["incorrect", "build-failed", "crashed"], ...], msgspec.Meta(min_length=1)]
+    statuses: Annotated[
+        tuple[Literal["incorrect", "build-failed", "crashed"], ...], msgspec.Meta(min_length=1)
+    ]
     #: Precisions it is limited to; empty for all.
     dtypes: tuple[Dtype, ...] = ()
-    #: Version specifiers of the compute capabilities it is limited to, of which one must hold; empty for every device.
+    #: Version specifiers of the compute capabilities it is limited to, of which one must hold;
+    #: empty for every device.
     compute_capabilities: tuple[str, ...] = ()
     what: Annotated[str, msgspec.Meta(min_length=1)]
     next_step: Annotated[str, msgspec.Meta(min_length=1)]
@@ -133,9 +138,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dtypes: tuple[Dtype, ...]
     takes: tuple[Literal["torch", "onnx"], ...]
     environment: Environment
-    #: Environments that stand in for it on devices for which the stack is a distribution of its own.
+    #: Environments that stand in for it on devices for which the stack is a distribution of its
+    #: own.
     environment_on: dict[Literal["cpu", "cuda"], Environment] = {}
-    #: Sets of requirements: where the interpreter of `--python` meets one, the user has the stack already and no environment need be made.
+    #: Sets of requirements: where the interpreter of `--python` meets one, the user has the stack
+    #: already and no environment need be made.
     accepts: tuple[tuple[str, ...], ...] = ()
     #: Options by arm; the arm `default` goes by the workflow's id alone.
     arms: dict[str, dict[str, Any]]
@@ -154,16 +161,18 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     has_probe: bool = False
     #: What to keep of a build, so that the next process does not build again.
     keep: tuple[str, ...] = ()
-    #: What is one program for the user on several devices: workflows that share it differ in a provider or backend; empty for its own id.
+    #: What is one program for the user on several devices: workflows that share it differ in a
+    #: provider or backend; empty for its own id.
     application: str = ""
     #: Null where no probe gives one. Its name in files is that of the first version.
     integration: Integration | None = msgspec.field(name="recipe", default=None)
     #: Lowest compute capability, as `8.0`.
     min_compute_capability: str | None = None
-    #: Version specifiers of compute capabilities of which one must hold, for stacks that run on some generations only.
+    #: Version specifiers of compute capabilities of which one must hold, for stacks that run on
+    #: some generations only.
     compute_capabilities: tuple[str, ...] = ()
     #: Why it is known not to work, by device or task; each with a source.
-    refused: dict[str, Sourced] = {}
+    refused: dict[str, CitedFact] = {}
     faults: tuple[KnownFault, ...] = ()
     weight_copies: WeightCopies = WeightCopies()
     #: Where an arm differs from what is declared for the workflow.
@@ -180,10 +189,14 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def on(self, device: Literal["cpu", "cuda"]) -> Workflow:
         """Return the workflow with the environment that it has on this device."""
-        return msgspec.structs.replace(self, environment=self.environment_on.get(device, self.environment))
+        return msgspec.structs.replace(
+            self, environment=self.environment_on.get(device, self.environment)
+        )
 
     def as_arm(self, option: str) -> Workflow:
         """Return the workflow with what is declared for this one of its arms."""
         otherwise = msgspec.structs.asdict(self.arm_declared.get(option, ArmDeclared()))
         changes = {name: fact for name, fact in otherwise.items() if fact is not None}
-        return msgspec.structs.replace(self, declared=msgspec.structs.replace(self.declared, **changes))
+        return msgspec.structs.replace(
+            self, declared=msgspec.structs.replace(self.declared, **changes)
+        )

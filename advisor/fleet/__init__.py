@@ -1,7 +1,8 @@
 """Stage above the pipeline: several models on several kinds of devices, one race for each pair, placed by a cluster.
 
-A race never spans machines or devices. The cluster (Ray, extra `fleet`) schedules, retries and carries; here is only what it cannot know:
-which races there are, where their events are kept, and what became of each.
+A race never spans machines or devices. The cluster (Ray, extra `fleet`) schedules, retries and
+carries; here is only what it cannot know: which races there are, where their events are kept, and
+what became of each.
 """
 
 from __future__ import annotations
@@ -15,9 +16,18 @@ from typing import Protocol
 
 import msgspec
 
-from advisor.domain.fleet import CPU, Answered, Assignment, Attempt, Contention, FleetRecord, Order, Pool
+from advisor.domain.fleet import (
+    CPU,
+    Answered,
+    Assignment,
+    Attempt,
+    Contention,
+    FleetRecord,
+    Order,
+    Pool,
+)
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event
+from advisor.domain.run_events import LoggedEvent
 from advisor.fleet.node import Packed, Task
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -39,7 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, tag="told"):
 
     number: int
     token: str
-    event: Event
+    event: LoggedEvent
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
@@ -67,7 +77,9 @@ class Cluster(Protocol):
     def devices(self) -> Mapping[str, int]:
         """Return how many devices of each kind there are."""
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[Notice | Contention]:
+    def run(
+        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
+    ) -> Iterator[Notice | Contention]:
         """Have every task done on a device of its kind; each ends with `Delivered` or `Undone`."""
 
 
@@ -86,7 +98,10 @@ class _Entry:
 def assign(order: Order) -> tuple[Assignment, ...]:
     """Return one assignment for each model and kind of device."""
     pairs = [(model, pool.kind) for model in order.models for pool in order.pools]
-    return tuple(Assignment(number=number, model=model, kind=kind) for number, (model, kind) in enumerate(pairs, start=1))
+    return tuple(
+        Assignment(number=number, model=model, kind=kind)
+        for number, (model, kind) in enumerate(pairs, start=1)
+    )
 
 
 def due(order: Order, ended: Sequence[Answered]) -> tuple[Assignment, ...]:
@@ -99,21 +114,32 @@ def task_of(assignment: Assignment, order: Order, answers: Answers) -> Task:
     """Return what a node has to know; which GPU it is, the cluster says there."""
     pool = next(pool for pool in order.pools if pool.kind == assignment.kind)
     price = answers.price_per_hour if pool.price_per_hour is None else pool.price_per_hour
-    own = msgspec.structs.replace(answers, model=assignment.model, gpu=CPU if pool.kind == CPU else "", price_per_hour=price)
+    own = msgspec.structs.replace(
+        answers, model=assignment.model, gpu=CPU if pool.kind == CPU else "", price_per_hour=price
+    )
     return Task(number=assignment.number, kind=assignment.kind, answers=own)
 
 
-def ask(order: Order, answers: Answers, cluster: Cluster, store: Store, ended: Sequence[Answered] = ()) -> Iterator[News]:
+def ask(
+    order: Order, answers: Answers, cluster: Cluster, store: Store, ended: Sequence[Answered] = ()
+) -> Iterator[News]:
     """Have every race of the order made, store the runs as they come, and tell how each assignment ended; what comes later is dropped.
 
     Of those that have `ended` already, only the ones without an answer are made.
     """
     before = {one.assignment.number: one for one in ended}
     entries = {
-        assignment.number: _Entry(assignment, list(before[assignment.number].attempts if assignment.number in before else ()))
+        assignment.number: _Entry(
+            assignment,
+            list(before[assignment.number].attempts if assignment.number in before else ()),
+        )
         for assignment in due(order, ended)
     }
-    pools = tuple(pool for pool in order.pools if pool.kind in {entry.assignment.kind for entry in entries.values()})
+    pools = tuple(
+        pool
+        for pool in order.pools
+        if pool.kind in {entry.assignment.kind for entry in entries.values()}
+    )
     tasks = {number: task_of(entry.assignment, order, answers) for number, entry in entries.items()}
     try:
         for notice in cluster.run(tasks, pools):
@@ -127,7 +153,9 @@ def ask(order: Order, answers: Answers, cluster: Cluster, store: Store, ended: S
             entry.hold.close()
 
 
-def _take(notice: Notice, entries: dict[int, _Entry], order: Order, store: Store) -> Iterator[Answered]:
+def _take(
+    notice: Notice, entries: dict[int, _Entry], order: Order, store: Store
+) -> Iterator[Answered]:
     """Store what a notice says; of an assignment that has ended nothing is remembered."""
     entry = entries[notice.number]
     match notice:
@@ -142,14 +170,19 @@ def _take(notice: Notice, entries: dict[int, _Entry], order: Order, store: Store
         case Undone():
             del entries[notice.number]
             entry.hold.close()
-            yield Answered(assignment=entry.assignment, attempts=tuple(entry.attempts), reason=notice.reason)
+            yield Answered(
+                assignment=entry.assignment, attempts=tuple(entry.attempts), reason=notice.reason
+            )
 
 
 def _begin(entry: _Entry, notice: Begun, order: Order, store: Store) -> None:
     """Open a run of its own for the attempt: what an attempt before it had measured stays where it is."""
     entry.hold.close()
     # Of an attempt that the caller did not live to see the end of, only its run is there.
-    run_ids = (f"{order.fleet_id}-{notice.number:04}-{attempt}" for attempt in itertools.count(len(entry.attempts) + 1))
+    run_ids = (
+        f"{order.fleet_id}-{notice.number:04}-{attempt}"
+        for attempt in itertools.count(len(entry.attempts) + 1)
+    )
     run_id = next(run_id for run_id in run_ids if not store.place_of(run_id).exists())
     entry.run = store.create(msgspec.structs.replace(notice.header, run_id=run_id))
     entry.token = notice.token
@@ -163,19 +196,40 @@ def _deliver(entry: _Entry, notice: Delivered, order: Order, store: Store) -> An
     entry.hold.close()
     if packed.header is not None:
         if entry.run is None or entry.token != notice.token:
-            begun = Begun(number=notice.number, token=notice.token, node=packed.node, device=packed.device, header=packed.header)
+            begun = Begun(
+                number=notice.number,
+                token=notice.token,
+                node=packed.node,
+                device=packed.device,
+                header=packed.header,
+            )
             _begin(entry, begun, order, store)
             entry.hold.close()
         if entry.run is not None:
-            entry.run.rewrite(packed.events, {pathlib.PurePosixPath(name): text for name, text in packed.logs.items()})
+            entry.run.rewrite(
+                packed.events,
+                {pathlib.PurePosixPath(name): text for name, text in packed.logs.items()},
+            )
             entry.run.clear_scratch()
-    return Answered(assignment=entry.assignment, attempts=tuple(entry.attempts), reason=packed.reason, next_step=packed.next_step)
+    return Answered(
+        assignment=entry.assignment,
+        attempts=tuple(entry.attempts),
+        reason=packed.reason,
+        next_step=packed.next_step,
+    )
 
 
-def keep(known: FleetRecord, answered: Sequence[Answered], contentions: Sequence[Contention], store: Store) -> FleetRecord:
+def keep(
+    known: FleetRecord,
+    answered: Sequence[Answered],
+    contentions: Sequence[Contention],
+    store: Store,
+) -> FleetRecord:
     """Keep what is known of a fleet's answer so far, the newest of each assignment, in their order."""
     newest = {one.assignment.number: one for one in (*known.answered, *answered)}
     in_order = tuple(newest[number] for number in sorted(newest))
-    whole = msgspec.structs.replace(known, answered=in_order, contentions=(*known.contentions, *contentions))
+    whole = msgspec.structs.replace(
+        known, answered=in_order, contentions=(*known.contentions, *contentions)
+    )
     store.fleets.keep(whole)
     return whole

@@ -15,18 +15,22 @@ import msgspec
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.queue import Queue
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 from advisor.domain.fleet import CPU, Contention, Pool
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event
+from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import Begun, Delivered, Notice, Told, Undone, contention
 from advisor.fleet.node import Packed, Task, race
 
 LOCAL = "local"
 ACCELERATOR = "accelerator_type:"
-#: A race that has lost its node as often as this is given up: something about it, not the nodes, is to blame.
+#: A race that has lost its node as often as this is given up: something about it, not the nodes, is
+#: to blame.
 RETRIES = 3
 TICK_SECONDS = 0.2
 #: Ticks between two looks at whether there still is a device for what waits.
@@ -40,7 +44,7 @@ KNOCK_SECONDS, RESTART_SECONDS = 2, 40
 OBJECT_STORE_BYTES = 256 << 20
 NODE_DIGITS = 8
 
-Work = Callable[[Task, str, str, Callable[[Header | Event], None]], Packed]
+Work = Callable[[Task, str, str, Callable[[Header | LoggedEvent], None]], Packed]
 Check = Callable[[Task, str, Sequence[str]], Contention]
 
 
@@ -51,16 +55,25 @@ def do(task: bytes, post: Queue, work: Work) -> bytes:
     node, token = _here(), uuid.uuid4().hex
     gpu = next((str(number) for number in ray.get_gpu_ids()), "")
 
-    def tell(said: Header | Event) -> None:
+    def tell(said: Header | LoggedEvent) -> None:
         notice: Notice
         if isinstance(said, Header):
-            notice = Begun(number=asked.number, token=token, node=node, device=asked.kind if asked.kind == CPU else gpu, header=said)
+            notice = Begun(
+                number=asked.number,
+                token=token,
+                node=node,
+                device=asked.kind if asked.kind == CPU else gpu,
+                header=said,
+            )
         else:
             notice = Told(number=asked.number, token=token, event=said)
-        # Nobody waits for it to arrive: that would stretch the pauses between visits. One caller's words arrive in their order.
+        # Nobody waits for it to arrive: that would stretch the pauses between visits. One caller's
+        # words arrive in their order.
         post.actor.put_nowait.remote(msgspec.msgpack.encode(notice))
 
-    return msgspec.msgpack.encode(Delivered(number=asked.number, token=token, packed=work(asked, node, gpu, tell)))
+    return msgspec.msgpack.encode(
+        Delivered(number=asked.number, token=token, packed=work(asked, node, gpu, tell))
+    )
 
 
 @ray.remote(max_retries=0)
@@ -73,7 +86,12 @@ def look(task: bytes, check: Check) -> bytes:
 class Head:
     """The node that a cluster cannot do without; Ray ends the processes that ask it for a minute in vain, so it is not asked then."""
 
-    def __init__(self, address: str, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        address: str,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._address, self._clock, self._sleep = address, clock, sleep
         self._knocked = clock()
 
@@ -100,7 +118,9 @@ class Head:
 class RayCluster:
     """A Ray cluster, joined as a driver; `local` starts one on this machine."""
 
-    def __init__(self, address: str, work: Work = race, check: Check = contention.check, **own: object) -> None:
+    def __init__(
+        self, address: str, work: Work = race, check: Check = contention.check, **own: object
+    ) -> None:
         # Nothing is told to anybody, and what the workers print is kept in the runs.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         if address == LOCAL:
@@ -127,13 +147,17 @@ class RayCluster:
         """Return how many devices of each kind there are on nodes that are alive."""
         found: collections.Counter[str] = collections.Counter()
         for resources in _alive().values():
-            kinds = [name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)]
+            kinds = [
+                name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)
+            ]
             for kind in kinds:
                 found[kind] += int(resources.get("GPU", 0))
             found[CPU] += resources.get("CPU", 0) >= 1
         return {kind: count for kind, count in found.items() if count}
 
-    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[Notice | Contention]:
+    def run(
+        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
+    ) -> Iterator[Notice | Contention]:
         """Have every task done on a device of its kind; each ends with `Delivered` or `Undone`."""
         free = yield from self._find_free_hosts(tasks, pools)
         # Beside the driver: what a node has told must not be lost with another node.
@@ -143,7 +167,10 @@ class RayCluster:
         waiting: dict[Any, Task] = {}
         try:
             for task in tasks.values():
-                placed = do.options(**_demands(task.kind), scheduling_strategy=PlacementGroupSchedulingStrategy(groups[task.kind]))
+                placed = do.options(
+                    **_demands(task.kind),
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(groups[task.kind]),
+                )
                 told = msgspec.structs.replace(task, beside=free.get(task.kind, ()))
                 waiting[placed.remote(msgspec.msgpack.encode(told), post, self._work)] = task
             yield from self._listen(waiting, post)
@@ -167,16 +194,27 @@ class RayCluster:
             for node, resources in _alive().items():
                 if ACCELERATOR + pool.kind in resources and resources.get("GPU", 0) > 1:
                     there = NodeAffinitySchedulingStrategy(node, soft=False)
-                    placed = look.options(num_gpus=2, num_cpus=2 * _cpus_of(pool.kind), scheduling_strategy=there)
+                    placed = look.options(
+                        num_gpus=2, num_cpus=2 * _cpus_of(pool.kind), scheduling_strategy=there
+                    )
                     for task in own:
-                        asked[placed.remote(msgspec.msgpack.encode(task), self._check)] = pool.kind, node[:NODE_DIGITS], task
+                        asked[placed.remote(msgspec.msgpack.encode(task), self._check)] = (
+                            pool.kind,
+                            node[:NODE_DIGITS],
+                            task,
+                        )
         busy: set[tuple[str, str]] = set()
         for reference, (kind, node, task) in asked.items():
-            found = _contention_of(reference, Contention(node=node, kind=kind, model=task.answers.model, free=False, words=""))
+            found = _contention_of(
+                reference,
+                Contention(node=node, kind=kind, model=task.answers.model, free=False, words=""),
+            )
             busy |= set() if found.free else {(kind, node)}
             yield found
         hosts = {(kind, node) for kind, node, _ in asked.values()} - busy
-        return {kind: tuple(sorted(node for other, node in hosts if other == kind)) for kind, _ in hosts}
+        return {
+            kind: tuple(sorted(node for other, node in hosts if other == kind)) for kind, _ in hosts
+        }
 
     def _listen(self, waiting: dict[Any, Task], post: Queue) -> Iterator[Notice]:
         ticks = 0
@@ -231,7 +269,8 @@ def _unreachable(address: str, problem: Exception) -> FleetUnreachableError:
 
 def _gone(what: str) -> FleetUnreachableError:
     return FleetUnreachableError(
-        f"the fleet has lost {what}; what was answered and measured is kept", "start it again, then: p3-advisor fleet --resume"
+        f"the fleet has lost {what}; what was answered and measured is kept",
+        "start it again, then: p3-advisor fleet --resume",
     )
 
 
@@ -246,7 +285,9 @@ def _cpus_of(kind: str) -> int:
     if kind == CPU:
         return int(min(resources["CPU"] for resources in nodes if resources.get("CPU", 0) >= 1))
     hosts = [resources for resources in nodes if ACCELERATOR + kind in resources]
-    return max(1, int(min(resources.get("CPU", 1) // resources.get("GPU", 1) for resources in hosts)))
+    return max(
+        1, int(min(resources.get("CPU", 1) // resources.get("GPU", 1) for resources in hosts))
+    )
 
 
 def _demands(kind: str) -> dict[str, float]:
@@ -259,7 +300,9 @@ def _reserve(pool: Pool) -> PlacementGroup:
     if pool.kind != CPU:
         bundle |= {"GPU": 1, ACCELERATOR + pool.kind: 0.001}
     bundles = [dict(bundle) for _ in range(pool.count or 1)]
-    group: PlacementGroup = placement_group(bundles, strategy="STRICT_SPREAD" if pool.kind == CPU else "SPREAD")
+    group: PlacementGroup = placement_group(
+        bundles, strategy="STRICT_SPREAD" if pool.kind == CPU else "SPREAD"
+    )
     return group
 
 
@@ -281,7 +324,9 @@ def _contention_of(reference: Any, blank: Contention) -> Contention:  # noqa: AN
     try:
         found: Contention = msgspec.msgpack.decode(ray.get(reference), type=Contention)
     except ray.exceptions.RayError as problem:
-        return msgspec.structs.replace(blank, words=f"contention was not measured: {_words_of(problem)}; races take turns")
+        return msgspec.structs.replace(
+            blank, words=f"contention was not measured: {_words_of(problem)}; races take turns"
+        )
     return found
 
 

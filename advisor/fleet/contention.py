@@ -1,7 +1,8 @@
 """Does a race notice another on a further GPU of its host? The baseline and its duplicate, timed with and without a busy neighbour.
 
-Races run side by side only where this was measured and shows nothing that counts; everywhere else they take turns. A neighbour's builds
-are not looked at: they never overlap what is timed, on whatever GPU (`advisor.system.host_lock`).
+Races run side by side only where this was measured and shows nothing that counts; everywhere else
+they take turns. A neighbour's builds are not looked at: they never overlap what is timed, on
+whatever GPU (`advisor.system.host_lock`).
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from typing import Protocol
 
 import msgspec
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.fleet import Contention, Load
 from advisor.domain.measurement import Interval
 from advisor.domain.outcome import Failure
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.run_events import Conditions, Happening
+from advisor.domain.run_events import Conditions, RunEvent
 from advisor.domain.run_state import fold
-from advisor.domain.worker_events import Visited
+from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError, UserError
 from advisor.fleet.node import Task, hold_host, world_at
 from advisor.measure import block_value
@@ -51,10 +52,10 @@ CONDITIONS = ("alone", "beside")
 class Timed(Protocol):
     """What is asked of the workers that are timed; a `Session`."""
 
-    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
+    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
         """Have one block of calls timed."""
 
-    def last_visit(self, arm: str) -> Visited | None:
+    def last_visit(self, arm: str) -> BlockTimed | None:
         """Return what it measured; None if the worker ended instead."""
 
     def last_conditions(self, arm: str) -> Conditions:
@@ -81,20 +82,34 @@ class Resident:
 
 
 def check(
-    task: Task, node: str, gpus: Sequence[str], world_at: Callable[[pathlib.Path], World] = world_at, rounds: int = ROUNDS
+    task: Task,
+    node: str,
+    gpus: Sequence[str],
+    world_at: Callable[[pathlib.Path], Context] = world_at,
+    rounds: int = ROUNDS,
 ) -> Contention:
     """Time the baseline of a task on the first of two GPUs while the second rests and works; whatever goes wrong allows nothing."""
     blank = Contention(node=node, kind=task.kind, model=task.answers.model, free=False, words="")
-    with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, hold_host(), contextlib.ExitStack() as residents:
+    with (
+        tempfile.TemporaryDirectory(prefix="p3-advisor-") as home,
+        hold_host(),
+        contextlib.ExitStack() as residents,
+    ):
         try:
             timed, neighbour = (
-                residents.enter_context(_open(task.answers, gpu, world_at(pathlib.Path(home) / str(place))))
+                residents.enter_context(
+                    _open(task.answers, gpu, world_at(pathlib.Path(home) / str(place)))
+                )
                 for place, gpu in enumerate(gpus)
             )
             pcie = neighbour.watch.pcie_bytes_per_second if neighbour.watch else lambda: None
-            seen = compare(timed.session, timed.arms, timed.batch_sizes, lambda: _busy(neighbour), pcie, rounds)
+            seen = compare(
+                timed.session, timed.arms, timed.batch_sizes, lambda: _busy(neighbour), pcie, rounds
+            )
         except UserError as problem:
-            return msgspec.structs.replace(blank, words=f"contention was not measured: {problem.what}; races take turns")
+            return msgspec.structs.replace(
+                blank, words=f"contention was not measured: {problem.what}; races take turns"
+            )
     return judge(blank, seen)
 
 
@@ -134,7 +149,11 @@ def judge(blank: Contention, seen: Mapping[str, Series]) -> Contention:
     if free:
         follows = "races may run side by side"
     else:
-        follows = "races take turns" if low > limit or high < -limit else "too noisy to show that it is nothing, so races take turns"
+        follows = (
+            "races take turns"
+            if low > limit or high < -limit
+            else "too noisy to show that it is nothing, so races take turns"
+        )
     words = (
         f"beside a busy GPU a call of the baseline takes {value:+.2%} (95 %: {low:+.2%} to {high:+.2%}), "
         f"and two of its processes may differ by {noise_alone:.2%}: {follows}"
@@ -152,17 +171,32 @@ def judge(blank: Contention, seen: Mapping[str, Series]) -> Contention:
     )
 
 
-def _change(alone: Sequence[tuple[float, float]], beside: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    return paired_interval([statistics.fmean(two) - statistics.fmean(one) for one, two in zip(alone, beside, strict=True)], LEVEL)
+def _change(
+    alone: Sequence[tuple[float, float]], beside: Sequence[tuple[float, float]]
+) -> tuple[float, float, float]:
+    return paired_interval(
+        [
+            statistics.fmean(two) - statistics.fmean(one)
+            for one, two in zip(alone, beside, strict=True)
+        ],
+        LEVEL,
+    )
 
 
 def _noise(pairs: Sequence[tuple[float, float]]) -> float:
-    return max(abs(math.expm1(bound)) for bound in paired_interval([second - first for first, second in pairs], LEVEL))
+    return max(
+        abs(math.expm1(bound))
+        for bound in paired_interval([second - first for first, second in pairs], LEVEL)
+    )
 
 
 def _load(series: Series) -> Load:
     def median_of(name: str) -> float | None:
-        known = [value for value in (getattr(conditions, name) for conditions in series.conditions) if value is not None]
+        known = [
+            value
+            for value in (getattr(conditions, name) for conditions in series.conditions)
+            if value is not None
+        ]
         return statistics.median(known) if known else None
 
     clock = median_of("sm_clock_mhz")
@@ -182,14 +216,16 @@ def _time(timed: Timed, arm: str, batch_size: int, number: int, series: Series) 
         _exhaust(timed.visit(arm, batch_size, number))
         visit = timed.last_visit(arm)
         if visit is None:
-            raise NothingViableError("the baseline's worker ended while it was timed", "see p3-advisor doctor")
+            raise NothingViableError(
+                "the baseline's worker ended while it was timed", "see p3-advisor doctor"
+            )
         values.append(block_value(visit))
         series.conditions.append(timed.last_conditions(arm))
     return statistics.median(values[1:])
 
 
 @contextlib.contextmanager
-def _open(answers: Answers, gpu: str, world: World) -> Iterator[Resident]:
+def _open(answers: Answers, gpu: str, world: Context) -> Iterator[Resident]:
     """Start and build the baseline and its duplicate on a GPU; they are ended with the block."""
     run = prepare(msgspec.structs.replace(answers, gpu=gpu, workflows=BASELINE), world)
     header, plan = run.header(), fold(run.events()).plan
@@ -209,7 +245,9 @@ def _bring_up(session: Session, arms: Sequence[Arm]) -> None:
     for arm in arms:
         _exhaust(session.build(arm.id))
         if not session.is_running(arm.id):
-            raise NothingViableError(f"{arm.id} ended, so there is nothing to time", "see p3-advisor doctor")
+            raise NothingViableError(
+                f"{arm.id} ended, so there is nothing to time", "see p3-advisor doctor"
+            )
 
 
 @contextlib.contextmanager
@@ -236,8 +274,8 @@ def _busy(neighbour: Resident) -> Iterator[None]:
         raise problems[0]
 
 
-def _exhaust(happenings: Iterable[Happening]) -> None:
-    for happening in happenings:
-        outcome = getattr(happening, "outcome", None)
+def _exhaust(run_events: Iterable[RunEvent]) -> None:
+    for run_event in run_events:
+        outcome = getattr(run_event, "outcome", None)
         if isinstance(outcome, Failure):
             raise NothingViableError(f"a worker ended: {outcome.reason}", "see p3-advisor doctor")

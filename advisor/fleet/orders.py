@@ -24,13 +24,23 @@ def parse_pool(text: str) -> Pool:
     kind = fields.pop("gpu", "") or fields.pop("cpu", "")
     count, price = fields.pop("count", ""), fields.pop("price", "")
     if not kind or fields:
-        what = f"{text!r} names no device" if not kind else f"{text!r} has {', '.join(sorted(fields))}, which is unknown"
+        what = (
+            f"{text!r} names no device"
+            if not kind
+            else f"{text!r} has {', '.join(sorted(fields))}, which is unknown"
+        )
         raise FleetOrderError(what, EXAMPLE)
     try:
-        pool = Pool(kind=kind, count=int(count) if count else None, price_per_hour=float(price) if price else None)
+        pool = Pool(
+            kind=kind,
+            count=int(count) if count else None,
+            price_per_hour=float(price) if price else None,
+        )
     except ValueError as problem:
         raise FleetOrderError(f"{text!r}: {problem}", EXAMPLE) from problem
-    if (pool.count is not None and pool.count < 1) or not 0 <= (pool.price_per_hour or 0) < float("inf"):
+    if (pool.count is not None and pool.count < 1) or not 0 <= (pool.price_per_hour or 0) < float(
+        "inf"
+    ):
         raise FleetOrderError(f"{text!r} has a count or price that cannot be", EXAMPLE)
     return pool
 
@@ -46,22 +56,41 @@ def choose_pools(asked: Sequence[Pool], there: Mapping[str, int]) -> tuple[Pool,
         asked = [Pool(kind=kind) for kind in sorted(there) if kind != "cpu"] or [Pool(kind="cpu")]
     kinds = [pool.kind for pool in asked]
     if len(set(kinds)) < len(kinds):
-        raise FleetOrderError("one kind of device is named twice", "give each kind one --on, with the count of both")
+        raise FleetOrderError(
+            "one kind of device is named twice", "give each kind one --on, with the count of both"
+        )
     for pool in asked:
         have = there.get(pool.kind, 0)
         if have < (pool.count or 1):
-            listed = ", ".join(f"{count} x {kind}" for kind, count in sorted(there.items())) or "no device"
-            raise FleetOrderError(f"the fleet has {have} x {pool.kind}, asked for {pool.count or 1}", f"it has {listed}")
-    return tuple(Pool(kind=pool.kind, count=pool.count or there[pool.kind], price_per_hour=pool.price_per_hour) for pool in asked)
+            listed = (
+                ", ".join(f"{count} x {kind}" for kind, count in sorted(there.items()))
+                or "no device"
+            )
+            raise FleetOrderError(
+                f"the fleet has {have} x {pool.kind}, asked for {pool.count or 1}",
+                f"it has {listed}",
+            )
+    return tuple(
+        Pool(
+            kind=pool.kind, count=pool.count or there[pool.kind], price_per_hour=pool.price_per_hour
+        )
+        for pool in asked
+    )
 
 
 def limit(pools: Sequence[Pool], there: Mapping[str, int]) -> list[Pool]:
     """Return the pools with no more devices than there are left of each kind, at least one."""
-    return [msgspec.structs.replace(pool, count=max(min(pool.count or 1, there.get(pool.kind, 0)), 1)) for pool in pools]
+    return [
+        msgspec.structs.replace(pool, count=max(min(pool.count or 1, there.get(pool.kind, 0)), 1))
+        for pool in pools
+    ]
 
 
 def price(pools: Sequence[Pool], prices: Mapping[str, float]) -> tuple[Pool, ...]:
     """Return the pools with the prices per hour of their kinds, where the user has named none with --on."""
     return tuple(
-        pool if pool.price_per_hour is not None else msgspec.structs.replace(pool, price_per_hour=prices.get(pool.kind)) for pool in pools
+        pool
+        if pool.price_per_hour is not None
+        else msgspec.structs.replace(pool, price_per_hour=prices.get(pool.kind))
+        for pool in pools
     )

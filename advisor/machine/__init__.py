@@ -1,4 +1,7 @@
-"""Stage: what is here -> `Machine`. Reads the operating system, NVIDIA's management library and the interpreter; imports no stack."""
+"""Stage: what is here -> `Machine`.
+
+Reads the operating system, NVIDIA's management library and the interpreter; imports no stack.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from advisor.errors import InterpreterError
 from advisor.machine.gpus import detect_gpus
 from advisor.system.cgroups import PROC, ControlGroups
 
-#: Run by the interpreter in question, with its standard library only: torch is looked at, never imported.
+#: Run by the interpreter in question, with its standard library only: torch is looked at, never
+#: imported.
 INTERPRETER_SCRIPT = """
 import importlib.metadata as metadata, importlib.util as util, json, pathlib, platform, runpy, sys
 names = sys.argv[1:]
@@ -68,7 +72,12 @@ def detect_cpu(proc: pathlib.Path = PROC, processors: pathlib.Path = PROCESSORS)
 def count_cores(usable: Collection[int], processors: pathlib.Path = PROCESSORS) -> int:
     """Return on how many cores these processors are; where the kernel does not say, no more than there are in all."""
     try:
-        return len({(processors / f"cpu{number}/topology/core_cpus_list").read_text(encoding="ascii") for number in usable})
+        return len(
+            {
+                (processors / f"cpu{number}/topology/core_cpus_list").read_text(encoding="ascii")
+                for number in usable
+            }
+        )
     except OSError:
         return min(psutil.cpu_count(logical=False) or len(usable), len(usable))
 
@@ -79,13 +88,26 @@ def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return platform.processor() or "unknown"
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
 
 
-def detect_interpreter(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -> Interpreter:
+def detect_interpreter(
+    python: str, packages: Iterable[str], *, run: Run = subprocess.run
+) -> Interpreter:
     """Ask `python` what it is and which of `packages` it has."""
     try:
-        answer = run([python, "-c", INTERPRETER_SCRIPT, *packages], capture_output=True, timeout=INTERPRETER_SECONDS, check=True)
+        answer = run(
+            [python, "-c", INTERPRETER_SCRIPT, *packages],
+            capture_output=True,
+            timeout=INTERPRETER_SECONDS,
+            check=True,
+        )
         return msgspec.json.decode(answer.stdout, type=Interpreter)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as problem:
-        raise InterpreterError(f"{python!r} does not run as a Python interpreter: {problem}", "name another with --python") from problem
+        raise InterpreterError(
+            f"{python!r} does not run as a Python interpreter: {problem}",
+            "name another with --python",
+        ) from problem

@@ -34,7 +34,9 @@ def detect_gpus() -> tuple[tuple[Gpu, ...], str | None]:
 def _read_all(library: Any) -> tuple[tuple[Gpu, ...], str | None]:  # noqa: ANN401 - pynvml, or what stands in for it
     answers = [_read_or_say_why(library, index) for index in range(library.nvmlDeviceGetCount())]
     problems = [answer for answer in answers if isinstance(answer, str)]
-    return tuple(answer for answer in answers if isinstance(answer, Gpu)), "; ".join(problems) or None
+    return tuple(answer for answer in answers if isinstance(answer, Gpu)), "; ".join(
+        problems
+    ) or None
 
 
 def _read_or_say_why(library: Any, index: int) -> Gpu | str:  # noqa: ANN401 - as above
@@ -115,7 +117,9 @@ class Asker:
     def processes(self, function: str) -> tuple[GpuProcess, ...]:
         """Return who computes on the GPU; in a container the numbers are the host's, and then there is nobody of that name here."""
         return tuple(
-            GpuProcess(pid=process.pid, memory_bytes=process.usedGpuMemory, name=_name_of(process.pid))
+            GpuProcess(
+                pid=process.pid, memory_bytes=process.usedGpuMemory, name=_name_of(process.pid)
+            )
             for process in self.ask(function) or ()
         )
 

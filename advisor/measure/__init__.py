@@ -1,4 +1,7 @@
-"""Stage: what workers said -> `Results`. Pure; the races come in already run, so that no stage knows another."""
+"""Stage: what workers said -> `Results`.
+
+Pure; the races come in already run, so that no stage knows another.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,50 @@ from advisor.domain.question import Dtype
 from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import CONFIDENCE, Series, count_visits, interval_of, summarise_arm
-from advisor.measure.rounds import block_value, is_valid, mean_log_speedups, measured_process, paired, rounds_of
+from advisor.measure.rounds import (
+    block_value,
+    is_valid,
+    mean_log_speedups,
+    measured_process,
+    paired,
+    rounds_of,
+)
 from advisor.statistics.intervals import paired_interval
 
-__all__ = ["block_value", "interval_of", "is_valid", "mean_log_speedups", "measured_process", "rounds_of", "summarise"]
+__all__ = [
+    "block_value",
+    "interval_of",
+    "is_valid",
+    "mean_log_speedups",
+    "measured_process",
+    "rounds_of",
+    "summarise",
+]
 
 
-def summarise(state: RunState, races: Mapping[int, RaceResult], *, dtype: Dtype, margin: float) -> Results:
+def summarise(
+    state: RunState, races: Mapping[int, RaceResult], *, dtype: Dtype, margin: float
+) -> Results:
     """Return the measurements of every arm that counts, made in `dtype`; shares below `margin` mean nothing."""
     if state.plan is None:
         message = "a run without a plan has no results"
         raise ValueError(message)
-    baseline, duplicate = state.plan.baseline, next((arm for arm in state.plan.arms if arm.duplicate_of), None)
-    series = {arm.id: _series(state, races, baseline.id, arm.id) for arm in state.plan.arms if is_valid(state, arm.id)}
-    differences = {arm: {size: tuple(each[0]) for size, each in sizes.items()} for arm, sizes in series.items()}
-    floors = {size: _noise_floor(differences.get(duplicate.id, {}).get(size, ()) if duplicate else ()) for size in races}
+    baseline, duplicate = (
+        state.plan.baseline,
+        next((arm for arm in state.plan.arms if arm.duplicate_of), None),
+    )
+    series = {
+        arm.id: _series(state, races, baseline.id, arm.id)
+        for arm in state.plan.arms
+        if is_valid(state, arm.id)
+    }
+    differences = {
+        arm: {size: tuple(each[0]) for size, each in sizes.items()} for arm, sizes in series.items()
+    }
+    floors = {
+        size: _noise_floor(differences.get(duplicate.id, {}).get(size, ()) if duplicate else ())
+        for size in races
+    }
     known = [floor for floor in floors.values() if floor is not None]
     peaks = peaks_of(state)
     return Results(
@@ -36,15 +68,26 @@ def summarise(state: RunState, races: Mapping[int, RaceResult], *, dtype: Dtype,
         measurements=tuple(
             summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin)
             for arm in state.plan.arms
-            if arm.duplicate_of is None and arm.id in series and races and all(differences[arm.id].values())
+            if arm.duplicate_of is None
+            and arm.id in series
+            and races
+            and all(differences[arm.id].values())
         ),
-        races=tuple(msgspec.structs.replace(race, noise_floor=floors[size]) for size, race in sorted(races.items())),
+        races=tuple(
+            msgspec.structs.replace(race, noise_floor=floors[size])
+            for size, race in sorted(races.items())
+        ),
         noise_floor=max(known, default=None),
         log_speedups=differences,
-        visits=count_visits([process for processes in state.processes.values() for process in processes]),
-        sustained=_sustained(state, differences, {size: max(margin, floor or 0.0) for size, floor in floors.items()}),
+        visits=count_visits(
+            [process for processes in state.processes.values() for process in processes]
+        ),
+        sustained=_sustained(
+            state, differences, {size: max(margin, floor or 0.0) for size, floor in floors.items()}
+        ),
         peaks=peaks,
-        repeats=max((len(each) for sizes in series.values() for each in sizes.values()), default=1) - 1,
+        repeats=max((len(each) for sizes in series.values() for each in sizes.values()), default=1)
+        - 1,
     )
 
 
@@ -52,8 +95,14 @@ def _series(state: RunState, races: Mapping[int, RaceResult], baseline: str, arm
     """Return the paired differences by batch size: the race's own series, then those of the repetitions that have any."""
     series: dict[int, list[tuple[float, ...]]] = {}
     for size in races:
-        repeated = [paired(rounds_of(state, size, number), baseline, arm) for number in sorted(state.repeats)]
-        series[size] = [paired(rounds_of(state, size), baseline, arm), *(each for each in repeated if len(each) > 1)]
+        repeated = [
+            paired(rounds_of(state, size, number), baseline, arm)
+            for number in sorted(state.repeats)
+        ]
+        series[size] = [
+            paired(rounds_of(state, size), baseline, arm),
+            *(each for each in repeated if len(each) > 1),
+        ]
     return series
 
 
@@ -67,21 +116,38 @@ def _noise_floor(differences: Sequence[float]) -> float | None:
 
 def peaks_of(state: RunState) -> Peaks | None:
     """Return how fast the device can be, where that was measured."""
-    return next((process.peaks for process in reversed(state.processes.get(REFERENCE, ())) if process.peaks), None)
+    return next(
+        (
+            process.peaks
+            for process in reversed(state.processes.get(REFERENCE, ()))
+            if process.peaks
+        ),
+        None,
+    )
 
 
 def _sustained(
-    state: RunState, differences: Mapping[str, Mapping[int, Sequence[float]]], margins: Mapping[int, float]
+    state: RunState,
+    differences: Mapping[str, Mapping[int, Sequence[float]]],
+    margins: Mapping[int, float],
 ) -> SustainedCheck | None:
     """Compare the two arms that were called without a pause with what they did in turns; None unless both were."""
-    called = {arm: process for arm, processes in state.processes.items() for process in processes if process.sustained}
+    called = {
+        arm: process
+        for arm, processes in state.processes.items()
+        for process in processes
+        if process.sustained
+    }
     if len(called) != 2:  # noqa: PLR2004 - a pair
         return None
     first, second = called
     size = called[first].sustained[0].batch_size
     if not (differences.get(first, {}).get(size) and differences.get(second, {}).get(size)):
         return None
-    seconds = {arm: statistics.fmean(one.seconds / one.calls for one in process.sustained) for arm, process in called.items()}
+    seconds = {
+        arm: statistics.fmean(one.seconds / one.calls for one in process.sustained)
+        for arm, process in called.items()
+    }
     calls = {arm: sum(one.calls for one in process.sustained) for arm, process in called.items()}
     joules = {arm: [one.joules for one in process.energy] for arm, process in called.items()}
     burst = statistics.fmean(differences[first][size]) - statistics.fmean(differences[second][size])
@@ -93,7 +159,9 @@ def _sustained(
         sustained_ratio=math.exp(sustained),
         agrees=abs(burst - sustained) <= math.log1p(margins[size]),
         joules_per_call={
-            arm: sum(known for known in each if known is not None) / calls[arm] if each and None not in each else None
+            arm: sum(known for known in each if known is not None) / calls[arm]
+            if each and None not in each
+            else None
             for arm, each in joules.items()
         },
     )

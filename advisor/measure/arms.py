@@ -21,7 +21,7 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Flexed, Latency, Loaded, Peaks, Workload
+from advisor.domain.worker_events import Latency, Loaded, NewShapeResult, Peaks, Workload
 from advisor.measure.diagnosis import diagnose
 from advisor.measure.memory import summarise_memory
 from advisor.measure.rounds import measured_process, rounds_of
@@ -31,14 +31,18 @@ from advisor.statistics.replication import FEWEST_PROCESSES, find_components, in
 
 CONFIDENCE = 0.95
 TERA = 1e12
-#: An arm with at least this gain that takes at least this share of the baseline's time for a new shape has lost its gain there.
+#: An arm with at least this gain that takes at least this share of the baseline's time for a new
+#: shape has lost its gain there.
 CLEAR_GAIN, AS_SLOW = 1.2, 0.95
 
-#: Paired log differences to the baseline by batch size, one series for each process: the race's own first.
+#: Paired log differences to the baseline by batch size, one series for each process: the race's own
+#: first.
 Series = Mapping[int, Sequence[Sequence[float]]]
 
 
-def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None, *, dtype: str, margin: float) -> Measurement:
+def summarise_arm(
+    state: RunState, arm: Arm, series: Series, peaks: Peaks | None, *, dtype: str, margin: float
+) -> Measurement:
     """Return what was measured of one arm that counts."""
     processes = [process for process in state.processes[arm.id] if process.ready]
     raced = [process for process in processes if process.repeat == 0]
@@ -52,13 +56,17 @@ def summarise_arm(state: RunState, arm: Arm, series: Series, peaks: Peaks | None
         cells=tuple(
             msgspec.structs.replace(
                 _summarise_cell(state, arm, size, series[size], margin),
-                generation=summarise_generation(main.latency.get(size), demand_of(state, size), peaks, dtype),
+                generation=summarise_generation(
+                    main.latency.get(size), demand_of(state, size), peaks, dtype
+                ),
             )
             for size in series
         ),
         speedup=speedup,
         build_seconds=BuildSeconds(
-            cold=_build_seconds(first), warm=_build_seconds(last) if len(processes) > 1 else None, proven_cold=is_proven_cold(first)
+            cold=_build_seconds(first),
+            warm=_build_seconds(last) if len(processes) > 1 else None,
+            proven_cold=is_proven_cold(first),
         ),
         memory_bytes=summarise_memory(main, state.memory_checked),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
@@ -83,11 +91,14 @@ def count_visits(processes: Sequence[ProcessState]) -> Visits:
         made=len(visits),
         discarded=sum(one.discarded for one in watched),
         unfit=sum(one.unfit is not None and not one.discarded for one in watched),
-        stalled_calls=sum(count_stalls((*one.lead_seconds, *one.seconds), statistics.median(one.seconds)) for one in visits),
+        stalled_calls=sum(
+            count_stalls((*one.lead_seconds, *one.seconds), statistics.median(one.seconds))
+            for one in visits
+        ),
     )
 
 
-def new_shapes(flexed: Sequence[Flexed]) -> str | None:
+def new_shapes(flexed: Sequence[NewShapeResult]) -> str | None:
     """Return what batch sizes that were not built came to, in the rubric's words: as good as the worst of them."""
     outcomes = {one.outcome for one in flexed}
     if not outcomes:
@@ -97,17 +108,31 @@ def new_shapes(flexed: Sequence[Flexed]) -> str | None:
     return "recompiles" if outcomes & {"stalled", "eager"} else "served"
 
 
-def _as_slow_as_eager(state: RunState, flexed: Mapping[int, Flexed], speedup: Interval) -> tuple[Flexed, ...]:
+def _as_slow_as_eager(
+    state: RunState, flexed: Mapping[int, NewShapeResult], speedup: Interval
+) -> tuple[NewShapeResult, ...]:
     """Return what came of new shapes; one that is served without any of the arm's gain has silently fallen back to eager code."""
-    eager = [process.flexed for process in state.processes[state.plan.baseline.id] if process.flexed] if state.plan else []
+    eager = (
+        [process.flexed for process in state.processes[state.plan.baseline.id] if process.flexed]
+        if state.plan
+        else []
+    )
     found = []
     for size, one in sorted(flexed.items()):
         theirs = eager[-1].get(size) if eager else None
         gains = speedup.low is not None and speedup.low >= CLEAR_GAIN
-        if one.outcome == "served" and gains and one.steady_seconds and theirs and theirs.steady_seconds:
+        if (
+            one.outcome == "served"
+            and gains
+            and one.steady_seconds
+            and theirs
+            and theirs.steady_seconds
+        ):
             lost = one.steady_seconds >= AS_SLOW * theirs.steady_seconds
             reason = f"it takes {one.steady_seconds / theirs.steady_seconds:.2f} times as long as the baseline there"
-            found.append(msgspec.structs.replace(one, outcome="eager", reason=reason) if lost else one)
+            found.append(
+                msgspec.structs.replace(one, outcome="eager", reason=reason) if lost else one
+            )
         else:
             found.append(one)
     return tuple(found)
@@ -128,11 +153,16 @@ def _overall(series: Series) -> tuple[float, float, float]:
     processes = min(len(each) for each in series.values())
     if processes < FEWEST_PROCESSES:
         return geometric_mean_interval([each[0] for each in series.values()], CONFIDENCE)
-    means = [statistics.fmean(statistics.fmean(each[number]) for each in series.values()) for number in range(processes)]
+    means = [
+        statistics.fmean(statistics.fmean(each[number]) for each in series.values())
+        for number in range(processes)
+    ]
     return paired_interval(means, (1 - CONFIDENCE) / 2)
 
 
-def _summarise_cell(state: RunState, arm: Arm, batch_size: int, series: Sequence[Sequence[float]], margin: float) -> Cell:
+def _summarise_cell(
+    state: RunState, arm: Arm, batch_size: int, series: Sequence[Sequence[float]], margin: float
+) -> Cell:
     visits = [
         visits[arm.id]
         for repeat in (0, *sorted(state.repeats))
@@ -154,11 +184,19 @@ def _summarise_cell(state: RunState, arm: Arm, batch_size: int, series: Sequence
             high=bounds[1] if bounds else None,
             samples=sum(len(visit.seconds) for visit in visits),
         ),
-        throughput=_throughput(process.loaded if process else None, batch_size, statistics.median(streamed) if streamed else median),
-        speedup=interval_of(interval(series, level) if repeated else paired_interval(series[0], level)),
+        throughput=_throughput(
+            process.loaded if process else None,
+            batch_size,
+            statistics.median(streamed) if streamed else median,
+        ),
+        speedup=interval_of(
+            interval(series, level) if repeated else paired_interval(series[0], level)
+        ),
         tflops=flops / median / TERA if flops else None,
         processes=len(series),
-        process_variation=math.expm1(math.sqrt(find_components(series).between)) if repeated else None,
+        process_variation=math.expm1(math.sqrt(find_components(series).between))
+        if repeated
+        else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
     )
 
@@ -171,7 +209,14 @@ def flops_of(state: RunState, batch_size: int) -> int | None:
 
 def demand_of(state: RunState, batch_size: int) -> Workload | None:
     """Return what one call asks of the device, as the reference worker counted it."""
-    return next((process.demand[batch_size] for process in state.processes.get(REFERENCE, ()) if batch_size in process.demand), None)
+    return next(
+        (
+            process.demand[batch_size]
+            for process in state.processes.get(REFERENCE, ())
+            if batch_size in process.demand
+        ),
+        None,
+    )
 
 
 def moved_bytes(state: RunState, process: ProcessState, batch_size: int) -> int | None:
@@ -182,7 +227,9 @@ def moved_bytes(state: RunState, process: ProcessState, batch_size: int) -> int 
     return process.loaded.parameter_bytes if process.loaded else None
 
 
-def summarise_generation(latency: Latency | None, demand: Workload | None, peaks: Peaks | None, dtype: str) -> Generation | None:
+def summarise_generation(
+    latency: Latency | None, demand: Workload | None, peaks: Peaks | None, dtype: str
+) -> Generation | None:
     """Return what is known about a batch of generated text; None for another task."""
     if demand is None or demand.moved_bytes is None:
         return None
@@ -194,7 +241,9 @@ def summarise_generation(latency: Latency | None, demand: Workload | None, peaks
         itl_seconds=between,
         tokens_per_second_per_user=1 / between if between else None,
         cache_bytes=demand.cache_bytes,
-        mbu=demand.step_bytes / between / peaks.bytes_per_second if demand.step_bytes and between and peaks else None,
+        mbu=demand.step_bytes / between / peaks.bytes_per_second
+        if demand.step_bytes and between and peaks
+        else None,
         mfu=demand.flops / whole / peak if demand.flops and whole and peak else None,
         method="calls for one token beside calls for all, in turn",
     )
@@ -203,17 +252,28 @@ def summarise_generation(latency: Latency | None, demand: Workload | None, peaks
 def time_tokens(latency: Latency) -> tuple[float, float | None]:
     """Return the seconds until the first token, and between two further ones; null for texts of one token."""
     first, steps = statistics.median(latency.first_token_seconds), latency.output_tokens - 1
-    return first, max(statistics.median(latency.whole_seconds) - first, 0.0) / steps if steps else None
+    return first, max(
+        statistics.median(latency.whole_seconds) - first, 0.0
+    ) / steps if steps else None
 
 
-def _diagnose(state: RunState, arm: Arm, process: ProcessState, batch_size: int, peaks: Peaks | None, dtype: str) -> CallDiagnosis:
+def _diagnose(
+    state: RunState,
+    arm: Arm,
+    process: ProcessState,
+    batch_size: int,
+    peaks: Peaks | None,
+    dtype: str,
+) -> CallDiagnosis:
     visits = [visit for visit in process.visits if visit.batch_size == batch_size]
     enqueued = [visit.enqueue_seconds for visit in visits if visit.enqueue_seconds is not None]
     rounds = rounds_of(state, batch_size).values()
     return diagnose(
         process.diagnosed.get(batch_size),
         batch_size=batch_size,
-        seconds=statistics.median(statistics.median(visits[arm.id].seconds) for visits in rounds if arm.id in visits),
+        seconds=statistics.median(
+            statistics.median(visits[arm.id].seconds) for visits in rounds if arm.id in visits
+        ),
         enqueue_seconds=statistics.median(enqueued) if enqueued else None,
         flops=flops_of(state, batch_size),
         weight_bytes=moved_bytes(state, process, batch_size),

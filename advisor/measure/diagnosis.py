@@ -9,8 +9,8 @@ import msgspec
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.worker_events import Diagnosed, Peaks
 
-#: Below it launches hold a call back. TensorRT's criterion, that enqueuing takes as long as computing, is true as well of any call that
-#: returns when it is done.
+#: Below it launches hold a call back. TensorRT's criterion, that enqueuing takes as long as
+#: computing, is true as well of any call that returns when it is done.
 LAUNCH_BOUND_BUSY_SHARE = 0.7
 #: Share of a measured peak from which that peak is what holds a call back.
 BOUND_SHARE = 0.6
@@ -30,15 +30,22 @@ def diagnose(
     peaks: Peaks | None,
 ) -> CallDiagnosis:
     """Return what is known about one call of `seconds`; null where nothing is."""
-    memory_share = weight_bytes / seconds / peaks.bytes_per_second if weight_bytes and peaks else None
+    memory_share = (
+        weight_bytes / seconds / peaks.bytes_per_second if weight_bytes and peaks else None
+    )
     peak = peaks.operations_per_second.get(dtype) if peaks else None
     compute_share = flops / seconds / peak if flops and peak else None
     cached = memory_share is not None and memory_share > CACHED_SHARE
-    known = [share for share in (None if cached else memory_share, compute_share) if share is not None]
-    # PyTorch's profiler sees no kernel of another process, nor any of JAX's: that is not to have seen none.
+    known = [
+        share for share in (None if cached else memory_share, compute_share) if share is not None
+    ]
+    # PyTorch's profiler sees no kernel of another process, nor any of JAX's: that is not to have
+    # seen none.
     on_device = diagnosed is not None and bool(diagnosed.kernels_per_call)
     counts = {
-        name: getattr(diagnosed, name) if diagnosed and (on_device or name == "operators_per_call") else None
+        name: getattr(diagnosed, name)
+        if diagnosed and (on_device or name == "operators_per_call")
+        else None
         for name in (
             "operators_per_call",
             "kernels_per_call",
@@ -51,7 +58,9 @@ def diagnose(
     found = CallDiagnosis(
         batch_size=batch_size,
         **counts,
-        enqueue_share=min(enqueue_seconds / seconds, 1.0) if on_device and enqueue_seconds is not None else None,
+        enqueue_share=min(enqueue_seconds / seconds, 1.0)
+        if on_device and enqueue_seconds is not None
+        else None,
         memory_share=None if cached else memory_share,
         compute_share=compute_share,
         headroom=1 - min(max(known), 1.0) if known else None,
@@ -95,6 +104,8 @@ def describe(call: CallDiagnosis, bound: Bound) -> CallDiagnosis:
         seen.append(f"{call.memory_share:.0%} of the memory bandwidth for the weights")
     if call.compute_share is not None:
         seen.append(f"{call.compute_share:.0%} of the arithmetic peak")
-    head = {"launch": "launch-bound", "memory": "memory-bound", "compute": "compute-bound"}.get(bound, "no single bound")
+    head = {"launch": "launch-bound", "memory": "memory-bound", "compute": "compute-bound"}.get(
+        bound, "no single bound"
+    )
     words = f"{head}: {', '.join(seen)}; {ADVICE[bound]}" if seen else ADVICE["unknown"]
     return msgspec.structs.replace(call, bound=bound, words=words)

@@ -23,7 +23,11 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
         return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
     problem = find_problem(device, host, checked)
     if problem:
-        return MemoryBytes(peak=None, source=f"not known: {problem}", torch_reserved=host.device_reserved_bytes if host else None)
+        return MemoryBytes(
+            peak=None,
+            source=f"not known: {problem}",
+            torch_reserved=host.device_reserved_bytes if host else None,
+        )
     return MemoryBytes(
         peak=device.peak_bytes,
         source=DEVICE_SOURCE,
@@ -32,10 +36,16 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
     )
 
 
-def find_problem(device: DeviceMemory, host: MemoryRead | None, checked: MemoryChecked | None) -> str | None:
+def find_problem(
+    device: DeviceMemory, host: MemoryRead | None, checked: MemoryChecked | None
+) -> str | None:
     """Return why the device's figure cannot be; None where nothing speaks against it."""
     if checked is not None and not is_right(checked):
-        seen = "not seen" if checked.seen_bytes is None else f"seen as {checked.seen_bytes / MEBIBYTE:,.0f} MiB"
+        seen = (
+            "not seen"
+            if checked.seen_bytes is None
+            else f"seen as {checked.seen_bytes / MEBIBYTE:,.0f} MiB"
+        )
         return f"an allocation of {checked.allocated_bytes / MEBIBYTE:.0f} MiB was {seen} by the device's own count"
     if device.peak_bytes is None:
         return "the device did not say how much is in use"
@@ -51,4 +61,7 @@ def find_problem(device: DeviceMemory, host: MemoryRead | None, checked: MemoryC
 
 def is_right(checked: MemoryChecked) -> bool:
     """Say whether the device's count has seen a known allocation as what it was."""
-    return checked.seen_bytes is not None and abs(checked.seen_bytes - checked.allocated_bytes) <= MOST_OFF_BYTES
+    return (
+        checked.seen_bytes is not None
+        and abs(checked.seen_bytes - checked.allocated_bytes) <= MOST_OFF_BYTES
+    )

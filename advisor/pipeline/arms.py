@@ -9,7 +9,12 @@ from advisor.domain.run_state import RunState
 
 def failed_arms(state: RunState) -> set[str]:
     """Return the arms that have ended otherwise than by being done."""
-    return {arm for arm in state.processes if any(process.outcome for process in state.processes[arm]) and not measure.is_valid(state, arm)}
+    return {
+        arm
+        for arm in state.processes
+        if any(process.outcome for process in state.processes[arm])
+        and not measure.is_valid(state, arm)
+    }
 
 
 def raced_arms(state: RunState) -> set[str]:
@@ -17,7 +22,7 @@ def raced_arms(state: RunState) -> set[str]:
     return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
 
 
-def constant_arms(state: RunState) -> set[str]:
+def controls(state: RunState) -> set[str]:
     """Return the baseline and its duplicate, which are in every group: without them nothing can be said."""
     plan = plan_of(state)
     return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}

@@ -13,7 +13,7 @@ from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.measurement import Results
 from advisor.domain.question import Constraint, Priorities
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event
+from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, UserError
 from advisor.pipeline import other_platforms, racing, replay
@@ -45,14 +45,21 @@ def decide(
 ) -> Decision:
     """Score and decide from what is stored; the same run gives the same answer.
 
-    Other priorities, constraints, rubric and runs on other platforms take the place of the run's own.
+    Other priorities, constraints, rubric and runs on other platforms take the place of the run's
+    own.
     """
     header, state = run.header(), run.state()
     if platforms:
         state = msgspec.structs.replace(state, platforms=other_platforms.named(platforms, header))
     changes = {"priorities": priorities, "constraints": constraints}
-    asked = msgspec.structs.replace(header.question, **{name: value for name, value in changes.items() if value is not None})
-    known = msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric)) if rubric else header.catalogue
+    asked = msgspec.structs.replace(
+        header.question, **{name: value for name, value in changes.items() if value is not None}
+    )
+    known = (
+        msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric))
+        if rubric
+        else header.catalogue
+    )
     return judge(msgspec.structs.replace(header, question=asked, catalogue=known), state)
 
 
@@ -60,27 +67,46 @@ def judge(header: Header, state: RunState) -> Decision:
     """Summarise, score and decide, as far as the run has come."""
     races = replay.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
-    surveys = architecture_survey.summarise(surveying.findings_of(state, header.question), header.catalogue.panel)
+    surveys = architecture_survey.summarise(
+        surveying.findings_of(state, header.question), header.catalogue.panel
+    )
     platforms = (other_platforms.describe(header, state, results), *state.platforms)
-    carried = performance_portability.compare(platforms, header.catalogue.workflows) if results.measurements else None
-    return _advise(header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried))
+    carried = (
+        performance_portability.compare(platforms, header.catalogue.workflows)
+        if results.measurements
+        else None
+    )
+    return _advise(
+        header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried)
+    )
 
 
-def examine(header: Header, events: Iterable[Event], name: str) -> Decision:
+def examine(header: Header, events: Iterable[LoggedEvent], name: str) -> Decision:
     """Decide on a run that was read from elsewhere; raise `ExportFileError` when its figures are such that nobody can."""
     try:
         return judge(header, fold(events))
     except (ArithmeticError, LookupError, ValueError) as problem:
-        raise ExportFileError(f"the figures in {name} are none that a run can have: {problem}", "ask the sender what it is") from problem
+        raise ExportFileError(
+            f"the figures in {name} are none that a run can have: {problem}",
+            "ask the sender what it is",
+        ) from problem
 
 
-def reconsider(decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]) -> Decision:
+def reconsider(
+    decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]
+) -> Decision:
     """Decide again from the same results with other priorities and constraints: quick enough to be done while a weight is moved."""
-    asked = msgspec.structs.replace(decision.header.question, priorities=priorities, constraints=constraints)
-    return _advise(msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results)
+    asked = msgspec.structs.replace(
+        decision.header.question, priorities=priorities, constraints=constraints
+    )
+    return _advise(
+        msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results
+    )
 
 
-def advise(header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]) -> Recommendation:
+def advise(
+    header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]
+) -> Recommendation:
     """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
     known, asked = header.catalogue, header.question
     gpu = header.machine.find_gpu(asked.gpu)
@@ -100,7 +126,10 @@ def _advise(header: Header, state: RunState, results: Results) -> Decision:
     scored = score.score(results, header.question, header.catalogue)
     try:
         if not scored and racing.OUT_OF_TIME in state.closed.values():
-            raise BudgetSpentError("the measuring time was spent before there was anything to decide on", "allow more with --budget")
+            raise BudgetSpentError(
+                "the measuring time was spent before there was anything to decide on",
+                "allow more with --budget",
+            )
         advice = advise(header, state, results, scored)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)

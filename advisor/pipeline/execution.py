@@ -1,4 +1,7 @@
-"""Composition root: the one place that knows the order of the stages. Yields events; prints nothing, exits nowhere."""
+"""Composition root: the one place that knows the order of the stages.
+
+Yields events; prints nothing, exits nowhere.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.outcome import ModelRefused
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header, fleet_of
-from advisor.domain.run_events import Event, Finished, Happening, Resumed
+from advisor.domain.run_events import Finished, LoggedEvent, Resumed, RunEvent
 from advisor.domain.run_state import RunState, fold
-from advisor.errors import ModelRefusedError, NothingViableError, RunIsImportedError, RunOfFleetError, UserError
+from advisor.errors import (
+    ModelRefusedError,
+    NothingViableError,
+    RunIsImportedError,
+    RunOfFleetError,
+    UserError,
+)
 from advisor.pipeline import build_limits, racing, remaining, repetitions, survey
-from advisor.pipeline.arms import constant_arms, plan_of, raced_arms
+from advisor.pipeline.arms import controls, plan_of, raced_arms
 from advisor.probing.conditions import GpuWatch, Guard
 from advisor.probing.device_memory import MemoryWatch
-from advisor.probing.run_config import Site
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.store import Run
@@ -34,21 +43,32 @@ class Progress:
 def check_own(header: Header) -> None:
     """Raise the `UserError` that keeps a run from going on here."""
     if header.imported:
-        raise RunIsImportedError(f"run {header.run_id} was made on another machine", "measure here with p3-advisor recommend")
+        raise RunIsImportedError(
+            f"run {header.run_id} was made on another machine",
+            "measure here with p3-advisor recommend",
+        )
     fleet = fleet_of(header.run_id)
     if fleet is not None:
-        raise RunOfFleetError(f"run {header.run_id} was begun on a device of a fleet", f"p3-advisor fleet {fleet} --resume")
+        raise RunOfFleetError(
+            f"run {header.run_id} was begun on a device of a fleet",
+            f"p3-advisor fleet {fleet} --resume",
+        )
 
 
-def execute(run: Run, world: World) -> Iterator[Event]:
-    """Do what the run's plan still asks for; yield each event after it is stored. Raise the `UserError` that ends it early."""
+def execute(run: Run, world: Context) -> Iterator[LoggedEvent]:
+    """Do what the run's plan still asks for; yield each event after it is stored.
+
+    Raise the `UserError` that ends it early.
+    """
     header = run.header()
     check_own(header)
     with run.writer() as writer:
         progress = Progress(run.state())
         begun = world.clock() - progress.state.at
-        for happening in _steps(run, header, progress, world):
-            event = Event(seq=progress.state.seq + 1, at=world.clock() - begun, happening=happening)
+        for run_event in _steps(run, header, progress, world):
+            event = LoggedEvent(
+                seq=progress.state.seq + 1, at=world.clock() - begun, run_event=run_event
+            )
             writer.append(event)
             progress.state = fold([event], progress.state)
             yield event
@@ -56,7 +76,7 @@ def execute(run: Run, world: World) -> Iterator[Event]:
         run.clear_scratch()
 
 
-def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterator[Happening]:
+def _steps(run: Run, header: Header, progress: Progress, world: Context) -> Iterator[RunEvent]:
     """Build what is needed, race it, let it end."""
     if progress.state.finished:
         return
@@ -68,8 +88,12 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         while True:
             before = progress.state
             yield from _build(session, asked, progress)
-            yield from racing.drive(session, lambda: progress.state, asked, presets.guard, world.clock)
-            waits = remaining.waiting_arms(progress.state, asked) and session.is_running(plan_of(progress.state).baseline.id)
+            yield from racing.drive(
+                session, lambda: progress.state, asked, presets.guard, world.clock
+            )
+            waits = remaining.waiting_arms(progress.state, asked) and session.is_running(
+                plan_of(progress.state).baseline.id
+            )
             if not waits or _how_far(progress.state, asked) == _how_far(before, asked):
                 break
             yield from repetitions.make_room(session, lambda: progress.state, asked)
@@ -80,7 +104,11 @@ def _steps(run: Run, header: Header, progress: Progress, world: World) -> Iterat
         with Supervisor(presets.deadlines, clock=world.clock) as supervisor:
             site = site_of(run, header, world)
             yield from survey.take(
-                progress.state, asked, header.catalogue.panel, site, lambda own: Session(supervisor, own, guard, turns=world.turns)
+                progress.state,
+                asked,
+                header.catalogue.panel,
+                site,
+                lambda own: Session(supervisor, own, guard, turns=world.turns),
             )
     yield Finished()
 
@@ -91,16 +119,22 @@ def _how_far(state: RunState, asked: Question) -> tuple[object, ...]:
 
 
 @contextlib.contextmanager
-def open_session(run: Run, header: Header, world: World, guard: Guard) -> Iterator[Session]:
+def open_session(run: Run, header: Header, world: Context, guard: Guard) -> Iterator[Session]:
     """Yield a session for the workers of a run; whatever is left of them is ended with the block."""
     gpu = header.question.gpu
     with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
-        yield Session(supervisor, site_of(run, header, world), guard, MemoryWatch(gpu) if gpu else None, turns=world.turns)
+        yield Session(
+            supervisor,
+            site_of(run, header, world),
+            guard,
+            MemoryWatch(gpu) if gpu else None,
+            turns=world.turns,
+        )
 
 
-def site_of(run: Run, header: Header, world: World) -> Site:
+def site_of(run: Run, header: Header, world: Context) -> RunConfig:
     """Return where the workers of a run work, and on what."""
-    return Site(
+    return RunConfig(
         question=header.question,
         machine=header.machine,
         arms=run.arms,
@@ -111,7 +145,7 @@ def site_of(run: Run, header: Header, world: World) -> Site:
     )
 
 
-def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Happening]:
+def _build(session: Session, asked: Question, progress: Progress) -> Iterator[RunEvent]:
     """Start every arm that is still needed and build as many as memory allows; raise when the model or the baseline cannot be had."""
     arms = remaining.needed_arms(progress.state, asked)
     if not arms:
@@ -119,9 +153,15 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
     baseline = plan_of(progress.state).baseline
     if not has_reference(progress.state):
         yield from session.make_reference(baseline, _process_number(progress.state, REFERENCE))
-    built = {arm for arm, processes in progress.state.processes.items() if any(process.ready for process in processes)}
+    built = {
+        arm
+        for arm, processes in progress.state.processes.items()
+        if any(process.ready for process in processes)
+    }
     waiting = [arm for arm in arms if not session.is_running(arm.id)]
-    yield from session.start([(arm, _process_number(progress.state, arm.id)) for arm in waiting], built=built)
+    yield from session.start(
+        [(arm, _process_number(progress.state, arm.id)) for arm in waiting], built=built
+    )
     if session.is_running(REFERENCE):
         # Now, because nobody imports and nobody has touched the device yet.
         yield from session.check_memory()
@@ -129,18 +169,25 @@ def _build(session: Session, asked: Question, progress: Progress) -> Iterator[Ha
         yield from session.ask(REFERENCE, "peaks")
     if not has_reference(progress.state):
         raise _cannot_begin(progress.state, REFERENCE)
-    yield from _build_in_turn(session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress)
+    yield from _build_in_turn(
+        session, [arm for arm in arms if not session.is_built(arm.id)], asked, progress
+    )
 
 
-def _build_in_turn(session: Session, arms: Sequence[Arm], asked: Question, progress: Progress) -> Iterator[Happening]:
+def _build_in_turn(
+    session: Session, arms: Sequence[Arm], asked: Question, progress: Progress
+) -> Iterator[RunEvent]:
     """Build and warm one after the other, while there is time for it.
 
     When memory is short the rest waits for a race of its own against the best of this one.
     """
     baseline = plan_of(progress.state).baseline
-    known = raced_arms(progress.state) | constant_arms(progress.state)
+    known = raced_arms(progress.state) | controls(progress.state)
     for arm in arms:
-        if any(other.id not in known for other in racing.built_arms(session, progress.state)) and not session.has_room():
+        if (
+            any(other.id not in known for other in racing.built_arms(session, progress.state))
+            and not session.has_room()
+        ):
             return
         limit = build_limits.limit_build(progress.state, arm.id, asked)
         if limit is not None and limit.seconds <= 0:
@@ -166,4 +213,6 @@ def _cannot_begin(state: RunState, arm: str) -> UserError:
     reason, fix = getattr(outcome, "reason", "it ended"), getattr(outcome, "fix", None)
     if isinstance(outcome, ModelRefused):
         return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
-    return NothingViableError(f"the {arm} cannot be had: {reason}", fix or "choose another precision, size or device")
+    return NothingViableError(
+        f"the {arm} cannot be had: {reason}", fix or "choose another precision, size or device"
+    )

@@ -11,7 +11,7 @@ import msgspec
 
 from advisor import catalogue, machine, question
 from advisor.applicability import required_packages
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.decision import Provenance, Recommendation, ScoredArm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -21,7 +21,8 @@ from advisor.pipeline import other_platforms
 from advisor.pipeline.decision import Decision, advise, judge
 from advisor.question.answers import Answers
 
-#: The best grade that figures from elsewhere can have: the machine that asks has not been seen to be like the one that measured.
+#: The best grade that figures from elsewhere can have: the machine that asks has not been seen to
+#: be like the one that measured.
 BEST_TRUST = "B"
 
 
@@ -33,7 +34,7 @@ class Imported:
     provenance: Provenance
 
 
-def answer(answers: Answers, world: World) -> Imported | None:
+def answer(answers: Answers, world: Context) -> Imported | None:
     """Return what the newest finished run on such a GPU gives for the same model; None where no such run is stored."""
     rubric = pathlib.Path(answers.rubric) if answers.rubric else None
     known = catalogue.load(world.rubric, probes=world.probes, rubric=rubric)
@@ -56,10 +57,14 @@ def answer(answers: Answers, world: World) -> Imported | None:
     return Imported(_relabel(decision, provenance), provenance)
 
 
-def find(answers: Answers, asked: Question, world: World) -> tuple[Header, RunState] | None:
+def find(answers: Answers, asked: Question, world: Context) -> tuple[Header, RunState] | None:
     """Return the newest finished run of this question on a GPU of this name, with the sizes and the precision asked for, if any were."""
     for entry in [] if world.store.is_empty() else world.store.history():
-        if entry.finished and entry.model == asked.model.name and is_named(entry.device, answers.gpu):
+        if (
+            entry.finished
+            and entry.model == asked.model.name
+            and is_named(entry.device, answers.gpu)
+        ):
             try:
                 run = world.store.find(entry.run_id)
                 header = run.header()
@@ -72,8 +77,16 @@ def find(answers: Answers, asked: Question, world: World) -> tuple[Header, RunSt
 
 def _is_asked(found: Question, answers: Answers, asked: Question) -> bool:
     """Say whether a run's question is this one, whatever the batch sizes and the precision if none were asked for."""
-    wanted = asked if answers.batch_sizes else msgspec.structs.replace(asked, batch_sizes=found.batch_sizes)
-    return found.gpu is not None and other_platforms.is_same_question(found, wanted) and answers.dtype in {"auto", found.dtype}
+    wanted = (
+        asked
+        if answers.batch_sizes
+        else msgspec.structs.replace(asked, batch_sizes=found.batch_sizes)
+    )
+    return (
+        found.gpu is not None
+        and other_platforms.is_same_question(found, wanted)
+        and answers.dtype in {"auto", found.dtype}
+    )
 
 
 def is_named(device: str, text: str) -> bool:
@@ -115,7 +128,9 @@ def _relabel(decision: Decision, provenance: Provenance) -> Decision:
 
 def _relabel_arm(arm: ScoredArm) -> ScoredArm:
     ratings = {
-        name: msgspec.structs.replace(rating, evidence="imported") if rating.evidence == "measured" else rating
+        name: msgspec.structs.replace(rating, evidence="imported")
+        if rating.evidence == "measured"
+        else rating
         for name, rating in arm.ratings.items()
     }
     return msgspec.structs.replace(arm, ratings=ratings)
@@ -126,5 +141,8 @@ def _doubt(advice: Recommendation, provenance: Provenance) -> Recommendation:
         advice,
         trust=max(advice.trust, BEST_TRUST),
         trust_reasons=(provenance.words, *advice.trust_reasons),
-        next_steps=(f"run p3-advisor on the machine that will serve, if it is not the one of run {provenance.run}", *advice.next_steps),
+        next_steps=(
+            f"run p3-advisor on the machine that will serve, if it is not the one of run {provenance.run}",
+            *advice.next_steps,
+        ),
     )

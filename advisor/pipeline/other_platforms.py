@@ -22,11 +22,18 @@ def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
     """Return every other device on which a finished run has measured the same model and sizes, by its newest run."""
     platforms: dict[str, Platform] = {}
     for entry in store.history():
-        if entry.finished and entry.model == header.question.model.name and entry.run_id != header.run_id:
+        if (
+            entry.finished
+            and entry.model == header.question.model.name
+            and entry.run_id != header.run_id
+        ):
             try:
                 run = store.find(entry.run_id)
                 other = run.header()
-                if is_same_question(other.question, header.question) and other.device not in {header.device, *platforms}:
+                if is_same_question(other.question, header.question) and other.device not in {
+                    header.device,
+                    *platforms,
+                }:
                     platforms[other.device] = read(run)
             except UserError:
                 continue
@@ -35,7 +42,10 @@ def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
 
 def is_same_question(one: Question, two: Question) -> bool:
     """Say whether two runs measure the same work; precision may differ, as devices have their own."""
-    facts = [(asked.model, asked.task, asked.batch_sizes, asked.input_tokens, asked.output_tokens) for asked in (one, two)]
+    facts = [
+        (asked.model, asked.task, asked.batch_sizes, asked.input_tokens, asked.output_tokens)
+        for asked in (one, two)
+    ]
     return facts[0] == facts[1]
 
 
@@ -77,8 +87,13 @@ def named(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
     for run in runs:
         other = run.header()
         if not is_same_question(other.question, header.question):
-            raise PlatformError(f"run {other.run_id} measured another model or other sizes", "name runs of the same model and sizes")
+            raise PlatformError(
+                f"run {other.run_id} measured another model or other sizes",
+                "name runs of the same model and sizes",
+            )
         if other.device in seen:
-            raise PlatformError(f"run {other.run_id} is on {other.device} too", "name one run for each device")
+            raise PlatformError(
+                f"run {other.run_id} is on {other.device} too", "name one run for each device"
+            )
         seen.add(other.device)
     return tuple(read(run) for run in runs)

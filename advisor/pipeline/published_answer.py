@@ -8,7 +8,7 @@ import msgspec
 
 from advisor import catalogue, machine, question, recommend, score
 from advisor.applicability import required_packages
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.plan import Excluded
@@ -21,9 +21,13 @@ from advisor.recommend import guidelines, published_figures, sensitivity
 MEASURE = "run p3-advisor on a machine with that GPU"
 
 
-def answer(answers: Answers, world: World, absent: UserError) -> PublishedAnswer:
+def answer(answers: Answers, world: Context, absent: UserError) -> PublishedAnswer:
     """Return what the published figures give; raise `absent` where there are none, `NothingViableError` where they contradict."""
-    known = catalogue.load(world.rubric, probes=world.probes, rubric=pathlib.Path(answers.rubric) if answers.rubric else None)
+    known = catalogue.load(
+        world.rubric,
+        probes=world.probes,
+        rubric=pathlib.Path(answers.rubric) if answers.rubric else None,
+    )
     here = machine.detect(question.interpreter_of(answers), required_packages(known))
     gpu = question.find_known_gpu(answers.gpu, known)
     if gpu is None:
@@ -52,15 +56,25 @@ def answer(answers: Answers, world: World, absent: UserError) -> PublishedAnswer
     )
 
 
-def decide(cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, gpu: str) -> tuple[tuple[ScoredArm, ...], Recommendation]:
+def decide(
+    cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, gpu: str
+) -> tuple[tuple[ScoredArm, ...], Recommendation]:
     """Score the published cases and recommend one of them; eager PyTorch, the measure of all of them, is no candidate."""
     contradicting = [case.workflow for case in cases if case.contradicts]
     if contradicting:
-        raise NothingViableError(f"published figures for the {gpu} contradict each other: {', '.join(contradicting)}", MEASURE)
-    scored = score.rank([_score(case, max(other.low for other in cases), asked, known) for case in cases])
+        raise NothingViableError(
+            f"published figures for the {gpu} contradict each other: {', '.join(contradicting)}",
+            MEASURE,
+        )
+    scored = score.rank(
+        [_score(case, max(other.low for other in cases), asked, known) for case in cases]
+    )
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
-        raise NothingViableError(f"every workflow with published figures for the {gpu} fails a constraint", "ask for less with --require")
+        raise NothingViableError(
+            f"every workflow with published figures for the {gpu} fails a constraint",
+            "ask for less with --require",
+        )
     winner, runner_up = viable[0], (viable[1] if len(viable) > 1 else None)
     simplex = sensitivity.share_simplex(viable, asked.priorities)
     guideline = guidelines.choose_guideline(known.guidelines, asked)
@@ -83,13 +97,20 @@ def decide(cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, 
         reasons=(
             f"published: {case.low:.2f}x as fast as eager PyTorch, geometric mean over batch sizes {sizes}",
             f"published for the {gpu} with {case.stack}, section {', '.join(case.sections)}",
-            *(f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})" for name, rating in winner.ratings.items()),
+            *(
+                f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})"
+                for name, rating in winner.ratings.items()
+            ),
         ),
         next_steps=(MEASURE,),
         simplex_share=simplex[winner.arm],
         simplex=simplex,
         constraints=sensitivity.weigh_constraints(scored, asked.constraints, winner.arm),
-        guideline=guidelines.compare_with_guideline(guideline, winner, scored, failures(asked, known)) if guideline else None,
+        guideline=guidelines.compare_with_guideline(
+            guideline, winner, scored, failures(asked, known)
+        )
+        if guideline
+        else None,
         tree=guidelines.follow_tree(known.tree, asked),
     )
 
@@ -97,7 +118,12 @@ def decide(cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, 
 def failures(asked: Question, known: Catalogue) -> tuple[Excluded, ...]:
     """Return the workflows that the paper could not run for this model."""
     return tuple(
-        Excluded(workflow=entry.workflow, status="unsupported", reason=f"published: {entry.reason}", fix=None)
+        Excluded(
+            workflow=entry.workflow,
+            status="unsupported",
+            reason=f"published: {entry.reason}",
+            fix=None,
+        )
         for entry in known.published.failure
         if entry.model == asked.model.name
     )
@@ -123,7 +149,9 @@ def _score(case: PublishedCase, fastest: float, asked: Question, known: Catalogu
         arm=case.workflow,
         workflow=case.workflow,
         ratings=ratings,
-        score=round(asked.priorities.weigh({name: rating.tier for name, rating in ratings.items()}), 9),
+        score=round(
+            asked.priorities.weigh({name: rating.tier for name, rating in ratings.items()}), 9
+        ),
         rank=0,
         fails=score.failed_constraints(ratings, asked.constraints),
         speedup=case.low,

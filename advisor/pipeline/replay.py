@@ -28,7 +28,14 @@ def replay(state: RunState, batch_size: int, question: Question, place: int = -1
     Same arms, same seed, same records, so the same verdict.
     """
     plan, group = plan_of(state), state.groups[batch_size][place]
-    entered, later = group.arms, [other.first_round for other in state.groups[batch_size] if other.first_round > group.first_round]
+    entered, later = (
+        group.arms,
+        [
+            other.first_round
+            for other in state.groups[batch_size]
+            if other.first_round > group.first_round
+        ],
+    )
     rounds = range(group.first_round, min(later, default=LAST_ROUND))
     duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
     contest = Race(
@@ -40,7 +47,11 @@ def replay(state: RunState, batch_size: int, question: Question, place: int = -1
         most_rounds=question.budget.most_rounds,
     )
     failed = failed_arms(state)
-    for _, visits in sorted((number, each) for number, each in measure.rounds_of(state, batch_size).items() if number in rounds):
+    for _, visits in sorted(
+        (number, each)
+        for number, each in measure.rounds_of(state, batch_size).items()
+        if number in rounds
+    ):
         if contest.finished or any(arm not in visits and arm not in failed for arm in contest.due):
             break  # the rest of a round that was interrupted is not counted: it is run again as a whole
         for arm in contest.next_round():
@@ -59,7 +70,10 @@ def result_of(state: RunState, batch_size: int, question: Question) -> RaceResul
     speedups = measure.mean_log_speedups(state, batch_size)
     verdict = functools.reduce(
         lambda earlier, later: join_verdicts(earlier, later, speedups),
-        (count_on(replay(state, batch_size, question, place).verdict, group) for place, group in contests(state, batch_size)),
+        (
+            count_on(replay(state, batch_size, question, place).verdict, group)
+            for place, group in contests(state, batch_size)
+        ),
     )
     return RaceResult(
         batch_size=batch_size,
@@ -77,12 +91,20 @@ def result_of(state: RunState, batch_size: int, question: Question) -> RaceResul
 def contests(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
     """Return the groups of a batch size with their places; one without the baseline, which earlier versions opened, shows nothing."""
     baseline = plan_of(state).baseline.id
-    return [(place, group) for place, group in enumerate(state.groups.get(batch_size, ())) if baseline in group.arms]
+    return [
+        (place, group)
+        for place, group in enumerate(state.groups.get(batch_size, ()))
+        if baseline in group.arms
+    ]
 
 
 def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
     """Return the races that have enough rounds to say something."""
-    results = {size: result_of(state, size, question) for size in question.batch_sizes if contests(state, size)}
+    results = {
+        size: result_of(state, size, question)
+        for size in question.batch_sizes
+        if contests(state, size)
+    }
     return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 
 
@@ -96,9 +118,9 @@ def count_on(verdict: Verdict, group: RaceGroup) -> Verdict:
 def join_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, float]) -> Verdict:
     """Return what two groups show together.
 
-    Whoever the earlier group left open is still open: beside the same best as it was, beside another one as unresolved: they never met.
-    Where memory had no room for the earlier best in the later group, it is still the best unless someone it has not met gained more
-    over the baseline.
+    Whoever the earlier group left open is still open: beside the same best as it was, beside
+    another one as unresolved: they never met. Where memory had no room for the earlier best in the
+    later group, it is still the best unless someone it has not met gained more over the baseline.
     """
     decided = arms_of(later)
     absent, met = earlier.best not in decided, later.best in arms_of(earlier)
@@ -118,7 +140,10 @@ def join_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, f
         tied=(*later.tied, *tied),
         unresolved=(*later.unresolved, *unresolved),
         rounds=later.rounds,
-        eliminated={**{arm: number for arm, number in earlier.eliminated.items() if arm not in decided}, **later.eliminated},
+        eliminated={
+            **{arm: number for arm, number in earlier.eliminated.items() if arm not in decided},
+            **later.eliminated,
+        },
     )
 
 
@@ -132,7 +157,10 @@ def _keep_best(earlier: Verdict, later: Verdict) -> Verdict:
         tied=earlier.tied,
         unresolved=(*earlier.unresolved, *unresolved),
         rounds=later.rounds,
-        eliminated={**{arm: number for arm, number in later.eliminated.items() if arm not in decided}, **earlier.eliminated},
+        eliminated={
+            **{arm: number for arm, number in later.eliminated.items() if arm not in decided},
+            **earlier.eliminated,
+        },
     )
 
 

@@ -1,4 +1,7 @@
-"""Was the machine fit to be measured on while a visit ran? Pure; the rules are fixed beforehand in `rubric/presets.toml`."""
+"""Was the machine fit to be measured on while a visit ran?
+
+Pure; the rules are fixed beforehand in `rubric/presets.toml`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,15 @@ def find_fault(conditions: Conditions, rules: GuardRules) -> str | None:
     """
     if conditions.held_down_share:
         return "the GPU's clocks were held down by heat or a fault"
-    if conditions.sm_clock_share is not None and conditions.sm_clock_share < rules.least_clock_share:
+    if (
+        conditions.sm_clock_share is not None
+        and conditions.sm_clock_share < rules.least_clock_share
+    ):
         return f"the GPU ran at {conditions.sm_clock_share:.0%} of its default clock"
-    if conditions.throttled_seconds is not None and conditions.throttled_seconds > rules.most_throttled_seconds:
+    if (
+        conditions.throttled_seconds is not None
+        and conditions.throttled_seconds > rules.most_throttled_seconds
+    ):
         return f"the control group was throttled for {conditions.throttled_seconds * 1000:.0f} ms"
     if conditions.stolen_share > rules.most_stolen_share:
         return f"the hypervisor took {conditions.stolen_share:.0%} of the processors' time"
@@ -26,4 +35,6 @@ def find_fault(conditions: Conditions, rules: GuardRules) -> str | None:
 
 def may_discard(discarded: int, visits: int, attempt: int, rules: GuardRules) -> bool:
     """Say whether one more visit of an arm, its `attempt`th of a round from 0, may be discarded and made again."""
-    return attempt < rules.retries and discarded + 1 <= max(rules.most_discarded_share * (visits + 1), 1)
+    return attempt < rules.retries and discarded + 1 <= max(
+        rules.most_discarded_share * (visits + 1), 1
+    )

@@ -1,8 +1,9 @@
 """What the machine went through while a visit ran, seen from outside the workers.
 
-On the processor the kernel's counters are read before and after: time stolen by the hypervisor, time that the worker's threads waited for
-a processor, time that the control groups were throttled. On a GPU a thread asks the management library ten times a second for clocks,
-temperature, power and the reasons for which clocks are held down.
+On the processor the kernel's counters are read before and after: time stolen by the hypervisor,
+time that the worker's threads waited for a processor, time that the control groups were throttled.
+On a GPU a thread asks the management library ten times a second for clocks, temperature, power and
+the reasons for which clocks are held down.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1
 #: Ten minutes.
 KEPT_SAMPLES = 6000
-#: Bits of NVML's clocks-event reasons: hardware slowdown, software and hardware thermal slowdown, power brake; and the power limit.
+#: Bits of NVML's clocks-event reasons: hardware slowdown, software and hardware thermal slowdown,
+#: power brake; and the power limit.
 HELD_DOWN = 0x8 | 0x20 | 0x40 | 0x80
 POWER_CAPPED = 0x4
 
@@ -62,7 +64,9 @@ class GpuWatch:
         self._handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
         self._samples: collections.deque[GpuSample] = collections.deque(maxlen=KEPT_SAMPLES)
         #: What the GPU runs at unless something holds it down; None where it has no such clock.
-        self.default_sm_clock_mhz: int | None = self._ask("nvmlDeviceGetDefaultApplicationsClock", self._nvml.NVML_CLOCK_SM)
+        self.default_sm_clock_mhz: int | None = self._ask(
+            "nvmlDeviceGetDefaultApplicationsClock", self._nvml.NVML_CLOCK_SM
+        )
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -105,7 +109,9 @@ class GpuWatch:
 
     def between(self, start: float, end: float) -> list[GpuSample]:
         """Return the samples of an interval, or one taken now if it was too short for any."""
-        return [sample for sample in list(self._samples) if start <= sample.at <= end] or [self.sample()]
+        return [sample for sample in list(self._samples) if start <= sample.at <= end] or [
+            self.sample()
+        ]
 
     def _ask(self, function: str, *arguments: Any) -> int | None:  # noqa: ANN401 - NVML's constants
         """Return NVML's answer; None where it has none for this GPU."""
@@ -142,8 +148,15 @@ class Guard:
 
     def read(self, process: int) -> CpuReading:
         """Return the counters as of now, those of `process` among them."""
-        # cpu user nice system idle iowait irq softirq steal guest guest_nice: guests are counted in user already
-        ticks = [int(field) for field in (self._proc / "stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+        # cpu user nice system idle iowait irq softirq steal guest guest_nice: guests are counted in
+        # user already
+        ticks = [
+            int(field)
+            for field in (self._proc / "stat")
+            .read_text(encoding="ascii")
+            .split("\n", 1)[0]
+            .split()[1:9]
+        ]
         return CpuReading(
             at=self._clock(),
             stolen_ticks=ticks[7],
@@ -164,12 +177,19 @@ class Guard:
             queued_share=queued / seconds if queued is not None else None,
             throttled_seconds=difference(now.throttled_seconds, before.throttled_seconds),
         )
-        return conditions if self._gpu is None else with_gpu(conditions, self._gpu, self._gpu.between(before.at, now.at))
+        return (
+            conditions
+            if self._gpu is None
+            else with_gpu(conditions, self._gpu, self._gpu.between(before.at, now.at))
+        )
 
     def _queued(self, process: int) -> dict[str, int] | None:
         """Return how long each thread of `process` has waited for a processor: the second field of `schedstat`."""
         try:
-            return {thread.name: waited_nanoseconds(thread) for thread in (self._proc / str(process) / "task").iterdir()}
+            return {
+                thread.name: waited_nanoseconds(thread)
+                for thread in (self._proc / str(process) / "task").iterdir()
+            }
         except OSError:
             return None
 
@@ -185,12 +205,15 @@ def waited_nanoseconds(thread: pathlib.Path) -> int:
 def queued_seconds(before: Mapping[str, int] | None, now: Mapping[str, int] | None) -> float | None:
     """Return how long threads have waited meanwhile; None where nobody knows.
 
-    Only threads seen both times count: the kernel's list may leave one out while others end, and all that it has ever waited would
-    be taken for the time in between.
+    Only threads seen both times count: the kernel's list may leave one out while others end, and
+    all that it has ever waited would be taken for the time in between.
     """
     if before is None or now is None:
         return None
-    return sum(max(now[thread] - before[thread], 0) for thread in now.keys() & before.keys()) * NANOSECONDS
+    return (
+        sum(max(now[thread] - before[thread], 0) for thread in now.keys() & before.keys())
+        * NANOSECONDS
+    )
 
 
 def difference(now: float | None, before: float | None) -> float | None:
@@ -214,6 +237,10 @@ def with_gpu(conditions: Conditions, watch: GpuWatch, samples: Sequence[GpuSampl
         sm_clock_share=clock / default if clock and default else None,
         temperature_c=max(temperatures, default=None),
         power_w=statistics.median(powers) if powers else None,
-        held_down_share=statistics.fmean(bool(sample.clock_event_bits & HELD_DOWN) for sample in samples),
-        power_capped_share=statistics.fmean(bool(sample.clock_event_bits & POWER_CAPPED) for sample in samples),
+        held_down_share=statistics.fmean(
+            bool(sample.clock_event_bits & HELD_DOWN) for sample in samples
+        ),
+        power_capped_share=statistics.fmean(
+            bool(sample.clock_event_bits & POWER_CAPPED) for sample in samples
+        ),
     )

@@ -1,7 +1,8 @@
 """Whether a worker that waits for a token rests: what goes on working would take processors from the one that is timed.
 
-The threads of many stacks spin for a while after a call, in the hope of another; that is waited for. Some stacks ask for work again and
-again, in a thread or a process of their own. Such processes are stopped between their worker's turns.
+The threads of many stacks spin for a while after a call, in the hope of another; that is waited
+for. Some stacks ask for work again and again, in a thread or a process of their own. Such processes
+are stopped between their worker's turns.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import psutil
 
 from advisor.probing.termination import belonging
 
-#: Seconds of a first look, which lets pass whoever did nothing at all, and of a second one that makes sure; and the share of a processor
-#: above which a process does not rest.
+#: Seconds of a first look, which lets pass whoever did nothing at all, and of a second one that
+#: makes sure; and the share of a processor above which a process does not rest.
 LOOKS = ((0.1, 0.0), (0.5, 0.1))
-#: Seconds between looks at a worker that was just timed, how many of them must see it at rest, and the longest wait for that.
-#: ONNX Runtime's threads spin for 60 ms after a call, measured with 1.31 on two processors.
+#: Seconds between looks at a worker that was just timed, how many of them must see it at rest, and
+#: the longest wait for that. ONNX Runtime's threads spin for 60 ms after a call, measured with 1.31
+#: on two processors.
 SPIN_LOOK_SECONDS, LOOKS_AT_REST, LONGEST_SPIN_SECONDS = 0.005, 2, 0.5
 
 
-class Resting:
+class IdleWorkers:
     """The processes of each arm that go on working while their worker waits: they are stopped between its turns."""
 
     def __init__(self) -> None:
@@ -34,10 +36,10 @@ class Resting:
         """See which processes of the arm's worker do not rest, stop them, and return how many processors they take."""
         restless = find_restless(directory)
         self._restless[arm] = tuple(restless)
-        self.lay_down(arm)
+        self.pause(arm)
         return sum(restless.values())
 
-    def lay_down(self, arm: str) -> None:
+    def pause(self, arm: str) -> None:
         """Stop what does not rest, where it is."""
         _tell(self._restless.get(arm, ()), signal.SIGSTOP)
 
@@ -58,7 +60,10 @@ def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
         begun = time.monotonic()
         time.sleep(seconds)
         taken = time.monotonic() - begun
-        shares = {process: (_processor_seconds(process) - used) / taken for process, used in before.items()}
+        shares = {
+            process: (_processor_seconds(process) - used) / taken
+            for process, used in before.items()
+        }
         working = {process: share for process, share in shares.items() if share > most}
         if not working:
             break
@@ -93,6 +98,8 @@ def _wants_processor(process: int) -> bool:
     with contextlib.suppress(OSError):
         for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] == "R":
+                if (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[
+                    2
+                ].split()[0] == "R":
                     return True
     return False

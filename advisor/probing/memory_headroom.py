@@ -1,4 +1,7 @@
-"""Is there memory for one more resident worker? What the largest so far has taken stands for what the next will take."""
+"""Is there memory for one more resident worker?
+
+What the largest so far has taken stands for what the next will take.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable
 
 import psutil
 
-from advisor.domain.run_events import DeviceMemory, Happening, Heard
+from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
 from advisor.domain.worker_events import MemoryRead
 from advisor.probing.device_memory import MemoryWatch
 from advisor.system.cgroups import PROC, ControlGroups
@@ -25,20 +28,24 @@ def available_bytes(proc: pathlib.Path = PROC) -> int:
 
 
 @dataclasses.dataclass
-class Room:
+class MemoryHeadroom:
     """Follows what workers took; on a GPU of the device's memory, else of the host's."""
 
     watch: MemoryWatch | None = None
     available: Callable[[], int] = available_bytes
     largest_bytes: int = 0
 
-    def take(self, happening: Happening) -> None:
+    def take(self, run_event: RunEvent) -> None:
         """Take what a worker has taken into account."""
         taken = None
-        if isinstance(happening, DeviceMemory):
-            taken = happening.peak_bytes
-        elif self.watch is None and isinstance(happening, Heard) and isinstance(happening.said, MemoryRead):
-            taken = happening.said.peak_rss_bytes
+        if isinstance(run_event, DeviceMemory):
+            taken = run_event.peak_bytes
+        elif (
+            self.watch is None
+            and isinstance(run_event, WorkerReported)
+            and isinstance(run_event.said, MemoryRead)
+        ):
+            taken = run_event.said.peak_rss_bytes
         self.largest_bytes = max(self.largest_bytes, taken or 0)
 
     def is_left(self) -> bool:

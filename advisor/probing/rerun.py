@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.errors import VerificationError
-from advisor.probing.termination import kill_all, last_words
+from advisor.probing.termination import failure_reason, kill_all
 from probes import protocol
 
 #: File with what a recipe printed.
@@ -20,7 +20,8 @@ OUTPUT = "output"
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What the recipe says of one batch size.
 
-    Its `speedup` is null for a model that eager PyTorch cannot run, its `error_against_eager` for text that is not known to agree.
+    Its `speedup` is null for a model that eager PyTorch cannot run, its `error_against_eager` for
+    text that is not known to agree.
     """
 
     batch_size: int
@@ -34,25 +35,46 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_recipe(
-    script: str, interpreter: str, environment: Mapping[str, str], seconds: float, patience_seconds: float, probes: pathlib.Path
+    script: str,
+    interpreter: str,
+    environment: Mapping[str, str],
+    seconds: float,
+    patience_seconds: float,
+    probes: pathlib.Path,
 ) -> list[Found]:
     """Return what the script reaches at each batch size; raise `VerificationError` with its own words where it does not get there."""
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         (place / "serve.py").write_text(script, encoding="utf-8")
         below = [interpreter, "-I", "-S", str(probes / "runtime" / "watchdog_script.py")]
-        status = _run([*below, str(place / "serve.py"), "--json", "--seconds", str(seconds)], place, environment, patience_seconds)
+        status = _run(
+            [*below, str(place / "serve.py"), "--json", "--seconds", str(seconds)],
+            place,
+            environment,
+            patience_seconds,
+        )
         if status != 0:
             raise VerificationError(
-                f"the recipe did not get through: {last_words(place / protocol.LOG)}", "measure again, or mend the environment"
+                f"the recipe did not get through: {failure_reason(place / protocol.LOG)}",
+                "measure again, or mend the environment",
             )
         try:
-            return [msgspec.json.decode(line, type=Found) for line in (place / OUTPUT).read_bytes().splitlines()]
+            return [
+                msgspec.json.decode(line, type=Found)
+                for line in (place / OUTPUT).read_bytes().splitlines()
+            ]
         except msgspec.MsgspecError as problem:
-            raise VerificationError(f"the recipe said what cannot be read: {problem}", "measure again") from problem
+            raise VerificationError(
+                f"the recipe said what cannot be read: {problem}", "measure again"
+            ) from problem
 
 
-def _run(command: Sequence[str], place: pathlib.Path, environment: Mapping[str, str], patience_seconds: float) -> int:
+def _run(
+    command: Sequence[str],
+    place: pathlib.Path,
+    environment: Mapping[str, str],
+    patience_seconds: float,
+) -> int:
     """Return the status that the command leaves with; whatever happens meanwhile, nothing of it is left running.
 
     It writes to files, as a pipe that a child of it holds open has no end.
@@ -68,13 +90,16 @@ def _run(command: Sequence[str], place: pathlib.Path, environment: Mapping[str, 
                 start_new_session=True,
             )
         except OSError as problem:
-            raise VerificationError(f"{command[0]} cannot be started: {problem.strerror}", "measure again") from problem
+            raise VerificationError(
+                f"{command[0]} cannot be started: {problem.strerror}", "measure again"
+            ) from problem
     with process:
         try:
             return process.wait(patience_seconds)
         except subprocess.TimeoutExpired as problem:
             raise VerificationError(
-                f"the recipe took longer than {patience_seconds:g} seconds", "see what it waits for: run it by hand"
+                f"the recipe took longer than {patience_seconds:g} seconds",
+                "see what it waits for: run it by hand",
             ) from problem
         finally:
             kill_all(process, place)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from advisor.domain.machine import Machine
-from advisor.domain.plan import ELSEWHERE, REFERENCE, Arm
+from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.probing.environments import containers, thread_count
 from probes import protocol
@@ -20,11 +20,11 @@ BLOCK_SECONDS = 0.05
 #: Clocks of a GPU take longer to settle than those of a processor.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
 #: What a process is for that is no arm.
-ROLES = {REFERENCE: "reference", ELSEWHERE: "build"}
+ROLES = {REFERENCE: "reference", CROSS_BUILD: "build"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Site:
+class RunConfig:
     """Where the workers of one run live."""
 
     question: Question
@@ -43,7 +43,9 @@ class Site:
         """Threads that a worker may compute with."""
         return thread_count(self.machine)
 
-    def request_for(self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path) -> protocol.Request:
+    def request_for(
+        self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path
+    ) -> protocol.Request:
         """Return what a worker of `arm` is asked; it may write into `scratch`, and finds weights and references in `shared`."""
         question = self.question
         return protocol.Request(

@@ -14,12 +14,16 @@ from advisor.domain.outcome import Crashed
 from advisor.errors import NotWritableError
 from probes import protocol
 
-#: The disk is full, the user's share of it is, or nobody may write to it: the next worker would fare no better.
+#: The disk is full, the user's share of it is, or nobody may write to it: the next worker would
+#: fare no better.
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 def spawn(
-    request: protocol.Request, directory: pathlib.Path, command: Sequence[str], environment: Mapping[str, str]
+    request: protocol.Request,
+    directory: pathlib.Path,
+    command: Sequence[str],
+    environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes] | Crashed:
     """Start `command` in a session of its own, its request and its log in `directory`; return how it ended if it does not start."""
     with writing(directory):
@@ -50,4 +54,7 @@ def writing(place: pathlib.Path) -> Iterator[None]:
     except OSError as problem:
         if problem.errno not in UNWRITABLE:
             raise
-        raise NotWritableError(f"{place} cannot be written: {problem.strerror}", "make room on its disk, and resume the run") from problem
+        raise NotWritableError(
+            f"{place} cannot be written: {problem.strerror}",
+            "make room on its disk, and resume the run",
+        ) from problem

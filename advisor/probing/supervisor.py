@@ -1,4 +1,7 @@
-"""Start workers, hear them, end them. Whatever a worker does becomes an event or an outcome; nothing it does raises here."""
+"""Start workers, hear them, end them.
+
+Whatever a worker does becomes an event or an outcome; nothing it does raises here.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,17 @@ from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
-from advisor.domain.worker_events import Built, Entered, Imported, Phase, Ready, Said, Visited
+from advisor.domain.worker_events import (
+    BlockTimed,
+    Built,
+    Imported,
+    Phase,
+    PhaseStarted,
+    Ready,
+    WorkerEvent,
+)
 from advisor.probing.spawn import spawn
-from advisor.probing.termination import LONGEST_REASON, SKIPPED, kill_all, last_words
+from advisor.probing.termination import LONGEST_REASON, SKIPPED, failure_reason, kill_all
 from probes import protocol
 
 #: A worker that has said its last word gets this long to leave by itself.
@@ -40,7 +51,7 @@ PHASE_OF_TOKEN: dict[str, Phase] = {
     "stop": "done",
 }
 
-Message = Said | Outcome
+Message = WorkerEvent | Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +94,9 @@ class Worker:
 class Supervisor:
     """Owns all workers of a run; leaving its context ends every one of them."""
 
-    def __init__(self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._deadlines = deadlines
         self._clock = clock
         self._selector = selectors.DefaultSelector()
@@ -92,9 +105,14 @@ class Supervisor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for worker in list(self._workers):
-            self._bury(worker)
+            self._terminate(worker)
         self._selector.close()
 
     def start(
@@ -116,11 +134,20 @@ class Supervisor:
         assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
         doorbell = popen.stdout.fileno()
         os.set_blocking(doorbell, False)
-        worker = Worker(request.arm, process, directory, popen, doorbell, os.pidfd_open(popen.pid), build_seconds)
+        worker = Worker(
+            request.arm,
+            process,
+            directory,
+            popen,
+            doorbell,
+            os.pidfd_open(popen.pid),
+            build_seconds,
+        )
         self._expect(worker, "start")
         self._workers.append(worker)
         self._selector.register(doorbell, selectors.EVENT_READ, worker)
-        # Processes that a stack forks may hold the doorbell open, so the end of the process is watched for itself.
+        # Processes that a stack forks may hold the doorbell open, so the end of the process is
+        # watched for itself.
         self._selector.register(worker.exit_watch, selectors.EVENT_READ, worker)
         return worker
 
@@ -134,7 +161,9 @@ class Supervisor:
 
     def listen(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
         """Sleep until some worker has news, a deadline passes, `timeout` is over or an hour; yield the news."""
-        wait = min((worker.deadline for worker in self._workers), default=float("inf")) - self._clock()
+        wait = (
+            min((worker.deadline for worker in self._workers), default=float("inf")) - self._clock()
+        )
         if timeout is not None:
             wait = min(wait, timeout)
         rung = self._selector.select(min(max(wait, 0.0), LONGEST_WAIT_SECONDS))
@@ -146,7 +175,7 @@ class Supervisor:
 
     def end(self, worker: Worker) -> None:
         """Kill the worker and everything it started, now."""
-        self._bury(worker)
+        self._terminate(worker)
 
     def _drain_doorbell(self, worker: Worker) -> None:
         """Take the rings; a doorbell that is closed while the worker lives is not listened to any more."""
@@ -155,7 +184,8 @@ class Supervisor:
                 self._selector.unregister(worker.doorbell)
 
     def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
-        # The last first: a worker ends after its response and responds after its events, so what is found is never ahead of what is read.
+        # The last first: a worker ends after its response and responds after its events, so what is
+        # found is never ahead of what is read.
         ended = worker.popen.poll() is not None
         try:
             outcome = self._read_response(worker)
@@ -163,15 +193,19 @@ class Supervisor:
                 self._follow(worker, said)
                 yield worker, said
         except msgspec.MsgspecError as problem:
-            outcome = Crashed(phase=worker.phase, signal=None, reason=f"it wrote what cannot be read: {problem}"[:LONGEST_REASON])
+            outcome = Crashed(
+                phase=worker.phase,
+                signal=None,
+                reason=f"it wrote what cannot be read: {problem}"[:LONGEST_REASON],
+            )
         if outcome is None and ended:
             outcome = self._explain_end(worker)
         if outcome is not None:
-            self._bury(worker)
+            self._terminate(worker)
             worker.outcome = outcome
             yield worker, outcome
 
-    def _read_events(self, worker: Worker) -> list[Said]:
+    def _read_events(self, worker: Worker) -> list[WorkerEvent]:
         try:
             with (worker.directory / protocol.EVENTS).open("rb") as file:
                 file.seek(worker.read_bytes)
@@ -180,7 +214,7 @@ class Supervisor:
             return []
         whole = text[: text.rfind(b"\n") + 1]
         worker.read_bytes += len(whole)
-        return [msgspec.json.decode(line, type=Said) for line in whole.splitlines()]
+        return [msgspec.json.decode(line, type=WorkerEvent) for line in whole.splitlines()]
 
     def _read_response(self, worker: Worker) -> Outcome | None:
         try:
@@ -190,12 +224,12 @@ class Supervisor:
         outcome: Outcome = msgspec.json.decode(response, type=Outcome)
         return outcome
 
-    def _follow(self, worker: Worker, said: Said) -> None:
-        if isinstance(said, Entered):
+    def _follow(self, worker: Worker, said: WorkerEvent) -> None:
+        if isinstance(said, PhaseStarted):
             self._expect(worker, said.phase)
         elif isinstance(said, Built):
             worker.built_seconds += said.build_seconds + said.first_call_seconds
-        elif isinstance(said, (Imported, Ready, Visited)):
+        elif isinstance(said, (Imported, Ready, BlockTimed)):
             worker.deadline = float("inf")  # it waits for a token
 
     def _expect(self, worker: Worker, phase: Phase) -> None:
@@ -217,10 +251,13 @@ class Supervisor:
         worker.deadline = self._clock() + seconds
 
     def _time_out(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
-        self._bury(worker)
-        reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {last_words(worker.log)}"
+        self._terminate(worker)
+        reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {failure_reason(worker.log)}"
         fix = "allow more with --max-build-seconds" if worker.phase in {"build", "flex"} else None
-        if worker.phase == "build" and worker.limit.seconds - worker.built_seconds < worker.build_seconds:
+        if (
+            worker.phase == "build"
+            and worker.limit.seconds - worker.built_seconds < worker.build_seconds
+        ):
             reason, fix = worker.limit.reason, worker.limit.fix
         worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
         yield worker, worker.outcome
@@ -228,14 +265,24 @@ class Supervisor:
     def _explain_end(self, worker: Worker) -> Crashed | Skipped:
         status = worker.popen.wait()
         if (worker.directory / SKIPPED).exists():
-            return Skipped(phase=worker.phase, reason=f"skipped by the user in the phase {worker.phase}")
+            return Skipped(
+                phase=worker.phase, reason=f"skipped by the user in the phase {worker.phase}"
+            )
         name = signal.Signals(-status).name if status < 0 else None
-        how = f"its process was ended by {name}" if name else f"its process left with status {status} and no answer"
+        how = (
+            f"its process was ended by {name}"
+            if name
+            else f"its process left with status {status} and no answer"
+        )
         if name == "SIGKILL":
             how += " (the kernel does that when memory is short)"
-        return Crashed(phase=worker.phase, signal=name, reason=f"{how}; its log ends: {last_words(worker.log)}")
+        return Crashed(
+            phase=worker.phase,
+            signal=name,
+            reason=f"{how}; its log ends: {failure_reason(worker.log)}",
+        )
 
-    def _bury(self, worker: Worker) -> None:
+    def _terminate(self, worker: Worker) -> None:
         """Forget the worker and kill its group, and below it what has left the group."""
         if worker not in self._workers:
             return

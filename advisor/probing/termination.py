@@ -19,7 +19,8 @@ LONGEST_REASON = 300
 LOG_TAIL_BYTES = 16384
 #: How faulthandler begins the stack of the thread that crashed; its innermost line follows.
 CRASHED_THREAD = "Current thread 0x"
-#: An exception that ended a process of the worker's, and how many lines may follow it: its other processes notice, and say so.
+#: An exception that ended a process of the worker's, and how many lines may follow it: its other
+#: processes notice, and say so.
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"(\w+\.)*\w*(Error|Exception)(: .*)?")
 MOST_LINES_AFTER = 6
@@ -29,7 +30,8 @@ SKIPPED = "skipped"
 
 def kill_all(popen: subprocess.Popen[bytes], directory: pathlib.Path) -> None:
     """Kill the worker's group, and what has left the group but still belongs to the worker; wait for the worker."""
-    # Looked for before: what descends from the worker cannot be told any more once the worker is gone.
+    # Looked for before: what descends from the worker cannot be told any more once the worker is
+    # gone.
     processes = belonging(directory, popen.pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
@@ -46,15 +48,24 @@ def kill_belonging(directory: pathlib.Path) -> None:
 def belonging(directory: pathlib.Path, session: int | None = None) -> list[psutil.Process]:
     """Return every process that carries the mark of the worker in this control directory, is in a session with one, or descends from one.
 
-    The mark alone does not do: a process that gives itself a title writes it over the variables that it was started with.
+    The mark alone does not do: a process that gives itself a title writes it over the variables
+    that it was started with.
     """
     processes = {process.pid: process for process in psutil.process_iter(["environ", "ppid"])}
     sessions = {number: _session_of(number) for number in processes}
-    found = {number for number, process in processes.items() if (process.info["environ"] or {}).get(protocol.MARK) == str(directory)}
+    found = {
+        number
+        for number, process in processes.items()
+        if (process.info["environ"] or {}).get(protocol.MARK) == str(directory)
+    }
     while True:
         # A worker has a session of its own; what shares ours is no worker's for that.
         theirs = {session, *(sessions[number] for number in found)} - {_session_of(0), None}
-        more = {number for number, process in processes.items() if process.info["ppid"] in found or sessions[number] in theirs} - found
+        more = {
+            number
+            for number, process in processes.items()
+            if process.info["ppid"] in found or sessions[number] in theirs
+        } - found
         if not more:
             return [processes[number] for number in found]
         found |= more
@@ -80,7 +91,7 @@ def skip(directory: pathlib.Path) -> None:
     kill_belonging(directory)
 
 
-def last_words(log: pathlib.Path) -> str:
+def failure_reason(log: pathlib.Path) -> str:
     """Return what says most at the end of `log`: the Python line of a crash, an exception, else the last line; cut to fit a table."""
     try:
         with log.open("rb") as file:
@@ -93,7 +104,11 @@ def last_words(log: pathlib.Path) -> str:
         return lines[crashed[-1] + 1][-LONGEST_REASON:]
     said = [line for line in lines if line]
     traced = [place for place, line in enumerate(said) if line.endswith(TRACEBACK)]
-    raised = [line for line in said[traced[-1] :][-1 - MOST_LINES_AFTER :] if RAISED.fullmatch(line)] if traced else []
+    raised = (
+        [line for line in said[traced[-1] :][-1 - MOST_LINES_AFTER :] if RAISED.fullmatch(line)]
+        if traced
+        else []
+    )
     if raised:
         return raised[0][:LONGEST_REASON]
     return said[-1][-LONGEST_REASON:] if said else "nothing"

@@ -20,41 +20,96 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = "demo"
     task: Annotated[
         Literal["forward", "generate"],
-        msgspec.Meta(description="forward: one pass over the inputs; generate: text, token by token, by a causal language model"),
+        msgspec.Meta(
+            description="forward: one pass over the inputs; generate: text, token by token, by a causal language model"
+        ),
     ] = "forward"
     gpu: Annotated[
         str,
-        msgspec.Meta(description="index, UUID or name of the GPU, cpu, or all for each GPU (extra fleet); default: the first, else cpu"),
+        msgspec.Meta(
+            description="index, UUID or name of the GPU, cpu, or all for each GPU (extra fleet); default: the first, else cpu"
+        ),
     ] = ""
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
         msgspec.Meta(description="precision of weights and inputs; auto: the model's own"),
     ] = "auto"
-    batch_sizes: Annotated[str, msgspec.Meta(description="batch sizes to measure, such as 1,4,16,64")] = ""
-    input_tokens: Annotated[int, msgspec.Meta(description="tokens of each input", ge=1, le=1 << 20)] = 32
-    output_tokens: Annotated[int, msgspec.Meta(description="tokens generated for each input", ge=1, le=1 << 20)] = 32
-    priority: Annotated[str, msgspec.Meta(description="weights of the three Ps, such as performance=60,productivity=25,portability=15")] = (
-        ""
-    )
-    preset: Annotated[str, msgspec.Meta(description="named priorities: balanced, serving, research, multi-vendor")] = ""
-    require: Annotated[str, msgspec.Meta(description='tiers a workflow must reach, such as "portability>=2"')] = ""
-    budget: Annotated[str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")] = ""
-    max_build_seconds: Annotated[float, msgspec.Meta(description="longest build of one batch size", gt=0)] = 600.0
-    build_minutes: Annotated[
-        float, msgspec.Meta(description="minutes for all builds together; what is not built by then is left out; 0: no limit", ge=0)
-    ] = 0.0
-    requests: Annotated[int, msgspec.Meta(description="requests that a build has to pay for itself; 0: not known", ge=0)] = 0
-    price_per_hour: Annotated[float, msgspec.Meta(description="price of the device per hour, for the cost of serving; 0: none", ge=0)] = 0.0
-    survey: Annotated[bool, msgspec.Meta(description="try every workflow on a panel of small models too; takes many minutes")] = False
-    workflows: Annotated[str, msgspec.Meta(description="limit the plan to these workflows or arms, separated by commas")] = ""
-    weights_from: Annotated[
-        str, msgspec.Meta(description="random, hub, or a directory with safetensors; default: the directory's own, else random")
+    batch_sizes: Annotated[
+        str, msgspec.Meta(description="batch sizes to measure, such as 1,4,16,64")
     ] = ""
-    python: Annotated[str, msgspec.Meta(description="interpreter that has the stacks; default: the one that runs p3-advisor")] = ""
-    rubric: Annotated[str, msgspec.Meta(description="a file that replaces the shipped criteria.toml")] = ""
-    seed: Annotated[int, msgspec.Meta(description="seed of weights, inputs and the order of visits", ge=0)] = 0
+    input_tokens: Annotated[
+        int, msgspec.Meta(description="tokens of each input", ge=1, le=1 << 20)
+    ] = 32
+    output_tokens: Annotated[
+        int, msgspec.Meta(description="tokens generated for each input", ge=1, le=1 << 20)
+    ] = 32
+    priority: Annotated[
+        str,
+        msgspec.Meta(
+            description="weights of the three Ps, such as performance=60,productivity=25,portability=15"
+        ),
+    ] = ""
+    preset: Annotated[
+        str, msgspec.Meta(description="named priorities: balanced, serving, research, multi-vendor")
+    ] = ""
+    require: Annotated[
+        str, msgspec.Meta(description='tiers a workflow must reach, such as "portability>=2"')
+    ] = ""
+    budget: Annotated[
+        str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")
+    ] = ""
+    max_build_seconds: Annotated[
+        float, msgspec.Meta(description="longest build of one batch size", gt=0)
+    ] = 600.0
+    build_minutes: Annotated[
+        float,
+        msgspec.Meta(
+            description="minutes for all builds together; what is not built by then is left out; 0: no limit",
+            ge=0,
+        ),
+    ] = 0.0
+    requests: Annotated[
+        int,
+        msgspec.Meta(description="requests that a build has to pay for itself; 0: not known", ge=0),
+    ] = 0
+    price_per_hour: Annotated[
+        float,
+        msgspec.Meta(
+            description="price of the device per hour, for the cost of serving; 0: none", ge=0
+        ),
+    ] = 0.0
+    survey: Annotated[
+        bool,
+        msgspec.Meta(
+            description="try every workflow on a panel of small models too; takes many minutes"
+        ),
+    ] = False
+    workflows: Annotated[
+        str,
+        msgspec.Meta(description="limit the plan to these workflows or arms, separated by commas"),
+    ] = ""
+    weights_from: Annotated[
+        str,
+        msgspec.Meta(
+            description="random, hub, or a directory with safetensors; default: the directory's own, else random"
+        ),
+    ] = ""
+    python: Annotated[
+        str,
+        msgspec.Meta(
+            description="interpreter that has the stacks; default: the one that runs p3-advisor"
+        ),
+    ] = ""
+    rubric: Annotated[
+        str, msgspec.Meta(description="a file that replaces the shipped criteria.toml")
+    ] = ""
+    seed: Annotated[
+        int, msgspec.Meta(description="seed of weights, inputs and the order of visits", ge=0)
+    ] = 0
     offline: Annotated[bool, msgspec.Meta(description="never ask a model hub")] = False
-    trust_remote_code: Annotated[bool, msgspec.Meta(description="run code that comes with a model's files")] = False
+    trust_remote_code: Annotated[
+        bool, msgspec.Meta(description="run code that comes with a model's files")
+    ] = False
     allow_pickle: Annotated[bool, msgspec.Meta(description="read weights that are pickles")] = False
 
 
@@ -64,5 +119,8 @@ def command_of(answers: Answers) -> str:
     for field in msgspec.structs.fields(Answers):
         value = getattr(answers, field.name)
         if value != field.default:
-            words += [f"--{field.encode_name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            words += [
+                f"--{field.encode_name.replace('_', '-')}",
+                *([] if value is True else [str(value)]),
+            ]
     return shlex.join(words)

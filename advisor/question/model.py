@@ -33,7 +33,12 @@ def parse_model(answers: Answers, models: Models) -> Model:
     if text in models.configurations:
         config = models.configurations[text].config
         parameters = sizes.count_in_config(config)
-        return Transformers(name=text, weights=answers.weights_from or "random", config=config, parameters=parameters)
+        return Transformers(
+            name=text,
+            weights=answers.weights_from or "random",
+            config=config,
+            parameters=parameters,
+        )
     if text.endswith((".onnx", ".pt2")):
         if not os.path.isfile(text):  # noqa: PTH113 - pathlib raises for a name that is too long
             raise UnknownModelError(f"there is no file {text!r}", "check the path")
@@ -52,7 +57,10 @@ def _parse_synthetic(text: str, models: Models) -> Synthetic:
     match = SYNTHETIC.fullmatch(text)
     block, size = (match["block"], match["sizes"] or DEFAULT_FAMILY) if match else ("", "")
     if block not in PAPER_BLOCKS:
-        raise UnknownModelError(f"{text!r} is no synthetic model", f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}")
+        raise UnknownModelError(
+            f"{text!r} is no synthetic model",
+            f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}",
+        )
     if size in models.families:
         family = models.families[size]
         hidden, intermediate, layers = family.hidden, family.intermediate, family.layers
@@ -60,7 +68,10 @@ def _parse_synthetic(text: str, models: Models) -> Synthetic:
         match = SIZES.fullmatch(size)
         if match is None:
             known = ", ".join(f"@{name}" for name in models.families)
-            raise UnknownModelError(f"{size!r} in {text!r} is no size", f"use {known}, or @HxI or @HxIxL with whole numbers")
+            raise UnknownModelError(
+                f"{size!r} in {text!r} is no size",
+                f"use {known}, or @HxI or @HxIxL with whole numbers",
+            )
         hidden, intermediate, layers = (int(number or 1) for number in match.groups())
     fields = {
         "kind": "synthetic",
@@ -73,7 +84,9 @@ def _parse_synthetic(text: str, models: Models) -> Synthetic:
     try:
         return msgspec.convert(fields, Synthetic)
     except msgspec.ValidationError as problem:
-        raise SizeError(f"the sizes of {text!r} are out of range: {problem}", "use sizes that a GPU could hold") from problem
+        raise SizeError(
+            f"the sizes of {text!r} are out of range: {problem}", "use sizes that a GPU could hold"
+        ) from problem
 
 
 def _parse_directory(text: str, answers: Answers) -> Transformers:
@@ -82,42 +95,75 @@ def _parse_directory(text: str, answers: Answers) -> Transformers:
         config = msgspec.json.decode((directory / "config.json").read_bytes())
     except OSError as problem:
         raise UnknownModelError(
-            f"{text!r} is a directory without a readable config.json", "name a transformers model directory"
+            f"{text!r} is a directory without a readable config.json",
+            "name a transformers model directory",
         ) from problem
     except msgspec.DecodeError as problem:
-        raise ModelRefusedError(f"{directory / 'config.json'} is no JSON: {problem}", "save the model again") from problem
+        raise ModelRefusedError(
+            f"{directory / 'config.json'} is no JSON: {problem}", "save the model again"
+        ) from problem
     if not isinstance(config, dict) or "model_type" not in config:
-        raise ModelRefusedError(f"{directory / 'config.json'} names no model_type", "save the model again with save_pretrained")
+        raise ModelRefusedError(
+            f"{directory / 'config.json'} names no model_type",
+            "save the model again with save_pretrained",
+        )
     parameters = sizes.count_in_files(directory) or sizes.count_in_config(config)
     if answers.weights_from:
-        return Transformers(name=str(directory), weights=answers.weights_from, parameters=parameters)
+        return Transformers(
+            name=str(directory), weights=answers.weights_from, parameters=parameters
+        )
     if any(directory.glob("*.safetensors")):
         return Transformers(name=str(directory), weights=str(directory), parameters=parameters)
-    pickles = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern))
+    pickles = sorted(
+        file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern)
+    )
     if pickles and not answers.allow_pickle:
         what = f"{text!r} holds its weights as a pickle ({pickles[0]}), which can run any code when read"
-        raise PickledWeightsError(what, "convert it to safetensors, use --weights-from random, or trust it with --allow-pickle")
-    return Transformers(name=str(directory), weights=str(directory) if pickles else "random", parameters=parameters)
+        raise PickledWeightsError(
+            what,
+            "convert it to safetensors, use --weights-from random, or trust it with --allow-pickle",
+        )
+    return Transformers(
+        name=str(directory), weights=str(directory) if pickles else "random", parameters=parameters
+    )
 
 
 def _parse_factory(text: str) -> Factory:
     place, _, function = text.rpartition(":")
     if not function.isidentifier():
-        raise UnknownModelError(f"{text!r} names no function after the colon", "write package.module:factory or file.py:factory")
+        raise UnknownModelError(
+            f"{text!r} names no function after the colon",
+            "write package.module:factory or file.py:factory",
+        )
     if place.endswith(".py"):
         if not os.path.isfile(place):  # noqa: PTH113 - as above
-            raise UnknownModelError(f"there is no file {place!r}", "check the path before the colon")
+            raise UnknownModelError(
+                f"there is no file {place!r}", "check the path before the colon"
+            )
         return Factory(name=f"{pathlib.Path(place).resolve()}:{function}")
     if not DOTTED_NAME.fullmatch(place):
-        raise UnknownModelError(f"{place!r} is neither a module's name nor a .py file", "write package.module:factory or file.py:factory")
+        raise UnknownModelError(
+            f"{place!r} is neither a module's name nor a .py file",
+            "write package.module:factory or file.py:factory",
+        )
     return Factory(name=text)
 
 
 def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelError:
-    known = [models.demo.name, *models.configurations, *(f"synthetic/{block}" for block in PAPER_BLOCKS)]
+    known = [
+        models.demo.name,
+        *models.configurations,
+        *(f"synthetic/{block}" for block in PAPER_BLOCKS),
+    ]
     close = difflib.get_close_matches(text, known, n=1)
     if close:
         return UnknownModelError(f"there is no model {text!r}", f"did you mean {close[0]}?")
     if offline and HUB_NAME.fullmatch(text):
-        return UnknownModelError(f"{text!r} would have to come from the hub", "leave --offline out, or name a local directory")
-    return UnknownModelError(f"there is no model {text!r}", f"use one of {', '.join(known)}, a directory, or file.py:factory")
+        return UnknownModelError(
+            f"{text!r} would have to come from the hub",
+            "leave --offline out, or name a local directory",
+        )
+    return UnknownModelError(
+        f"there is no model {text!r}",
+        f"use one of {', '.join(known)}, a directory, or file.py:factory",
+    )

@@ -21,7 +21,9 @@ def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
         return parse_priorities(answers.priority)
     name = answers.preset or catalogue.presets.default_preset
     if name not in catalogue.presets.priorities:
-        raise UnknownPresetError(f"there is no preset {name!r}", f"use one of {', '.join(catalogue.presets.priorities)}")
+        raise UnknownPresetError(
+            f"there is no preset {name!r}", f"use one of {', '.join(catalogue.presets.priorities)}"
+        )
     return catalogue.presets.priorities[name].priorities
 
 
@@ -33,7 +35,9 @@ def parse_priorities(text: str) -> Priorities:
         name, equals, number = (word.strip() for word in part.partition("="))
         key = name.replace("-", "_")
         if not equals or key not in CRITERIA or key in weights:
-            raise PriorityError(f"{part.strip()!r} in --priority is no weight of a criterion, or given twice", how)
+            raise PriorityError(
+                f"{part.strip()!r} in --priority is no weight of a criterion, or given twice", how
+            )
         try:
             weights[key] = float(number)
         except ValueError as problem:
@@ -45,10 +49,15 @@ def parse_priorities(text: str) -> Priorities:
         raise PriorityError(f"--priority gives no weight for {', '.join(missing)}", how)
     total = sum(weights[name] for name in PILLARS)
     if abs(total - 100) > 1e-6:  # noqa: PLR2004 - percent, and rounding
-        raise PriorityError(f"performance, productivity and portability sum to {total:g}, not 100", how)
+        raise PriorityError(
+            f"performance, productivity and portability sum to {total:g}, not 100", how
+        )
     priorities = Priorities(**weights)
     if priorities.input_flexibility + priorities.architecture_support > 100:  # noqa: PLR2004 - percent
-        raise PriorityError("input_flexibility and architecture_support leave nothing for the three Ps", "give them at most 100 together")
+        raise PriorityError(
+            "input_flexibility and architecture_support leave nothing for the three Ps",
+            "give them at most 100 together",
+        )
     return priorities
 
 
@@ -60,7 +69,8 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
         criterion = match[1].replace("-", "_") if match else ""
         if match is None or criterion not in CRITERIA:
             raise PriorityError(
-                f"{part!r} in --require is no constraint", f'write it like "portability>=2", with one of {", ".join(CRITERIA)}'
+                f"{part!r} in --require is no constraint",
+                f'write it like "portability>=2", with one of {", ".join(CRITERIA)}',
             )
         constraints.append(Constraint(criterion=criterion, at_least=int(match[2])))
     return tuple(constraints)

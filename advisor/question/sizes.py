@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
-#: Decoders whose layers are attention and a gated feed-forward block; norms and biases are less than a thousandth of them.
+#: Decoders whose layers are attention and a gated feed-forward block; norms and biases are less
+#: than a thousandth of them.
 GATED_DECODERS = {"llama", "mistral", "qwen2", "qwen3"}
-#: A safetensors file begins with the length of its header, and a header has no more bytes than this: that is the format's own limit.
+#: A safetensors file begins with the length of its header, and a header has no more bytes than
+#: this: that is the format's own limit.
 LENGTH_BYTES = 8
 LONGEST_HEADER = 100_000_000
 
@@ -21,8 +23,15 @@ def count_in_config(config: Mapping[str, Any]) -> int | None:
     if config.get("model_type") not in GATED_DECODERS:
         return None
     try:
-        hidden, layers, vocabulary = config["hidden_size"], config["num_hidden_layers"], config["vocab_size"]
-        heads, feed_forward = config["num_attention_heads"], 3 * hidden * config["intermediate_size"]
+        hidden, layers, vocabulary = (
+            config["hidden_size"],
+            config["num_hidden_layers"],
+            config["vocab_size"],
+        )
+        heads, feed_forward = (
+            config["num_attention_heads"],
+            3 * hidden * config["intermediate_size"],
+        )
         width = config.get("head_dim") or hidden // heads
         attention = 2 * hidden * width * (heads + (config.get("num_key_value_heads") or heads))
         tables = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
@@ -47,4 +56,6 @@ def _count_in_file(file: pathlib.Path) -> int:
             message = f"{file} says that its header has {length} bytes"
             raise ValueError(message)
         header = msgspec.json.decode(stream.read(length))
-    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+    return sum(
+        math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"
+    )

@@ -35,7 +35,10 @@ def suggest_task(model: str, models: Models) -> Task:
 def check_task(task: Task, model: Model, models: Models) -> None:
     """Raise `TaskError` for a model that cannot do the task."""
     if task == "generate" and not isinstance(model, Transformers):
-        raise TaskError(f"{model.name!r} cannot generate text", f"use a causal language model, such as {models.demo_language_model}")
+        raise TaskError(
+            f"{model.name!r} cannot generate text",
+            f"use a causal language model, such as {models.demo_language_model}",
+        )
 
 
 def _task_of(config: object) -> Task:

@@ -6,7 +6,16 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.decision import ConstraintEffect, Flip, HorizonBest, MemoryFit, Recommendation, ScoredArm, Side, Trust
+from advisor.domain.decision import (
+    ConstraintEffect,
+    Flip,
+    HorizonBest,
+    MemoryFit,
+    Recommendation,
+    ScoredArm,
+    Side,
+    Trust,
+)
 from advisor.domain.measurement import Measurement, Results, VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.published import Guideline, Tree
@@ -47,14 +56,24 @@ def recommend(
     if not viable:
         raise _nothing_viable(scored, question.constraints)
     winner, *others = viable
-    runner_up = next((arm for arm in others if arm.workflow != winner.workflow), others[0] if others else None)
+    runner_up = next(
+        (arm for arm in others if arm.workflow != winner.workflow), others[0] if others else None
+    )
     missing = find_missing(results, question)
-    verdict = "INCONCLUSIVE" if missing else max((race.verdict for race in results.races), key=STRENGTH.index)
+    verdict = (
+        "INCONCLUSIVE"
+        if missing
+        else max((race.verdict for race in results.races), key=STRENGTH.index)
+    )
     trust, trust_reasons = grade(results, verdict, missing)
     ties = tuple(arm.arm for arm in others if is_tie(winner, arm, results))
     measurements = {entry.arm: entry for entry in results.measurements}
     measurement, baseline = measurements[winner.arm], measurements.get(results.baseline)
-    paid_after = costs.find_break_even(measurement, baseline) if baseline and baseline is not measurement else ()
+    paid_after = (
+        costs.find_break_even(measurement, baseline)
+        if baseline and baseline is not measurement
+        else ()
+    )
     simplex = sensitivity.share_simplex(viable, question.priorities)
     candidates = [measurements[arm.arm] for arm in viable]
     horizons = costs.find_horizons(candidates, question.requests)
@@ -88,7 +107,9 @@ def recommend(
         horizons=horizons,
         costs=costs.price(candidates, question.price_per_hour),
         constraints=effects,
-        guideline=guidance.compare_with_guideline(guideline, winner, scored, excluded) if guideline else None,
+        guideline=guidance.compare_with_guideline(guideline, winner, scored, excluded)
+        if guideline
+        else None,
         memory=memory,
         energy=costs.weigh_energy(results.sustained),
         tree=guidance.follow_tree(tree, question) if tree else (),
@@ -103,10 +124,15 @@ def find_missing(results: Results, question: Question) -> tuple[int, ...]:
 
 def _tell_undecided(winner: ScoredArm, results: Results, trust: Trust) -> list[str]:
     """Say, where nothing can be trusted, which arms may be as fast or faster: an answer is not forced."""
-    open_arms = sorted({arm for race in results.races for arm in (race.best, *race.tied, *race.unresolved)} - {winner.arm})
+    open_arms = sorted(
+        {arm for race in results.races for arm in (race.best, *race.tied, *race.unresolved)}
+        - {winner.arm}
+    )
     if trust != "D" or not open_arms:
         return []
-    return [f"the speeds are not decided: {', '.join(open_arms)} may be as fast or faster, so this is one of several candidates"]
+    return [
+        f"the speeds are not decided: {', '.join(open_arms)} may be as fast or faster, so this is one of several candidates"
+    ]
 
 
 def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
@@ -118,26 +144,46 @@ def _tell_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list
 
 
 def _tell_effects(effects: Sequence[ConstraintEffect]) -> list[str]:
-    return [f"without {effect.constraint} the answer would be {effect.without}" for effect in effects if effect.changes_answer]
+    return [
+        f"without {effect.constraint} the answer would be {effect.without}"
+        for effect in effects
+        if effect.changes_answer
+    ]
 
 
 def _tell_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
     return [
         f"{fit.arm} reached {fit.share:.0%} of the GPU's memory"
-        + (", its build included: it may serve, but leaves little beside it" if fit.arm == winner else "")
+        + (
+            ", its build included: it may serve, but leaves little beside it"
+            if fit.arm == winner
+            else ""
+        )
         + "; compilers skip strategies when memory is short, so with more memory it might be faster"
         for fit in memory
         if fit.short
     ]
 
 
-def _nothing_viable(scored: Sequence[ScoredArm], constraints: Sequence[Constraint]) -> NothingViableError:
+def _nothing_viable(
+    scored: Sequence[ScoredArm], constraints: Sequence[Constraint]
+) -> NothingViableError:
     if not scored:
-        return NothingViableError("nothing was measured, so there is nothing to recommend", "see the reasons beside each workflow")
+        return NothingViableError(
+            "nothing was measured, so there is nothing to recommend",
+            "see the reasons beside each workflow",
+        )
     fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
     effects = sensitivity.weigh_constraints(scored, constraints, None)
-    ways = [f"without {effect.constraint} the answer would be {effect.without}" for effect in effects if effect.without]
-    return NothingViableError(f"every workflow fails a constraint ({fails})", "; ".join(["ask for less with --require", *ways]))
+    ways = [
+        f"without {effect.constraint} the answer would be {effect.without}"
+        for effect in effects
+        if effect.without
+    ]
+    return NothingViableError(
+        f"every workflow fails a constraint ({fails})",
+        "; ".join(["ask for less with --require", *ways]),
+    )
 
 
 def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
@@ -146,18 +192,26 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
         return False
     margin = math.log1p(max(EPSILON, results.noise_floor or 0.0))
     ours, theirs = results.log_speedups[winner.arm], results.log_speedups[other.arm]
-    pairs = [[one - two for one, two in zip(ours[size], theirs[size], strict=False)] for size in ours if ours[size] and theirs.get(size)]
+    pairs = [
+        [one - two for one, two in zip(ours[size], theirs[size], strict=False)]
+        for size in ours
+        if ours[size] and theirs.get(size)
+    ]
     return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95)[1]) <= margin
 
 
 def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Flip, ...]:
     """Return, for each of the three Ps, the weights at which the lead changes, nearest to the present weight first.
 
-    Along each path the scores are straight lines, so the lead can change only where two of them cross.
+    Along each path the scores are straight lines, so the lead can change only where two of them
+    cross.
     """
     flips: list[Flip] = []
-    # Arms of the same tiers score the same whatever the weights: of these only the first in the ranking can ever lead.
-    leading = list(reversed({tuple(_tiers(arm).values()): arm for arm in reversed(viable)}.values()))
+    # Arms of the same tiers score the same whatever the weights: of these only the first in the
+    # ranking can ever lead.
+    leading = list(
+        reversed({tuple(_tiers(arm).values()): arm for arm in reversed(viable)}.values())
+    )
     for pillar in PILLARS:
         now = getattr(priorities, pillar)
         found = [flip for side in ENDS for flip in _walk(leading, priorities, pillar, side)]
@@ -165,7 +219,9 @@ def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Fli
     return tuple(flips)
 
 
-def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, when: Side) -> list[Flip]:
+def _walk(
+    viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, when: Side
+) -> list[Flip]:
     """Follow the lead from the present weight down to 0 or up to 100."""
     now, end = getattr(priorities, pillar), ENDS[when]
     moved = [priorities.with_weight(pillar, weight) for weight in (now, end)]
@@ -182,9 +238,14 @@ def _walk(viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, when
         if share - previous < SAME_SCORE:
             continue  # the same crossing but for rounding: whoever leads in between leads at a point only
         middle = (previous + share) / 2
-        ahead = _leader(viable, {name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_start})
+        ahead = _leader(
+            viable,
+            {name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_start},
+        )
         if ahead != leader:
-            flips.append(Flip(criterion=pillar, weight=now + previous * (end - now), to=ahead, when=when))
+            flips.append(
+                Flip(criterion=pillar, weight=now + previous * (end - now), to=ahead, when=when)
+            )
             leader = ahead
         previous = share
     return flips
@@ -199,36 +260,60 @@ def _leader(viable: Sequence[ScoredArm], scores: dict[str, float]) -> str:
 
 
 def give_reasons(
-    winner: ScoredArm, measurement: Measurement, results: Results, ties: Sequence[str], missing: Sequence[int] = ()
+    winner: ScoredArm,
+    measurement: Measurement,
+    results: Results,
+    ties: Sequence[str],
+    missing: Sequence[int] = (),
 ) -> list[str]:
     """Return why the winner wins, each reason with its figure."""
     speedup = measurement.speedup
-    bounds = f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})" if speedup.low is not None and speedup.high is not None else ""
+    bounds = (
+        f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})"
+        if speedup.low is not None and speedup.high is not None
+        else ""
+    )
     reasons = [f"it scores {winner.score:.2f} of 3 with these priorities"]
     if winner.arm != results.baseline:
         over = "the batch sizes that were measured" if missing else "the batch sizes"
-        reasons.append(f"it runs {speedup.value:.2f}x as fast as {results.baseline}{bounds}, geometric mean over {over}")
+        reasons.append(
+            f"it runs {speedup.value:.2f}x as fast as {results.baseline}{bounds}, geometric mean over {over}"
+        )
     else:
         reasons.append("no other workflow's gains outweigh what it costs in the other criteria")
-    reasons += [f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})" for name, rating in winner.ratings.items()]
+    reasons += [
+        f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})"
+        for name, rating in winner.ratings.items()
+    ]
     if ties:
-        reasons.append(f"tie: {', '.join(ties)} score the same, and the speeds are within the noise")
+        reasons.append(
+            f"tie: {', '.join(ties)} score the same, and the speeds are within the noise"
+        )
     return reasons
 
 
 def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list[str]:
     """Return what to do with the recommended workflow, so that what runs later is what was measured."""
     build = measurement.build_seconds
-    gain = f" (here {build.warm:.1f} s instead of {build.cold:.1f} s)" if build.warm is not None and build.warm < build.cold else ""
+    gain = (
+        f" (here {build.warm:.1f} s instead of {build.cold:.1f} s)"
+        if build.warm is not None and build.warm < build.cold
+        else ""
+    )
     pins = ", ".join(f"{name} {version}" for name, version in sorted(measurement.versions.items()))
-    return [*(f"{step}{gain}" for step in keep), *([f"pin the versions that were measured: {pins}"] if pins else [])]
+    return [
+        *(f"{step}{gain}" for step in keep),
+        *([f"pin the versions that were measured: {pins}"] if pins else []),
+    ]
 
 
 def give_next_steps(trust: Trust, excluded: Sequence[Excluded]) -> list[str]:
     """Return what the user can do to get a better founded answer."""
     steps = []
     if trust == "D":
-        steps.append("measure again when the machine is quiet, or allow more with --budget thorough")
+        steps.append(
+            "measure again when the machine is quiet, or allow more with --budget thorough"
+        )
     missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
     steps += [f"to have {entry.workflow} measured too: {entry.fix}" for entry in missing]
     return steps

@@ -20,11 +20,16 @@ class Cost:
 
 def break_even(candidate: Cost, incumbent: Cost) -> float:
     """Return the requests after which the candidate has paid for its build; infinite if it never does, 0 if it does at once."""
-    if candidate.build_seconds <= incumbent.build_seconds and candidate.request_seconds <= incumbent.request_seconds:
+    if (
+        candidate.build_seconds <= incumbent.build_seconds
+        and candidate.request_seconds <= incumbent.request_seconds
+    ):
         return 0.0
     if candidate.request_seconds >= incumbent.request_seconds:
         return math.inf
-    return (candidate.build_seconds - incumbent.build_seconds) / (incumbent.request_seconds - candidate.request_seconds)
+    return (candidate.build_seconds - incumbent.build_seconds) / (
+        incumbent.request_seconds - candidate.request_seconds
+    )
 
 
 def most_build_seconds(incumbent: Cost, fastest_request_seconds: float, requests: float) -> float:

@@ -1,4 +1,7 @@
-"""What a workflow costs and when its build has paid for itself. Pure. A request is one sample or prompt of a batch."""
+"""What a workflow costs and when its build has paid for itself.
+
+Pure. A request is one sample or prompt of a batch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from advisor.recommend.break_even import Cost, break_even
 #: Requests for which the cheapest arm is told.
 HORIZONS = tuple(10**power for power in range(2, 8))
 SECONDS_PER_HOUR = 3600
-#: Share of the device's memory beyond which a build was short of it: compilers keep alternatives beside what they have.
+#: Share of the device's memory beyond which a build was short of it: compilers keep alternatives
+#: beside what they have.
 SHORT_OF_MEMORY = 0.8
 REQUESTS_OF_ENERGY = 1000
 
@@ -20,7 +24,8 @@ REQUESTS_OF_ENERGY = 1000
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
     """Return, for each batch size, the requests after which the candidate's build has paid for itself against the baseline.
 
-    The ends are those of the paired speed-up's interval; null stands for never, or for an end that the data do not bound.
+    The ends are those of the paired speed-up's interval; null stands for never, or for an end that
+    the data do not bound.
     """
     incumbents = {cell.batch_size: cell for cell in baseline.cells}
     found = []
@@ -36,8 +41,13 @@ def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[Brea
     return tuple(found)
 
 
-def _requests(candidate: Measurement, baseline: Measurement, seconds: float, speedup: float) -> float | None:
-    requests = break_even(Cost(candidate.build_seconds.cold, seconds / speedup), Cost(baseline.build_seconds.cold, seconds))
+def _requests(
+    candidate: Measurement, baseline: Measurement, seconds: float, speedup: float
+) -> float | None:
+    requests = break_even(
+        Cost(candidate.build_seconds.cold, seconds / speedup),
+        Cost(baseline.build_seconds.cold, seconds),
+    )
     return math.ceil(requests) if math.isfinite(requests) else None
 
 
@@ -49,7 +59,9 @@ def worst_break_even(found: Sequence[BreakEven]) -> float | None:
     return float(max(each for each in requests if each is not None))
 
 
-def find_horizons(measurements: Sequence[Measurement], requests: int | None) -> tuple[HorizonBest, ...]:
+def find_horizons(
+    measurements: Sequence[Measurement], requests: int | None
+) -> tuple[HorizonBest, ...]:
     """Return, for each batch size and number of requests, the arm that has served them first, its build counted."""
     sizes = sorted({cell.batch_size for measurement in measurements for cell in measurement.cells})
     horizons = sorted({*HORIZONS, *([requests] if requests else [])})
@@ -63,25 +75,41 @@ def find_horizons(measurements: Sequence[Measurement], requests: int | None) -> 
         }
         for horizon in horizons:
             best = min(costs, key=lambda arm: (costs[arm].total(horizon), arm))
-            table.append(HorizonBest(batch_size=size, requests=horizon, arm=best, seconds=costs[best].total(horizon)))
+            table.append(
+                HorizonBest(
+                    batch_size=size, requests=horizon, arm=best, seconds=costs[best].total(horizon)
+                )
+            )
     return tuple(table)
 
 
-def price(measurements: Sequence[Measurement], price_per_hour: float | None) -> tuple[RunningCost, ...]:
+def price(
+    measurements: Sequence[Measurement], price_per_hour: float | None
+) -> tuple[RunningCost, ...]:
     """Return what serving costs, in the currency of the price: a million tokens, or a thousand requests where no tokens are made."""
     if price_per_hour is None:
         return ()
-    return tuple(_running_cost(measurement.arm, cell, price_per_hour) for measurement in measurements for cell in measurement.cells)
+    return tuple(
+        _running_cost(measurement.arm, cell, price_per_hour)
+        for measurement in measurements
+        for cell in measurement.cells
+    )
 
 
-def fit_memory(measurements: Sequence[Measurement], device_bytes: int | None) -> tuple[MemoryFit, ...]:
+def fit_memory(
+    measurements: Sequence[Measurement], device_bytes: int | None
+) -> tuple[MemoryFit, ...]:
     """Return each arm's peak, its builds included, against the device's memory; nothing where either was not seen."""
     if device_bytes is None:
         return ()
     peaks = {measurement.arm: measurement.memory_bytes.peak for measurement in measurements}
     return tuple(
         MemoryFit(
-            arm=arm, peak_bytes=peak, device_bytes=device_bytes, share=peak / device_bytes, short=peak / device_bytes > SHORT_OF_MEMORY
+            arm=arm,
+            peak_bytes=peak,
+            device_bytes=device_bytes,
+            share=peak / device_bytes,
+            short=peak / device_bytes > SHORT_OF_MEMORY,
         )
         for arm, peak in peaks.items()
         if peak is not None

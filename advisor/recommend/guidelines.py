@@ -1,4 +1,7 @@
-"""What the paper and the handbook advise for such priorities, and whether what was measured agrees. Pure."""
+"""What the paper and the handbook advise for such priorities, and whether what was measured agrees.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,17 @@ def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Gui
 def _fits(guideline: Guideline, question: Question) -> bool:
     if question.task not in guideline.tasks or question.device not in guideline.devices:
         return False
-    return guideline.criterion is None or getattr(question.priorities, guideline.criterion) >= guideline.at_least
+    return (
+        guideline.criterion is None
+        or getattr(question.priorities, guideline.criterion) >= guideline.at_least
+    )
 
 
 def compare_with_guideline(
-    guideline: Guideline, winner: ScoredArm, scored: Sequence[ScoredArm], excluded: Sequence[Excluded]
+    guideline: Guideline,
+    winner: ScoredArm,
+    scored: Sequence[ScoredArm],
+    excluded: Sequence[Excluded],
 ) -> GuidelineOpinion:
     """Return what the guideline says and whether the answer agrees; null where nothing it names was measured."""
     agrees: bool | None
@@ -34,7 +43,12 @@ def compare_with_guideline(
     else:
         agrees, why = None, _explain_absence(guideline, excluded)
     return GuidelineOpinion(
-        id=guideline.id, says=guideline.says, workflows=guideline.workflows, agrees=agrees, why=why, source=guideline.source
+        id=guideline.id,
+        says=guideline.says,
+        workflows=guideline.workflows,
+        agrees=agrees,
+        why=why,
+        source=guideline.source,
     )
 
 
@@ -52,7 +66,11 @@ def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
 
 
 def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
-    reasons = [f"{entry.workflow}: {entry.reason}" for entry in excluded if entry.workflow in guideline.workflows]
+    reasons = [
+        f"{entry.workflow}: {entry.reason}"
+        for entry in excluded
+        if entry.workflow in guideline.workflows
+    ]
     return f"nothing that it names was measured ({'; '.join(reasons) or 'none is in the plan'})"
 
 
@@ -61,7 +79,9 @@ def follow_tree(tree: Tree, question: Question) -> tuple[TreeAdvice, ...]:
     return tuple(_follow(tree, tree.first, (), question)) if tree.first else ()
 
 
-def _follow(tree: Tree, name: str, steps: tuple[TreeStep, ...], question: Question) -> Iterator[TreeAdvice]:
+def _follow(
+    tree: Tree, name: str, steps: tuple[TreeStep, ...], question: Question
+) -> Iterator[TreeAdvice]:
     if name.startswith("="):
         leaf = tree.leaf[name[1:]]
         yield TreeAdvice(steps=steps, says=leaf.says, workflows=leaf.workflows, source=tree.source)

@@ -1,4 +1,7 @@
-"""Published figures as evidence for a GPU that is not attached. Pure; lower evidence than any measurement, and never mixed with one."""
+"""Published figures as evidence for a GPU that is not attached.
+
+Pure; lower evidence than any measurement, and never mixed with one.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,43 @@ BASELINE = "pytorch-eager"
 AGREEMENT = 0.05
 
 
-def find_cases(published: Published, gpu: str, model: str, batch_sizes: Sequence[int]) -> tuple[PublishedCase, ...]:
+def find_cases(
+    published: Published, gpu: str, model: str, batch_sizes: Sequence[int]
+) -> tuple[PublishedCase, ...]:
     """Return each workflow with a published speed-up for this GPU, model and any of these batch sizes, from its newest environment."""
     here = [figure for figure in published.figure if (figure.gpu, figure.model) == (gpu, model)]
     cases = []
     for workflow in sorted({figure.workflow for figure in here} - {BASELINE}):
-        own = [figure for figure in here if figure.workflow == workflow and figure.fact in {"speedup", "tokens_per_second"}]
+        own = [
+            figure
+            for figure in here
+            if figure.workflow == workflow and figure.fact in {"speedup", "tokens_per_second"}
+        ]
         if not own:
             continue
-        stack = max((figure.stack for figure in own), key=lambda name: published.stacks.get(name, ""))
-        case = _case(workflow, stack, [figure for figure in here if figure.stack == stack], batch_sizes)
+        stack = max(
+            (figure.stack for figure in own), key=lambda name: published.stacks.get(name, "")
+        )
+        case = _case(
+            workflow, stack, [figure for figure in here if figure.stack == stack], batch_sizes
+        )
         if case is not None:
             cases.append(case)
     return tuple(cases)
 
 
-def _case(workflow: str, stack: str, figures: Sequence[PublishedFigure], batch_sizes: Sequence[int]) -> PublishedCase | None:
+def _case(
+    workflow: str, stack: str, figures: Sequence[PublishedFigure], batch_sizes: Sequence[int]
+) -> PublishedCase | None:
     own = [figure for figure in figures if figure.workflow == workflow]
     speedups, contradicts = {}, []
     for size in batch_sizes:
-        found = [speedup for figure in own if size in figure.batch_sizes if (speedup := _speedup(figure, figures, size)) is not None]
+        found = [
+            speedup
+            for figure in own
+            if size in figure.batch_sizes
+            if (speedup := _speedup(figure, figures, size)) is not None
+        ]
         if not found:
             continue
         speedups[size] = (min(low for low, _ in found), max(high for _, high in found))
@@ -45,16 +65,24 @@ def _case(workflow: str, stack: str, figures: Sequence[PublishedFigure], batch_s
         stack=stack,
         speedups=speedups,
         compile_seconds=max(builds, default=None),
-        sections=tuple(sorted({figure.section for figure in own if figure.fact != "peak_memory_gib"})),
+        sections=tuple(
+            sorted({figure.section for figure in own if figure.fact != "peak_memory_gib"})
+        ),
         contradicts=tuple(contradicts),
     )
 
 
-def _speedup(figure: PublishedFigure, figures: Sequence[PublishedFigure], size: int) -> tuple[float, float] | None:
+def _speedup(
+    figure: PublishedFigure, figures: Sequence[PublishedFigure], size: int
+) -> tuple[float, float] | None:
     """Return the speed-up that the figure states, or that follows from the eager figure beside it."""
     if figure.fact == "speedup":
         return figure.low, figure.high
     if figure.fact != "tokens_per_second":
         return None
-    eager = [other for other in figures if other.workflow == BASELINE and other.fact == figure.fact and size in other.batch_sizes]
+    eager = [
+        other
+        for other in figures
+        if other.workflow == BASELINE and other.fact == figure.fact and size in other.batch_sizes
+    ]
     return (figure.low / eager[0].high, figure.high / eager[0].low) if eager else None

@@ -10,23 +10,31 @@ from advisor.domain.decision import ConstraintEffect, ScoredArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
 
-#: A point of the weight simplex: the shares of performance and productivity; portability has the rest.
+#: A point of the weight simplex: the shares of performance and productivity; portability has the
+#: rest.
 Point = tuple[Fraction, Fraction]
 #: A score as a function of the point: value at the origin, slope along each axis.
 Line = tuple[Fraction, Fraction, Fraction]
 
-WHOLE: tuple[Point, ...] = ((Fraction(0), Fraction(0)), (Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
+WHOLE: tuple[Point, ...] = (
+    (Fraction(0), Fraction(0)),
+    (Fraction(1), Fraction(0)),
+    (Fraction(0), Fraction(1)),
+)
 
 
 def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
     """Return the share of all weights of the three Ps at which each arm leads, the further criteria keeping theirs; they sum to 1.
 
-    Among arms that score the same everywhere the one that stands first has the whole share: they are given best first.
+    Among arms that score the same everywhere the one that stands first has the whole share: they
+    are given best first.
     """
     lines: dict[Line, str] = {}
     for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):
         lines.setdefault(_line(arm, priorities), arm.arm)
-    return {arm.arm: 0.0 for arm in viable} | dict(zip(lines.values(), _share_between(tuple(lines)), strict=True))
+    return {arm.arm: 0.0 for arm in viable} | dict(
+        zip(lines.values(), _share_between(tuple(lines)), strict=True)
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -54,23 +62,36 @@ def _clip(region: Sequence[Point], lead: tuple[Fraction, ...]) -> list[Point]:
     kept: list[Point] = []
     for place, here in enumerate(region):
         before = region[place - 1]
-        at_before, at_here = (lead[0] + lead[1] * point[0] + lead[2] * point[1] for point in (before, here))
+        at_before, at_here = (
+            lead[0] + lead[1] * point[0] + lead[2] * point[1] for point in (before, here)
+        )
         if at_before * at_here < 0:
             part = at_before / (at_before - at_here)
-            kept.append((before[0] + part * (here[0] - before[0]), before[1] + part * (here[1] - before[1])))
+            kept.append(
+                (before[0] + part * (here[0] - before[0]), before[1] + part * (here[1] - before[1]))
+            )
         if at_here >= 0:
             kept.append(here)
     return kept
 
 
 def _area(region: Sequence[Point]) -> Fraction:
-    turns = (region[place - 1][0] * here[1] - here[0] * region[place - 1][1] for place, here in enumerate(region))
+    turns = (
+        region[place - 1][0] * here[1] - here[0] * region[place - 1][1]
+        for place, here in enumerate(region)
+    )
     return abs(sum(turns, Fraction(0))) / 2
 
 
-def find_pareto(viable: Sequence[ScoredArm], measurements: Mapping[str, Measurement]) -> tuple[str, ...]:
+def find_pareto(
+    viable: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
+) -> tuple[str, ...]:
     """Return the arms that no other one is at least as good as in speed, build time, memory and every tier, and better in one."""
-    return tuple(arm.arm for arm in viable if not any(_dominates(other, arm, measurements) for other in viable if other.arm != arm.arm))
+    return tuple(
+        arm.arm
+        for arm in viable
+        if not any(_dominates(other, arm, measurements) for other in viable if other.arm != arm.arm)
+    )
 
 
 def _dominates(one: ScoredArm, two: ScoredArm, measurements: Mapping[str, Measurement]) -> bool:
@@ -79,20 +100,27 @@ def _dominates(one: ScoredArm, two: ScoredArm, measurements: Mapping[str, Measur
     memory, other_memory = ours.memory_bytes.peak, theirs.memory_bytes.peak
     if (memory is None) != (other_memory is None):
         return False
-    gains = [ours.speedup.value - theirs.speedup.value, theirs.build_seconds.cold - ours.build_seconds.cold]
+    gains = [
+        ours.speedup.value - theirs.speedup.value,
+        theirs.build_seconds.cold - ours.build_seconds.cold,
+    ]
     gains += [rating.tier - two.ratings[name].tier for name, rating in one.ratings.items()]
     if memory is not None and other_memory is not None:
         gains.append(other_memory - memory)
     return all(gain >= 0 for gain in gains) and any(gain > 0 for gain in gains)
 
 
-def weigh_constraints(scored: Sequence[ScoredArm], constraints: Sequence[Constraint], answer: str | None) -> tuple[ConstraintEffect, ...]:
+def weigh_constraints(
+    scored: Sequence[ScoredArm], constraints: Sequence[Constraint], answer: str | None
+) -> tuple[ConstraintEffect, ...]:
     """Return, for each constraint, the arm that would be recommended without it, and which arms it alone bars."""
     effects = []
     for place, constraint in enumerate(constraints):
         others = [*constraints[:place], *constraints[place + 1 :]]
         free = [arm for arm in scored if _meets(arm, others)]
-        leader = min(free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm), default=None)
+        leader = min(
+            free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm), default=None
+        )
         effects.append(
             ConstraintEffect(
                 constraint=f"{constraint.criterion}>={constraint.at_least}",
@@ -105,4 +133,6 @@ def weigh_constraints(scored: Sequence[ScoredArm], constraints: Sequence[Constra
 
 
 def _meets(arm: ScoredArm, constraints: Sequence[Constraint]) -> bool:
-    return all(arm.ratings[constraint.criterion].tier >= constraint.at_least for constraint in constraints)
+    return all(
+        arm.ratings[constraint.criterion].tier >= constraint.at_least for constraint in constraints
+    )

@@ -9,11 +9,14 @@ from advisor.domain.measurement import Results, VerdictKind
 
 #: A noise floor for the best grade, and one that allows at most the third.
 LOW_NOISE, HIGH_NOISE = 0.01, 0.05
-#: Shares of the visits: discarded ones beyond which the best grade is gone, and those made on a busy machine beyond which all trust is.
+#: Shares of the visits: discarded ones beyond which the best grade is gone, and those made on a
+#: busy machine beyond which all trust is.
 MOST_DISCARDED, FEW_UNFIT, MANY_UNFIT = 0.05, 0.05, 0.3
 
 
-def grade(results: Results, verdict: VerdictKind, missing: Sequence[int] = ()) -> tuple[Trust, tuple[str, ...]]:
+def grade(
+    results: Results, verdict: VerdictKind, missing: Sequence[int] = ()
+) -> tuple[Trust, tuple[str, ...]]:
     """Return how far the measurement can be trusted and what it lacks for the best grade; `missing` are batch sizes without a race."""
     noise = results.noise_floor or 0.0
     unfit = results.visits.unfit / max(results.visits.made, 1)
@@ -30,14 +33,18 @@ def missing_sizes(missing: Sequence[int]) -> list[str]:
     if not missing:
         return []
     one = len(missing) == 1
-    return [f"batch size{'' if one else 's'} {', '.join(map(str, missing))} {'was' if one else 'were'} not measured"]
+    return [
+        f"batch size{'' if one else 's'} {', '.join(map(str, missing))} {'was' if one else 'were'} not measured"
+    ]
 
 
 def missing_checks(results: Results) -> list[str]:
     """Return the checks that were not made, or that did not agree."""
     lacks = []
     if results.repeats == 0:
-        lacks.append("no arm was repeated in a fresh process, so differences between processes are not known")
+        lacks.append(
+            "no arm was repeated in a fresh process, so differences between processes are not known"
+        )
     check = results.sustained
     if check is None:
         lacks.append("no sustained check was made")
@@ -59,11 +66,17 @@ def doubts(results: Results, verdict: VerdictKind) -> list[str]:
         lacks.append(f"two equal arms may differ by {results.noise_floor:.1%} here")
     made, visits = max(results.visits.made, 1), results.visits
     if visits.discarded / made > MOST_DISCARDED:
-        lacks.append(f"{visits.discarded} of {made} visits were discarded because the machine was busy or held down, and made again")
+        lacks.append(
+            f"{visits.discarded} of {made} visits were discarded because the machine was busy or held down, and made again"
+        )
     if visits.unfit / made > FEW_UNFIT:
-        lacks.append(f"the machine was busy or held down during {visits.unfit} of {made} visits that count")
+        lacks.append(
+            f"the machine was busy or held down during {visits.unfit} of {made} visits that count"
+        )
     if visits.stalled_calls:
-        lacks.append(f"{visits.stalled_calls} calls stalled while they were timed, as if something was built in them")
+        lacks.append(
+            f"{visits.stalled_calls} calls stalled while they were timed, as if something was built in them"
+        )
     changed = [
         f"{entry.arm} by {cell.shift:+.0%} at batch size {cell.batch_size}"
         for entry in results.measurements

@@ -1,7 +1,8 @@
 """`compare`: what differs between two runs, first in what was asked and where, then in the figures, with intervals. Pure.
 
-A figure is compared only where the same question was asked on the same device. The interval of a ratio is made of those of both runs and
-widened by their noise floors: it holds what two runs of the same thing may differ by.
+A figure is compared only where the same question was asked on the same device. The interval of a
+ratio is made of those of both runs and widened by their noise floors: it holds what two runs of the
+same thing may differ by.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def compare(before: RunDocument, after: RunDocument, threshold: float) -> Compar
     comparable = not any(difference.decisive for difference in differences)
     arms = {entry.arm: entry for entry in before.workflows if entry.cells}
     others = {entry.arm: entry for entry in after.workflows if entry.cells}
-    noise = math.hypot(*(run.race.noise_floor or 0.0 if run.race else 0.0 for run in (before, after)))
+    noise = math.hypot(
+        *(run.race.noise_floor or 0.0 if run.race else 0.0 for run in (before, after))
+    )
     both = [(arms[arm], others[arm]) for arm in arms if arm in others] if comparable else []
     return Comparison(
         schema=SCHEMA,
@@ -77,7 +80,9 @@ def compare(before: RunDocument, after: RunDocument, threshold: float) -> Compar
         threshold=threshold,
         differences=differences,
         comparable=comparable,
-        changes=tuple(change for one, two in both for change in _changes(one, two, noise, threshold)),
+        changes=tuple(
+            change for one, two in both for change in _changes(one, two, noise, threshold)
+        ),
         only_before=tuple(arm for arm in arms if arm not in others),
         only_after=tuple(arm for arm in others if arm not in arms),
     )
@@ -115,7 +120,11 @@ def facts(document: RunDocument) -> tuple[dict[str, str], dict[str, str]]:
     gpu = next((gpu for gpu in machine.gpu if gpu.uuid == asked.gpu), None)
     further = {
         "run": "finished" if document.finished else "stopped before its end",
-        "measured batch sizes": ", ".join(str(race.batch_size) for race in document.race.by_batch_size) if document.race else "none",
+        "measured batch sizes": ", ".join(
+            str(race.batch_size) for race in document.race.by_batch_size
+        )
+        if document.race
+        else "none",
         "p3-advisor": document.advisor_version,
         "rubric": document.rubric,
         "priorities": _flat(asked.priorities),
@@ -127,7 +136,10 @@ def facts(document: RunDocument) -> tuple[dict[str, str], dict[str, str]]:
         "Python": machine.software.version,
     }
     for entry in document.workflows:
-        further |= {f"{entry.arm}: {name}": value for name, value in {**entry.versions, **entry.settings}.items()}
+        further |= {
+            f"{entry.arm}: {name}": value
+            for name, value in {**entry.versions, **entry.settings}.items()
+        }
     return decisive, further
 
 
@@ -136,7 +148,9 @@ def _flat(value: object) -> str:
     return ", ".join(f"{name} {each}" for name, each in fields.items())
 
 
-def _changes(before: WorkflowEntry, after: WorkflowEntry, noise: float, threshold: float) -> list[Change]:
+def _changes(
+    before: WorkflowEntry, after: WorkflowEntry, noise: float, threshold: float
+) -> list[Change]:
     cells = {cell.batch_size: cell for cell in after.cells}
     found = []
     for cell in before.cells:
@@ -186,15 +200,27 @@ def judge(speed: Interval, threshold: float) -> Judgement:
         return "slower"
     if speed.low > 1 + threshold:
         return "faster"
-    return "same" if speed.low >= 1 - threshold and speed.high <= 1 + threshold else "not told apart"
+    return (
+        "same" if speed.low >= 1 - threshold and speed.high <= 1 + threshold else "not told apart"
+    )
 
 
 def render(comparison: Comparison) -> str:
     """Return the comparison as text."""
-    blocks = [[f"before  {comparison.before}: {comparison.headlines[0]}", f"after   {comparison.after}: {comparison.headlines[1]}"]]
-    rows = [[f"{'!' if each.decisive else ' '} {each.what}", each.before, each.after] for each in comparison.differences]
+    blocks = [
+        [
+            f"before  {comparison.before}: {comparison.headlines[0]}",
+            f"after   {comparison.after}: {comparison.headlines[1]}",
+        ]
+    ]
+    rows = [
+        [f"{'!' if each.decisive else ' '} {each.what}", each.before, each.after]
+        for each in comparison.differences
+    ]
     blocks.append(
-        ["What differs (! forbids comparing figures):", *align([["", "before", "after"], *rows])] if rows else ["Nothing differs."]
+        ["What differs (! forbids comparing figures):", *align([["", "before", "after"], *rows])]
+        if rows
+        else ["Nothing differs."]
     )
     if comparison.changes:
         blocks.append(align([CHANGE_HEAD, *map(change_row, comparison.changes)]))
@@ -208,21 +234,43 @@ CHANGE_HEAD = ["arm", "batch", "speed, times before (95 %)", "speed-up, times be
 def change_row(change: Change) -> list[str]:
     """Return the cells of one line."""
     speed = change.speed
-    bounds = f"{speed.low:.3f} to {speed.high:.3f}" if speed.low is not None and speed.high is not None else "not bounded"
-    return [change.arm, str(change.batch_size), f"{speed.value:.3f} ({bounds})", f"{change.speedup:.3f}", change.judgement]
+    bounds = (
+        f"{speed.low:.3f} to {speed.high:.3f}"
+        if speed.low is not None and speed.high is not None
+        else "not bounded"
+    )
+    return [
+        change.arm,
+        str(change.batch_size),
+        f"{speed.value:.3f} ({bounds})",
+        f"{change.speedup:.3f}",
+        change.judgement,
+    ]
 
 
 def closing(comparison: Comparison) -> list[str]:
     """Return what follows, in words."""
     if not comparison.comparable:
-        names = ", ".join(difference.what for difference in comparison.differences if difference.decisive)
+        names = ", ".join(
+            difference.what for difference in comparison.differences if difference.decisive
+        )
         return [f"No verdict: the runs differ in {names}."]
-    slower = [f"{change.arm} at batch size {change.batch_size}" for change in comparison.regressions]
+    slower = [
+        f"{change.arm} at batch size {change.batch_size}" for change in comparison.regressions
+    ]
     share = f"{comparison.threshold * 100:.3g}%"
-    lines = [f"Slower by more than {share}: {', '.join(slower)}." if slower else f"Nothing is shown to be slower by more than {share}."]
+    lines = [
+        f"Slower by more than {share}: {', '.join(slower)}."
+        if slower
+        else f"Nothing is shown to be slower by more than {share}."
+    ]
     # Of all arms: the baseline's speed-up over itself stays what it was whatever becomes of it.
-    if slower and all(abs(change.speedup - 1) <= comparison.threshold for change in comparison.changes):
-        lines.append("The speed-ups over the baseline are what they were: the machine has changed rather than a workflow.")
+    if slower and all(
+        abs(change.speedup - 1) <= comparison.threshold for change in comparison.changes
+    ):
+        lines.append(
+            "The speed-ups over the baseline are what they were: the machine has changed rather than a workflow."
+        )
     for arms, when in ((comparison.only_before, "before"), (comparison.only_after, "after")):
         if arms:
             lines.append(f"Measured only {when}: {', '.join(arms)}.")
@@ -234,9 +282,17 @@ def render_markdown(comparison: Comparison) -> str:
     blocks = [[f"## p3-advisor: {escape(comparison.before)} against {escape(comparison.after)}"]]
     blocks.append([escape(line) for line in closing(comparison)])
     if comparison.changes:
-        blocks.append(markdown_table(CHANGE_HEAD, [[escape(cell) for cell in change_row(change)] for change in comparison.changes]))
+        blocks.append(
+            markdown_table(
+                CHANGE_HEAD,
+                [[escape(cell) for cell in change_row(change)] for change in comparison.changes],
+            )
+        )
     if comparison.differences:
-        rows = [[escape(each.what), escape(each.before), escape(each.after)] for each in comparison.differences]
+        rows = [
+            [escape(each.what), escape(each.before), escape(each.after)]
+            for each in comparison.differences
+        ]
         blocks.append(["What differs:", "", *markdown_table(["", "before", "after"], rows)])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 

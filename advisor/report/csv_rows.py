@@ -12,11 +12,30 @@ from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.table import device_name
 
 COLUMNS = (
-    *("run_id", "created", "model", "dtype", "device", "workflow", "arm", "status", "evidence", "rank", "score"),
+    *(
+        "run_id",
+        "created",
+        "model",
+        "dtype",
+        "device",
+        "workflow",
+        "arm",
+        "status",
+        "evidence",
+        "rank",
+        "score",
+    ),
     *(f"tier_{name}" for name in CRITERIA),
     *("batch_size", "seconds_median", "seconds_low", "seconds_high", "timed_calls", "processes"),
     *("throughput", "throughput_unit", "speedup", "speedup_low", "speedup_high", "tflops"),
-    *("cold_build_seconds", "warm_build_seconds", "peak_memory_bytes", "engaged_share", "correctness", "reason"),
+    *(
+        "cold_build_seconds",
+        "warm_build_seconds",
+        "peak_memory_bytes",
+        "engaged_share",
+        "correctness",
+        "reason",
+    ),
 )
 #: Signs with which a spreadsheet begins a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -32,7 +51,11 @@ def render(documents: Sequence[RunDocument]) -> str:
     for document in documents:
         for entry in document.workflows:
             for cell in entry.cells or (None,):
-                row = {**about_run(document), **about_arm(entry), **(about_cell(cell) if cell else {})}
+                row = {
+                    **about_run(document),
+                    **about_arm(entry),
+                    **(about_cell(cell) if cell else {}),
+                }
                 writer.writerow({name: harmless(value) for name, value in row.items()})
     return text.getvalue()
 

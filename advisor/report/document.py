@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from advisor.domain.decision import (
-    Distance,
     Evidence,
     Provenance,
     Rating,
     Recommendation,
     ScoredArm,
+    TierGap,
 )
 from advisor.domain.machine import Cpu, Gpu, Interpreter
 from advisor.domain.measurement import (
@@ -36,14 +36,15 @@ from advisor.domain.question import Question
 from advisor.domain.rubric import Basis
 from advisor.domain.run import Header, resumption_of
 from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import Checked, Flexed, Peaks
+from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 from advisor.report.known_faults import find_next_step
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
 
 SCHEMA: Final = "p3-advisor/run/1"
-#: Stands for the run's id in an answer from published figures: nothing was run, so nothing is stored.
+#: Stands for the run's id in an answer from published figures: nothing was run, so nothing is
+#: stored.
 PUBLISHED = "published"
 
 Status = Literal[
@@ -81,7 +82,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence
     basis: Basis
     source: str
-    to_next: tuple[Distance, ...] | None
+    to_next: tuple[TierGap, ...] | None
     why: str
 
 
@@ -120,7 +121,7 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     correctness: Correctness | None = None
     diagnosis: Diagnosis | None = None
     #: What came of batch sizes that were not built; null when none was tried.
-    flexibility: tuple[Flexed, ...] | None = None
+    flexibility: tuple[NewShapeResult, ...] | None = None
     visits: Visits | None = None
     #: Whether the calls had settled before timing began.
     steady: bool | None = None
@@ -185,14 +186,23 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(decision: Decision) -> RunDocument:
     """Put a run's document together; arms by rank, then those without a measurement, then what was not planned."""
-    header, state, results, problem = decision.header, decision.state, decision.results, decision.problem
+    header, state, results, problem = (
+        decision.header,
+        decision.state,
+        decision.results,
+        decision.problem,
+    )
     plan = state.plan
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
     measurements = {measurement.arm: measurement for measurement in results.measurements}
     evidence: Evidence = "imported" if header.imported else "measured"
     entries = [_measured(arm, measurements[arm.arm], evidence) for arm in decision.scored]
     if plan is not None:
-        entries += [_failed(arm, state, header) for arm in plan.arms if arm.duplicate_of is None and arm.id not in measurements]
+        entries += [
+            _failed(arm, state, header)
+            for arm in plan.arms
+            if arm.duplicate_of is None and arm.id not in measurements
+        ]
         entries += [_excluded(entry) for entry in plan.excluded]
     machine = header.machine
     return RunDocument(
@@ -205,12 +215,20 @@ def compose(decision: Decision) -> RunDocument:
         imported=header.imported,
         question=header.question,
         machine=MachineEntry(
-            gpu=machine.gpus, gpu_problem=machine.gpu_problem, cpu=machine.cpu, kernel=machine.kernel, software=machine.software
+            gpu=machine.gpus,
+            gpu_problem=machine.gpu_problem,
+            cpu=machine.cpu,
+            kernel=machine.kernel,
+            software=machine.software,
         ),
-        workflows=tuple(msgspec.structs.replace(entry, verified=verified.get(entry.id, ())) for entry in entries),
+        workflows=tuple(
+            msgspec.structs.replace(entry, verified=verified.get(entry.id, ())) for entry in entries
+        ),
         race=_race(results, decision.recommendation),
         recommendation=decision.recommendation,
-        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step) if problem else None,
+        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
+        if problem
+        else None,
         surveys=results.surveys,
         portability=results.portability,
     )
@@ -236,11 +254,19 @@ def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -
         build_seconds=measurement.build_seconds,
         memory_bytes=measurement.memory_bytes,
         correctness=Correctness(
-            verdict="wrong" if "wrong" in verdicts else "near" if "near" in verdicts else "equivalent",
+            verdict="wrong"
+            if "wrong" in verdicts
+            else "near"
+            if "near" in verdicts
+            else "equivalent",
             reference=measurement.correctness[0].reference if measurement.correctness else "none",
             by_batch_size=measurement.correctness,
         ),
-        diagnosis=Diagnosis(words=measurement.diagnosis[-1].words, by_batch_size=measurement.diagnosis) if measurement.diagnosis else None,
+        diagnosis=Diagnosis(
+            words=measurement.diagnosis[-1].words, by_batch_size=measurement.diagnosis
+        )
+        if measurement.diagnosis
+        else None,
         flexibility=measurement.flexed or None,
         visits=measurement.visits,
         steady=measurement.steady,
@@ -254,19 +280,45 @@ def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -
 
 
 def _rated(rating: Rating, evidence: Evidence) -> ScoreEntry:
-    changes = {"to_next": rating.to_next or None, "evidence": evidence if rating.evidence == "measured" else rating.evidence}
-    return msgspec.convert({**msgspec.structs.asdict(rating), **changes}, ScoreEntry, from_attributes=True)
+    changes = {
+        "to_next": rating.to_next or None,
+        "evidence": evidence if rating.evidence == "measured" else rating.evidence,
+    }
+    return msgspec.convert(
+        {**msgspec.structs.asdict(rating), **changes}, ScoreEntry, from_attributes=True
+    )
 
 
 def _failed(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
-    ends = [process.outcome for process in state.processes.get(arm.id, ()) if process.outcome is not None]
+    ends = [
+        process.outcome
+        for process in state.processes.get(arm.id, ())
+        if process.outcome is not None
+    ]
     failures = [end for end in ends if not isinstance(end, Completed)]
     if not failures:
-        reason, fix = "the run stopped before it was measured", None if header.imported else resumption_of(header.run_id)
-        return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status="excluded", reason=reason, fix=fix)
+        reason, fix = (
+            "the run stopped before it was measured",
+            None if header.imported else resumption_of(header.run_id),
+        )
+        return WorkflowEntry(
+            id=arm.workflow,
+            options=arm.option,
+            arm=arm.id,
+            status="excluded",
+            reason=reason,
+            fix=fix,
+        )
     failure, status = failures[-1], status_of(failures[-1])
     advice = failure.fix or find_next_step(header, arm.workflow, status)
-    return WorkflowEntry(id=arm.workflow, options=arm.option, arm=arm.id, status=status, reason=failure.reason, fix=advice)
+    return WorkflowEntry(
+        id=arm.workflow,
+        options=arm.option,
+        arm=arm.id,
+        status=status,
+        reason=failure.reason,
+        fix=advice,
+    )
 
 
 def status_of(failure: Failure) -> Status:
@@ -276,7 +328,14 @@ def status_of(failure: Failure) -> Status:
 
 
 def _excluded(entry: Excluded) -> WorkflowEntry:
-    return WorkflowEntry(id=entry.workflow, options=None, arm=entry.workflow, status=entry.status, reason=entry.reason, fix=entry.fix)
+    return WorkflowEntry(
+        id=entry.workflow,
+        options=None,
+        arm=entry.workflow,
+        status=entry.status,
+        reason=entry.reason,
+        fix=entry.fix,
+    )
 
 
 def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry | None:

@@ -54,7 +54,8 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[MatrixCell, ...]
     #: The kind of device with the least cost, by model, where at least two kinds have a price.
     cheapest: dict[str, str]
-    #: Whether races on several GPUs of one host ran side by side, and why; nothing where no host had several in use.
+    #: Whether races on several GPUs of one host ran side by side, and why; nothing where no host
+    #: had several in use.
     contentions: tuple[Contention, ...] = ()
 
 
@@ -79,8 +80,14 @@ def reopen(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetRe
     answered = []
     for one in record.answered:
         document = documents.get(one.attempts[-1].run_id) if one.attempts else None
-        reason = one.reason or (GONE if document is None else None if document.finished else STOPPED)
-        answered.append(one if reason == one.reason else msgspec.structs.replace(one, reason=reason, next_step=step))
+        reason = one.reason or (
+            GONE if document is None else None if document.finished else STOPPED
+        )
+        answered.append(
+            one
+            if reason == one.reason
+            else msgspec.structs.replace(one, reason=reason, next_step=step)
+        )
     return msgspec.structs.replace(record, answered=tuple(answered))
 
 
@@ -88,7 +95,11 @@ def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
     """Return by model the kind of device on which its recommended workflow costs least."""
     found = {}
     for model in dict.fromkeys(cell.model for cell in cells):
-        priced = [(cell.cost.value, cell.kind) for cell in cells if cell.model == model and cell.cost is not None]
+        priced = [
+            (cell.cost.value, cell.kind)
+            for cell in cells
+            if cell.model == model and cell.cost is not None
+        ]
         if len(priced) > 1:
             found[model] = min(priced)[1]
     return found
@@ -101,15 +112,29 @@ def encode(document: FleetDocument) -> str:
 
 def render(document: FleetDocument) -> str:
     """Return the matrix for a terminal."""
-    rows = [["model", "device", "strategy", "speed-up", "throughput", "cost", "verdict", "trust", "run"]]
-    rows += [[cell.model, cell.kind, *tell_cell(cell).values(), cell.run_id or NOTHING] for cell in document.cells]
+    rows = [
+        ["model", "device", "strategy", "speed-up", "throughput", "cost", "verdict", "trust", "run"]
+    ]
+    rows += [
+        [cell.model, cell.kind, *tell_cell(cell).values(), cell.run_id or NOTHING]
+        for cell in document.cells
+    ]
     blocks = [align(rows, left=3)]
     blocks.append([f"Cheapest for {model}: {kind}" for model, kind in document.cheapest.items()])
     blocks.append(
-        [f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or NOTHING}" for cell in document.cells if cell.reason]
+        [
+            f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or NOTHING}"
+            for cell in document.cells
+            if cell.reason
+        ]
     )
     retried = [cell for cell in document.cells if cell.is_retried]
-    blocks.append([f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts}; nodes were lost" for cell in retried])
+    blocks.append(
+        [
+            f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts}; nodes were lost"
+            for cell in retried
+        ]
+    )
     blocks.append([tell_contention(contention) for contention in document.contentions])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -124,7 +149,9 @@ def tell_cell(cell: MatrixCell) -> dict[str, str]:
     return {
         "strategy": cell.arm or "no answer",
         "speedup": f"{cell.speedup.value:.2f}x" if cell.speedup else NOTHING,
-        "throughput": f"{cell.throughput.value:,.0f} {cell.throughput.unit}" if cell.throughput else NOTHING,
+        "throughput": f"{cell.throughput.value:,.0f} {cell.throughput.unit}"
+        if cell.throughput
+        else NOTHING,
         "cost": f"{cell.cost.value:.4g} per {cell.cost.unit}" if cell.cost else NOTHING,
         "verdict": cell.verdict or NOTHING,
         "trust": cell.trust or NOTHING,
@@ -150,7 +177,11 @@ def _cell(answered: Answered, documents: Mapping[str, RunDocument]) -> MatrixCel
     advice = document.recommendation
     if advice is None:
         problem = document.problem
-        return msgspec.structs.replace(blank, reason=problem.what, next_step=problem.next_step) if problem else blank
+        return (
+            msgspec.structs.replace(blank, reason=problem.what, next_step=problem.next_step)
+            if problem
+            else blank
+        )
     entry = next(entry for entry in document.workflows if entry.arm == advice.arm)
     costs = [cost for cost in advice.costs if cost.arm == advice.arm]
     return msgspec.structs.replace(

@@ -13,6 +13,11 @@ def compose(found: Imported, again: str) -> RunDocument:
     """Return the run's document with every figure marked as imported; `again` is the command that asks for it."""
     document = compose_run(found.decision)
     entries = tuple(
-        msgspec.structs.replace(entry, evidence="imported") if entry.evidence == "measured" else entry for entry in document.workflows
+        msgspec.structs.replace(entry, evidence="imported")
+        if entry.evidence == "measured"
+        else entry
+        for entry in document.workflows
     )
-    return msgspec.structs.replace(document, workflows=entries, provenance=found.provenance, again=again)
+    return msgspec.structs.replace(
+        document, workflows=entries, provenance=found.provenance, again=again
+    )

@@ -1,4 +1,7 @@
-"""The report as Markdown that fits a pull request: the answer, the comparison, what is missing. Pure."""
+"""The report as Markdown that fits a pull request: the answer, the comparison, what is missing.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +15,49 @@ from advisor.report.table import CRITERIA as SHORT
 from advisor.report.table import LETTERS, headline, honesty, stopped
 
 #: Signs that Markdown or the HTML in it could take for something else.
-SPECIAL = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()#+!|~$@"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+SPECIAL = str.maketrans(
+    {sign: f"\\{sign}" for sign in "\\`*_{}[]()#+!|~$@"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
 
 
 def render(document: RunDocument) -> str:
     """Return the report."""
     ranked = [entry for entry in document.workflows if entry.rank is not None]
     left_out = [entry for entry in document.workflows if entry.rank is None]
-    blocks = [[f"## {escape(headline(document))}"], [f"{escape(line)}  " for line in (*stopped(document), *honesty(document))]]
+    blocks = [
+        [f"## {escape(headline(document))}"],
+        [f"{escape(line)}  " for line in (*stopped(document), *honesty(document))],
+    ]
     if ranked:
         blocks.append(ranking(ranked))
     advice = document.recommendation
     if advice is not None:
         blocks.append(["### Why", "", *(f"- {escape(reason)}" for reason in advice.reasons)])
         if advice.trust_reasons:
-            blocks.append(["What keeps the trust from being higher:", "", *(f"- {escape(reason)}" for reason in advice.trust_reasons)])
+            blocks.append(
+                [
+                    "What keeps the trust from being higher:",
+                    "",
+                    *(f"- {escape(reason)}" for reason in advice.trust_reasons),
+                ]
+            )
     barred = [(entry.arm, "; ".join(entry.fails)) for entry in ranked if entry.fails]
     missing = [(entry.arm, _why(entry)) for entry in left_out]
     if barred or missing:
         rows = [[escape(arm), escape(reason)] for arm, reason in [*barred, *missing]]
-        blocks.append(folded("Not in the ranking, or barred by a constraint", table(["workflow", "why"], rows)))
+        blocks.append(
+            folded(
+                "Not in the ranking, or barred by a constraint", table(["workflow", "why"], rows)
+            )
+        )
     facts = [[escape(name), escape(value)] for name, value in circumstances(document)]
     blocks.append(folded("Question and machine", table(["", ""], facts)))
     origin = ", imported from another machine" if document.imported else ""
-    blocks.append([f"Run {escape(document.run_id)}{origin}, {escape(document.created)}, p3-advisor {escape(document.advisor_version)}."])
+    blocks.append(
+        [
+            f"Run {escape(document.run_id)}{origin}, {escape(document.created)}, p3-advisor {escape(document.advisor_version)}."
+        ]
+    )
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -47,7 +69,16 @@ def _why(entry: WorkflowEntry) -> str:
 def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:
     """Return the arms with a score, best first."""
     sizes = [cell.batch_size for cell in ranked[0].cells]
-    head = ["#", "arm", "speed-up (95 %)", *(f"ms @{size}" for size in sizes), "build s", "MiB", *(short for _, short in SHORT), "score"]
+    head = [
+        "#",
+        "arm",
+        "speed-up (95 %)",
+        *(f"ms @{size}" for size in sizes),
+        "build s",
+        "MiB",
+        *(short for _, short in SHORT),
+        "score",
+    ]
     return table(head, [_row(entry, sizes) for entry in ranked])
 
 
@@ -71,7 +102,11 @@ def interval(speedup: Interval | None) -> str:
     """Return a speed-up with its ends."""
     if speedup is None:
         return "-"
-    bounds = f" ({speedup.low:.2f} to {speedup.high:.2f})" if speedup.low is not None and speedup.high is not None else ""
+    bounds = (
+        f" ({speedup.low:.2f} to {speedup.high:.2f})"
+        if speedup.low is not None and speedup.high is not None
+        else ""
+    )
     return f"{speedup.value:.2f}x{bounds}"
 
 

@@ -4,31 +4,50 @@ from __future__ import annotations
 
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import Ended, Event, Finished, Heard, Planned, RaceClosed, RaceOpened, Restless, Resumed, Surveyed
-from advisor.domain.worker_events import Entered
+from advisor.domain.run_events import (
+    BusyWhileIdle,
+    Ended,
+    Finished,
+    LoggedEvent,
+    Planned,
+    RaceClosed,
+    RaceOpened,
+    Resumed,
+    Surveyed,
+    WorkerReported,
+)
+from advisor.domain.worker_events import PhaseStarted
 
 #: Phases a user waits for; the others pass too quickly to be told.
 TOLD_PHASES = {"import", "build"}
 
 
-def tell(event: Event) -> str | None:
+def tell(event: LoggedEvent) -> str | None:
     """Return the line for `event`, without a line break, or None."""
-    happening = event.happening
-    match happening:
+    run_event = event.run_event
+    match run_event:
         case Planned(plan=plan):
             measured = sum(arm.duplicate_of is None for arm in plan.arms)
             return f"{measured} arms to measure, {len(plan.excluded)} workflows left out"
-        case Heard(arm=arm, said=Entered(phase=phase, batch_size=size)) if phase in TOLD_PHASES and arm != REFERENCE:
+        case WorkerReported(arm=arm, said=PhaseStarted(phase=phase, batch_size=size)) if (
+            phase in TOLD_PHASES and arm != REFERENCE
+        ):
             return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
-        case Restless(arm=arm, processors=processors):
+        case BusyWhileIdle(arm=arm, processors=processors):
             return f"{arm}: keeps {processors:.1f} processors busy while it waits, so it is stopped between its turns"
         case Ended(arm=arm, outcome=outcome):
-            return None if isinstance(outcome, Completed) else f"{arm}: {_status(outcome)}, {outcome.reason}"
+            return (
+                None
+                if isinstance(outcome, Completed)
+                else f"{arm}: {_status(outcome)}, {outcome.reason}"
+            )
         case RaceOpened(batch_size=size, arms=arms):
             return f"measuring batch size {size}: {len(arms)} processes in turn"
         case RaceClosed(batch_size=size, reason=reason):
             return f"batch size {size}: {reason}"
-        case Surveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if happening.run is None:
+        case Surveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if (
+            run_event.run is None
+        ):
             return f"survey: {workflow} on {model}: {verdict}" + (f", {reason}" if reason else "")
         case Resumed():
             return "going on where the run had stopped"

@@ -1,6 +1,7 @@
 """The report as one HTML file that asks nobody for anything: pictures, style and script are in it, and a policy forbids the rest. Pure.
 
-Whatever a model, a stack or a log has said is escaped by the template; the two texts that are not escaped are files of ours.
+Whatever a model, a stack or a log has said is escaped by the template; the two texts that are not
+escaped are files of ours.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def render(document: RunDocument, script: str | None = None) -> str:
         flips=_flips(document),
         pictures=_pictures(document, ranked, sizes),
         portability=document.portability,
-        memory_sources=sorted({entry.memory_bytes.source for entry in ranked if entry.memory_bytes}),
+        memory_sources=sorted(
+            {entry.memory_bytes.source for entry in ranked if entry.memory_bytes}
+        ),
         circumstances=circumstances(document),
         script=script,
         tell=tell_value,
@@ -82,15 +85,23 @@ def _contents(document: RunDocument, **given: object) -> list[tuple[str, str]]:
 
 def _flips(document: RunDocument) -> list[str]:
     advice, priorities = document.recommendation, document.question.priorities
-    return [flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips] if advice else []
+    return (
+        [flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips]
+        if advice
+        else []
+    )
 
 
-def _pictures(document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int]) -> dict[str, Any]:
+def _pictures(
+    document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int]
+) -> dict[str, Any]:
     applications = document.portability.applications if document.portability else ()
     noise = document.race.noise_floor if document.race else None
     return {
         "tiers": charts.tiers(ranked),
-        "speedups": [charts.speedups(ranked, place, size, noise) for place, size in enumerate(sizes)],
+        "speedups": [
+            charts.speedups(ranked, place, size, noise) for place, size in enumerate(sizes)
+        ],
         "build": charts.build_cost(ranked),
         "cascade": charts.cascade(applications) if applications else None,
         "navigation": charts.navigation(applications) if applications else None,
@@ -111,8 +122,12 @@ def _arms(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
     weights = {name: getattr(document.question.priorities, name) for name in CRITERIA}
     # Part of the command only where it would otherwise be taken for what is usual.
     usual = msgspec.structs.asdict(Priorities(performance=100, productivity=0, portability=0))
-    further = "".join(f",{name}={weights[name]!r}" for name in FURTHER_CRITERIA if weights[name] != usual[name])
-    text = json.dumps({"run": document.run_id, "weights": weights, "further": further, "arms": arms})
+    further = "".join(
+        f",{name}={weights[name]!r}" for name in FURTHER_CRITERIA if weights[name] != usual[name]
+    )
+    text = json.dumps(
+        {"run": document.run_id, "weights": weights, "further": further, "arms": arms}
+    )
     return "".join(IN_A_SCRIPT.get(sign, sign) for sign in text)
 
 
@@ -126,5 +141,7 @@ def _hash(text: str) -> str:
 
 @functools.cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.from_string(_own_file("report.html.jinja"))

@@ -53,7 +53,9 @@ def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
     import pyarrow as pa  # noqa: PLC0415 - in the extra for fleets only, and slow to import
     from pyarrow import parquet  # noqa: PLC0415 - as above
 
-    schema = pa.schema([(name, getattr(pa, kind + "_" * (kind == "bool"))()) for name, kind in COLUMNS.items()])
+    schema = pa.schema(
+        [(name, getattr(pa, kind + "_" * (kind == "bool"))()) for name, kind in COLUMNS.items()]
+    )
     table = pa.Table.from_pylist(list(rows(record, documents)), schema=schema)
     file = io.BytesIO()
     parquet.write_table(table, file, compression="zstd")
@@ -106,7 +108,9 @@ def _of_arm(entry: WorkflowEntry, document: RunDocument) -> dict[str, Any]:
 
 def _of_cell(arm: str, cell: Cell, document: RunDocument) -> dict[str, Any]:
     costs = document.recommendation.costs if document.recommendation else ()
-    cost = next((cost for cost in costs if (cost.arm, cost.batch_size) == (arm, cell.batch_size)), None)
+    cost = next(
+        (cost for cost in costs if (cost.arm, cost.batch_size) == (arm, cell.batch_size)), None
+    )
     return {
         "batch_size": cell.batch_size,
         "seconds_median": cell.seconds.median,

@@ -7,14 +7,31 @@ import msgspec
 import advisor
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Rating, ScoredArm
 from advisor.domain.measurement import Interval
-from advisor.report.document import PUBLISHED, SCHEMA, MachineEntry, RunDocument, ScoreEntry, WorkflowEntry
+from advisor.report.document import (
+    PUBLISHED,
+    SCHEMA,
+    MachineEntry,
+    RunDocument,
+    ScoreEntry,
+    WorkflowEntry,
+)
 
 
 def compose(answer: PublishedAnswer, again: str) -> RunDocument:
-    """Put the document together; workflows by rank, then those that the paper could not run. `again` is the command that asks for it."""
+    """Put the document together; workflows by rank, then those that the paper could not run.
+
+    `again` is the command that asks for it.
+    """
     machine, cases = answer.machine, {case.workflow: case for case in answer.cases}
     failed = [
-        WorkflowEntry(id=left.workflow, options=None, arm=left.workflow, status=left.status, reason=left.reason, evidence="published")
+        WorkflowEntry(
+            id=left.workflow,
+            options=None,
+            arm=left.workflow,
+            status=left.status,
+            reason=left.reason,
+            evidence="published",
+        )
         for left in answer.failures
     ]
     return RunDocument(
@@ -26,7 +43,11 @@ def compose(answer: PublishedAnswer, again: str) -> RunDocument:
         finished=True,
         question=answer.question,
         machine=MachineEntry(
-            gpu=machine.gpus, gpu_problem=machine.gpu_problem, cpu=machine.cpu, kernel=machine.kernel, software=machine.software
+            gpu=machine.gpus,
+            gpu_problem=machine.gpu_problem,
+            cpu=machine.cpu,
+            kernel=machine.kernel,
+            software=machine.software,
         ),
         workflows=(*(_entry(arm, cases[arm.workflow]) for arm in answer.scored), *failed),
         race=None,
@@ -53,4 +74,8 @@ def _entry(arm: ScoredArm, case: PublishedCase) -> WorkflowEntry:
 
 
 def _rating(rating: Rating) -> ScoreEntry:
-    return msgspec.convert({**msgspec.structs.asdict(rating), "to_next": rating.to_next or None}, ScoreEntry, from_attributes=True)
+    return msgspec.convert(
+        {**msgspec.structs.asdict(rating), "to_next": rating.to_next or None},
+        ScoreEntry,
+        from_attributes=True,
+    )

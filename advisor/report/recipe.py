@@ -1,6 +1,7 @@
 """`recipe`: the script that does what was measured, with a head that pins what it needs and the figures it has to reach. Pure.
 
-What the run stored is text from another process: its requirements are checked before they become a header that tools obey.
+What the run stored is text from another process: its requirements are checked before they become a
+header that tools obey.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import find_entries
 from advisor.report.table import device_name
 
-PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*")
+PINNED = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
+)
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 #: What the script sets variables of its environment with.
 SETTER = "import os"
@@ -39,11 +42,18 @@ Bounds = tuple[float | None, float, float | None]
 
 def choose(document: RunDocument, state: RunState, name: str) -> tuple[WorkflowEntry, Recipe]:
     """Return the arm of this name, the recommended one for an empty name, with its recipe; raise `NoRecipeError` when there is none."""
-    entry = next((entry for entry in find_entries(document, name) if stored(state, entry.arm)), None)
+    entry = next(
+        (entry for entry in find_entries(document, name) if stored(state, entry.arm)), None
+    )
     if entry is None:
         measured = [arm for arm in state.processes if stored(state, arm) and "#" not in arm]
         what = f"no recipe is stored for {name or 'the recommended workflow'}"
-        raise NoRecipeError(what, f"use --workflow with one of {', '.join(measured)}" if measured else "measure it with this version")
+        raise NoRecipeError(
+            what,
+            f"use --workflow with one of {', '.join(measured)}"
+            if measured
+            else "measure it with this version",
+        )
     recipe = stored(state, entry.arm)
     assert recipe is not None  # noqa: S101 - just looked at
     return entry, recipe
@@ -51,13 +61,18 @@ def choose(document: RunDocument, state: RunState, name: str) -> tuple[WorkflowE
 
 def stored(state: RunState, arm: str) -> Recipe | None:
     """Return the recipe that the arm's last process left."""
-    return next((process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe), None)
+    return next(
+        (process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe),
+        None,
+    )
 
 
 def is_in_the_way(name: str, recipe: Recipe) -> bool:
     """Say whether a script `name` would be imported in place of a module that it needs: Python looks beside the script first."""
     imported = {line.split()[1].partition(".")[0] for line in recipe.imports}
-    brought = {re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in recipe.requirements}
+    brought = {
+        re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in recipe.requirements
+    }
     return name.removesuffix(".py") in imported | brought | sys.stdlib_module_names
 
 
@@ -72,9 +87,13 @@ def recommended(document: RunDocument, state: RunState) -> str | None:
 def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
     """Return the whole script."""
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
-        raise NoRecipeError("the stored recipe asks for something that is no pinned requirement", "measure again")
+        raise NoRecipeError(
+            "the stored recipe asks for something that is no pinned requirement", "measure again"
+        )
     requirements = "\n".join(f'#     "{requirement}",' for requirement in recipe.requirements)
-    imports = "\n".join(line for line in recipe.imports if not (recipe.variables and line == SETTER))
+    imports = "\n".join(
+        line for line in recipe.imports if not (recipe.variables and line == SETTER)
+    )
     measured = {cell.batch_size: throughput_bounds(cell) for cell in entry.cells}
     return f'''\
 # /// script
@@ -101,11 +120,14 @@ def set_first(variables: dict[str, str]) -> str:
     """Return the lines that set variables of the environment before any stack is imported, which reads them then; nothing for none."""
     if not variables:
         return ""
-    settings = "\n".join(f"os.environ.setdefault({name!r}, {value!r})" for name, value in variables.items())
+    settings = "\n".join(
+        f"os.environ.setdefault({name!r}, {value!r})" for name, value in variables.items()
+    )
     return f"""\
 {SETTER}
 
-# As it was measured, and before the imports, for that is when they are read; what you have set yourself stays.
+# As it was measured, and before the imports, for that is when they are read; what you have set
+# yourself stays.
 {settings}
 
 """
@@ -126,13 +148,22 @@ def describe(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str
         *(GENERATE_USAGE if document.question.task == "generate" else FORWARD_USAGE),
     ]
     if any(version.endswith("+cpu") for version in entry.versions.values()):
-        lines += ["", "It was measured with the CPU build of torch; the default build works as well but brings gigabytes of CUDA."]
+        lines += [
+            "",
+            "It was measured with the CPU build of torch; the default build works as well but brings gigabytes of CUDA.",
+        ]
     if isinstance(document.question.model, Factory):
-        lines += ["", "The factory is your own code: add what it imports to the dependencies above."]
+        lines += [
+            "",
+            "The factory is your own code: add what it imports to the dependencies above.",
+        ]
     if recipe.serving_command:
         lines += ["", "As a server:", f"    {recipe.serving_command}"]
     if document.imported:
-        lines += ["", "The run was made on another machine and imported: read this script before you run it."]
+        lines += [
+            "",
+            "The run was made on another machine and imported: read this script before you run it.",
+        ]
     return "\n".join(_clean(line) for line in lines)
 
 

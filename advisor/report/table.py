@@ -56,7 +56,10 @@ def stopped(document: RunDocument) -> list[str]:
     if document.finished:
         return []
     is_here = not (document.imported or document.provenance)
-    return ["Stopped before its end" + (f": {resumption_of(document.run_id)} goes on." if is_here else ".")]
+    return [
+        "Stopped before its end"
+        + (f": {resumption_of(document.run_id)} goes on." if is_here else ".")
+    ]
 
 
 def honesty(document: RunDocument) -> list[str]:
@@ -65,10 +68,20 @@ def honesty(document: RunDocument) -> list[str]:
     origin = [f"Imported: {document.provenance.words}"] if document.provenance else []
     if advice is None:
         return [*origin, *([f"Next: {document.problem.next_step}"] if document.problem else [])]
-    lead = f"lead {advice.margin:+.2f} over {advice.runner_up}" if advice.runner_up and advice.margin is not None else "no rival"
+    lead = (
+        f"lead {advice.margin:+.2f} over {advice.runner_up}"
+        if advice.runner_up and advice.margin is not None
+        else "no rival"
+    )
     noise = f"{race.noise_floor:.1%}" if race and race.noise_floor is not None else "not known"
-    lines = [*origin, f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}."]
-    lines += [flip_line(flip, getattr(document.question.priorities, flip.criterion)) for flip in advice.flips]
+    lines = [
+        *origin,
+        f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}.",
+    ]
+    lines += [
+        flip_line(flip, getattr(document.question.priorities, flip.criterion))
+        for flip in advice.flips
+    ]
     return lines
 
 
@@ -84,13 +97,25 @@ def ranking(document: RunDocument) -> list[str]:
         return []
     sizes = [cell.batch_size for cell in ranked[0].cells]
     unit = "tok/s" if any(cell.generation for cell in ranked[0].cells) else "ms"
-    header = ["#", "arm", "speed-up", *(f"{unit} @{size}" for size in sizes), "build s", "MiB", *(short for _, short in CRITERIA), "score"]
+    header = [
+        "#",
+        "arm",
+        "speed-up",
+        *(f"{unit} @{size}" for size in sizes),
+        "build s",
+        "MiB",
+        *(short for _, short in CRITERIA),
+        "score",
+    ]
     return align([header, *(_row(entry, sizes) for entry in ranked)], left=1)
 
 
 def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
     speeds = {
-        cell.batch_size: f"{cell.throughput.value:.0f}" if cell.generation else f"{cell.seconds.median * 1e3:.3g}" for cell in entry.cells
+        cell.batch_size: f"{cell.throughput.value:.0f}"
+        if cell.generation
+        else f"{cell.seconds.median * 1e3:.3g}"
+        for cell in entry.cells
     }
     memory = entry.memory_bytes.peak_mebibytes if entry.memory_bytes else None
     scores = entry.scores or {}
@@ -108,12 +133,16 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
 
 def left_out(document: RunDocument) -> list[str]:
     """Return the workflows without a measurement, each with its reason, and the arms that fail a constraint."""
-    lines = [f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails]
+    lines = [
+        f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails
+    ]
     for entry in document.workflows:
         if entry.rank is None:
             lines.append(f"  {entry.arm}: {entry.status}, {entry.reason}")
             # How to get what is not installed is among the next steps of the answer.
-            lines += [f"    next: {entry.fix}"] if entry.fix and entry.status != "not-installed" else []
+            lines += (
+                [f"    next: {entry.fix}"] if entry.fix and entry.status != "not-installed" else []
+            )
     return ["Not in the ranking, or barred by a constraint (!):", *lines] if lines else []
 
 
@@ -122,8 +151,17 @@ def carried(document: RunDocument) -> list[str]:
     found = document.portability
     if found is None:
         return []
-    names = [f"{platform.name} (run {platform.run}, {platform.created[:10]})" for platform in found.platforms]
-    header = ["application", *(f"[{place}]" for place in range(1, len(names) + 1)), "portability", "of peak", "same code"]
+    names = [
+        f"{platform.name} (run {platform.run}, {platform.created[:10]})"
+        for platform in found.platforms
+    ]
+    header = [
+        "application",
+        *(f"[{place}]" for place in range(1, len(names) + 1)),
+        "portability",
+        "of peak",
+        "same code",
+    ]
     rows = [
         [
             entry.application,
@@ -149,7 +187,11 @@ def surveyed(document: RunDocument) -> list[str]:
     for survey in document.surveys:
         origin = f" (run {survey.run})" if survey.run else ""
         lines.append(f"  {survey.workflow}: {survey.passed} of {survey.tried} pass{origin}")
-        lines += [f"    {one.model}: {one.verdict}, {one.reason}" for one in survey.models if one.verdict != "pass"]
+        lines += [
+            f"    {one.model}: {one.verdict}, {one.reason}"
+            for one in survey.models
+            if one.verdict != "pass"
+        ]
     return ["Survey of small models:", *lines] if lines else []
 
 
@@ -161,7 +203,12 @@ def closing(document: RunDocument) -> list[str]:
         lines += ["Why:", *(f"  {reason}" for reason in advice.reasons)]
         lines += standing(advice)
         lines += (
-            ["What keeps the trust from being higher:", *(f"  {reason}" for reason in advice.trust_reasons)] if advice.trust_reasons else []
+            [
+                "What keeps the trust from being higher:",
+                *(f"  {reason}" for reason in advice.trust_reasons),
+            ]
+            if advice.trust_reasons
+            else []
         )
     return [*lines, last_line(document)]
 
@@ -191,10 +238,20 @@ def standing(advice: Recommendation) -> list[str]:
         for use in advice.energy
     ]
     if advice.guideline is not None:
-        words = {True: "the evidence agrees", False: "the evidence disagrees", None: "the evidence cannot tell"}
-        lines += [f"Published advice: {advice.guideline.says}", f"  {words[advice.guideline.agrees]}: {advice.guideline.why}"]
+        words = {
+            True: "the evidence agrees",
+            False: "the evidence disagrees",
+            None: "the evidence cannot tell",
+        }
+        lines += [
+            f"Published advice: {advice.guideline.says}",
+            f"  {words[advice.guideline.agrees]}: {advice.guideline.why}",
+        ]
     if advice.tree:
-        lines += ["Decision tree of the handbook:", *(f"  {line}" for line in _tree_lines(advice.tree))]
+        lines += [
+            "Decision tree of the handbook:",
+            *(f"  {line}" for line in _tree_lines(advice.tree)),
+        ]
     if advice.next_steps:
         lines += ["Next:", *(f"  {step}" for step in advice.next_steps)]
     return lines
@@ -202,13 +259,21 @@ def standing(advice: Recommendation) -> list[str]:
 
 def _tree_lines(tree: Sequence[TreeAdvice]) -> list[str]:
     """Return where the tree leads, one line for each place, with the way to it."""
-    return ["; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in advice.steps) + f": {advice.says}" for advice in tree]
+    return [
+        "; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in advice.steps)
+        + f": {advice.says}"
+        for advice in tree
+    ]
 
 
 def _break_even_line(entry: BreakEven) -> str:
     if entry.requests is None:
-        return f"  at batch size {entry.batch_size} its build is never paid back against the baseline"
-    least, most = (f"{end:,.0f}" if end is not None else "not bounded" for end in (entry.low, entry.high))
+        return (
+            f"  at batch size {entry.batch_size} its build is never paid back against the baseline"
+        )
+    least, most = (
+        f"{end:,.0f}" if end is not None else "not bounded" for end in (entry.low, entry.high)
+    )
     return f"  at batch size {entry.batch_size} its build is paid back after {entry.requests:,.0f} requests (95 %: {least} to {most})"
 
 

@@ -52,10 +52,16 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     changed_versions: dict[str, str]
 
 
-def verify(run_id: str, entry: WorkflowEntry, reached: Sequence[Reached], tolerance: float) -> Verification:
+def verify(
+    run_id: str, entry: WorkflowEntry, reached: Sequence[Reached], tolerance: float
+) -> Verification:
     """Hold what the recipe reached against the arm's measurement; up to the share `tolerance` beyond its interval is the same."""
     cells = {cell.batch_size: cell for cell in entry.cells}
-    checks = tuple(check(cells[found.batch_size], found, tolerance) for found in reached if found.batch_size in cells)
+    checks = tuple(
+        check(cells[found.batch_size], found, tolerance)
+        for found in reached
+        if found.batch_size in cells
+    )
     versions = {name: version for found in reached for name, version in found.versions.items()}
     return Verification(
         schema=SCHEMA,
@@ -64,7 +70,11 @@ def verify(run_id: str, entry: WorkflowEntry, reached: Sequence[Reached], tolera
         tolerance=tolerance,
         holds=bool(checks) and all(each.result in {"holds", "faster"} for each in checks),
         checks=checks,
-        changed_versions={name: version for name, version in versions.items() if entry.versions.get(name, version) != version},
+        changed_versions={
+            name: version
+            for name, version in versions.items()
+            if entry.versions.get(name, version) != version
+        },
     )
 
 
@@ -76,7 +86,9 @@ def check(cell: Cell, found: Reached, tolerance: float) -> Check:
         result = "faster"
     elif found.throughput < (low or value) * (1 - tolerance):
         least = (cell.speedup.low or cell.speedup.value) * (1 - tolerance)
-        result = "slower machine" if found.speedup is not None and found.speedup >= least else "slower"
+        result = (
+            "slower machine" if found.speedup is not None and found.speedup >= least else "slower"
+        )
     return Check(
         batch_size=cell.batch_size,
         unit=cell.throughput.unit,
@@ -108,11 +120,18 @@ def render(verification: Verification) -> str:
     for each in verification.checks:
         figures = f"{each.reached:,.4g} {each.unit} against {each.measured:,.4g}{_bounds(each.low, each.high, ',.4g')}"
         if each.speedup_reached:
-            measured = f"{each.speedup_measured:.2f}{_bounds(each.speedup_low, each.speedup_high, '.2f')}"
+            measured = (
+                f"{each.speedup_measured:.2f}{_bounds(each.speedup_low, each.speedup_high, '.2f')}"
+            )
             figures += f", {each.speedup_reached:.2f} times eager where {measured} was measured"
         lines.append(f"  batch size {each.batch_size}: {figures}: {WORDS[each.result]}")
-    changed = ", ".join(f"{name} is now {version}" for name, version in verification.changed_versions.items())
-    return "\n".join([*lines, *([f"  the environment has changed: {changed}"] if changed else [])]) + "\n"
+    changed = ", ".join(
+        f"{name} is now {version}" for name, version in verification.changed_versions.items()
+    )
+    return (
+        "\n".join([*lines, *([f"  the environment has changed: {changed}"] if changed else [])])
+        + "\n"
+    )
 
 
 def _bounds(low: float | None, high: float | None, form: str) -> str:

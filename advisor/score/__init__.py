@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.decision import Distance, Rating, ScoredArm
+from advisor.domain.decision import Rating, ScoredArm, TierGap
 from advisor.domain.measurement import Measurement, Results, Survey
 from advisor.domain.question import Constraint, Question
 from advisor.domain.rubric import Condition, Criterion, Rubric, TierRule
@@ -20,22 +20,35 @@ FactValue = float | str | bool | int | None
 def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[ScoredArm, ...]:
     """Return every measured arm with its tiers and score, best first; arms that fail a constraint come after those that do not."""
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
-    fastest = max((entry.speedup.low for entry in results.measurements if entry.speedup.low is not None), default=None)
+    fastest = max(
+        (entry.speedup.low for entry in results.measurements if entry.speedup.low is not None),
+        default=None,
+    )
     scored = []
     for measurement in results.measurements:
         workflow = workflows[measurement.workflow].as_arm(measurement.option)
         surveyed = architecture_survey.find(results.surveys, measurement.workflow)
         facts = facts_of(measurement, workflow, fastest, surveyed)
-        facts["performance_portability"] = performance_portability.find(results.portability, workflow)
+        facts["performance_portability"] = performance_portability.find(
+            results.portability, workflow
+        )
         seen = measured_facts(measurement, fastest, surveyed)
-        ratings = {criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen) for criterion in catalogue.rubric.criteria}
+        ratings = {
+            criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen)
+            for criterion in catalogue.rubric.criteria
+        }
         ratings = {name: _tell(name, rating, results, workflow) for name, rating in ratings.items()}
         scored.append(
             ScoredArm(
                 arm=measurement.arm,
                 workflow=measurement.workflow,
                 ratings=ratings,
-                score=round(question.priorities.weigh({name: rating.tier for name, rating in ratings.items()}), 9),
+                score=round(
+                    question.priorities.weigh(
+                        {name: rating.tier for name, rating in ratings.items()}
+                    ),
+                    9,
+                ),
                 rank=0,
                 fails=failed_constraints(ratings, question.constraints),
                 speedup=measurement.speedup.value,
@@ -46,16 +59,31 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
 
 def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
     """Order by constraints met, score and measured speed, and number the places."""
-    ordered = sorted(scored, key=lambda arm: (bool(arm.fails), -round(arm.score, 9), -arm.speedup, arm.arm))
-    return tuple(msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1))
+    ordered = sorted(
+        scored, key=lambda arm: (bool(arm.fails), -round(arm.score, 9), -arm.speedup, arm.arm)
+    )
+    return tuple(
+        msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1)
+    )
 
 
-def facts_of(measurement: Measurement, workflow: Workflow, fastest: float | None, surveyed: Survey | None = None) -> dict[str, FactValue]:
+def facts_of(
+    measurement: Measurement,
+    workflow: Workflow,
+    fastest: float | None,
+    surveyed: Survey | None = None,
+) -> dict[str, FactValue]:
     """Return the facts that rules may use; what was measured counts before what is declared."""
-    return {"performance_portability": None, **declared_facts(workflow), **measured_facts(measurement, fastest, surveyed)}
+    return {
+        "performance_portability": None,
+        **declared_facts(workflow),
+        **measured_facts(measurement, fastest, surveyed),
+    }
 
 
-def measured_facts(measurement: Measurement, fastest: float | None, surveyed: Survey | None = None) -> dict[str, FactValue]:
+def measured_facts(
+    measurement: Measurement, fastest: float | None, surveyed: Survey | None = None
+) -> dict[str, FactValue]:
     """Return the facts that this run has seen for itself; of new shapes and other models only where some were tried.
 
     `fastest` is the largest lower bound of a speed-up among all arms, None where none has a bound.
@@ -98,13 +126,27 @@ def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
     }
 
 
-def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *, measured: Collection[str] = ()) -> Rating:
+def rate(
+    criterion: Criterion,
+    facts: Mapping[str, FactValue],
+    rubric: Rubric,
+    *,
+    measured: Collection[str] = (),
+) -> Rating:
     """Return the highest tier whose conditions all hold, with what the next one asks for; `measured` names the facts this run has seen."""
-    place = next(place for place, rule in enumerate(criterion.tiers) if all(holds(condition, facts) for condition in rule.all))
+    place = next(
+        place
+        for place, rule in enumerate(criterion.tiers)
+        if all(holds(condition, facts) for condition in rule.all)
+    )
     reached = criterion.tiers[place]
     above = criterion.tiers[place - 1] if place else None
     unmet = [condition for condition in above.all if not holds(condition, facts)] if above else []
-    known = [condition for condition in reached.all if facts[condition.fact] is not None or not condition.when_known]
+    known = [
+        condition
+        for condition in reached.all
+        if facts[condition.fact] is not None or not condition.when_known
+    ]
     deciding = (unmet or known or reached.all)[0]
     return Rating(
         tier=reached.tier,
@@ -114,7 +156,9 @@ def rate(criterion: Criterion, facts: Mapping[str, FactValue], rubric: Rubric, *
         evidence="measured" if deciding.fact in measured else rubric.facts[deciding.fact].evidence,
         basis=reached.basis,
         source=reached.source,
-        to_next=tuple(distance(condition, facts, above.tier) for condition in unmet) if above else (),
+        to_next=tuple(distance(condition, facts, above.tier) for condition in unmet)
+        if above
+        else (),
         why=reached.why,
     )
 
@@ -133,12 +177,12 @@ def holds(condition: Condition, facts: Mapping[str, FactValue]) -> bool:
     return condition.at_most is not None and value <= condition.at_most
 
 
-def distance(condition: Condition, facts: Mapping[str, FactValue], tier: int) -> Distance:
+def distance(condition: Condition, facts: Mapping[str, FactValue], tier: int) -> TierGap:
     """Return how far a condition is from holding."""
     value = facts[condition.fact]
     bound = condition.at_least if condition.at_least is not None else condition.at_most
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and bound is not None
-    return Distance(
+    return TierGap(
         tier=tier,
         fact=condition.fact,
         value=value,
@@ -153,15 +197,23 @@ def describe(condition: Condition) -> str:
         return f">= {condition.at_least:g}"
     if condition.at_most is not None:
         return f"<= {condition.at_most:g}"
-    return " or ".join("yes" if value is True else "no" if value is False else str(value) for value in condition.is_one_of or ())
+    return " or ".join(
+        "yes" if value is True else "no" if value is False else str(value)
+        for value in condition.is_one_of or ()
+    )
 
 
 def describe_rule(rule: TierRule) -> str:
     """Return all of a tier's conditions in one line."""
-    return ", ".join(f"{condition.fact} {describe(condition)}" for condition in rule.all) or "otherwise"
+    return (
+        ", ".join(f"{condition.fact} {describe(condition)}" for condition in rule.all)
+        or "otherwise"
+    )
 
 
-def failed_constraints(ratings: Mapping[str, Rating], constraints: Sequence[Constraint]) -> tuple[str, ...]:
+def failed_constraints(
+    ratings: Mapping[str, Rating], constraints: Sequence[Constraint]
+) -> tuple[str, ...]:
     """Return the constraints that the ratings do not meet, in words."""
     return tuple(
         f"{constraint.criterion} is tier {ratings[constraint.criterion].tier}, {constraint.at_least} is required"

@@ -29,7 +29,13 @@ def summarise(findings: Iterable[Surveyed], panel: Panel) -> tuple[Survey, ...]:
                     tried=len(tried),
                     architectures=_word(passed / len(tried), panel),
                     models=tuple(
-                        SurveyedModel(model=one.model, family=one.family, verdict=one.verdict, reason=one.reason) for one in found
+                        SurveyedModel(
+                            model=one.model,
+                            family=one.family,
+                            verdict=one.verdict,
+                            reason=one.reason,
+                        )
+                        for one in found
                     ),
                     run=next((finding.run for finding in found if finding.run), None),
                 )
@@ -45,10 +51,20 @@ def _word(share: float, panel: Panel) -> str:
 
 def tell(survey: Survey) -> str:
     """Return the survey in a sentence: how many models pass, and which do not."""
-    missed = [f"{one.model} ({one.verdict.replace('-', ' ')})" for one in survey.models if one.verdict not in {"pass", "untried"}]
-    named = ", ".join(missed[:MOST_NAMED]) + (f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else "")
+    missed = [
+        f"{one.model} ({one.verdict.replace('-', ' ')})"
+        for one in survey.models
+        if one.verdict not in {"pass", "untried"}
+    ]
+    named = ", ".join(missed[:MOST_NAMED]) + (
+        f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
+    )
     origin = f", surveyed in run {survey.run}" if survey.run else ""
-    return f"{survey.passed} of {survey.tried} surveyed models pass" + (f", not {named}" if missed else "") + origin
+    return (
+        f"{survey.passed} of {survey.tried} surveyed models pass"
+        + (f", not {named}" if missed else "")
+        + origin
+    )
 
 
 def find(surveys: Sequence[Survey], workflow: str) -> Survey | None:

@@ -1,7 +1,8 @@
 """Performance portability of a model's workflows over the platforms with evidence for it. Pure.
 
-Pennycook, Sewall and Lee, "Implications of a metric for performance portability" (doi 10.1016/j.future.2017.08.007): the harmonic mean of
-an application's efficiencies over a set of platforms, 0 where it does not run on one of them. Code convergence is that of the P3 Analysis
+Pennycook, Sewall and Lee, "Implications of a metric for performance portability" (doi
+10.1016/j.future.2017.08.007): the harmonic mean of an application's efficiencies over a set of
+platforms, 0 where it does not run on one of them. Code convergence is that of the P3 Analysis
 Library: 1 less the mean Jaccard distance between the sources of each pair of platforms.
 """
 
@@ -12,7 +13,14 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
-from advisor.domain.measurement import ApplicationPortability, Efficiency, Measurement, Platform, Portability, Results
+from advisor.domain.measurement import (
+    ApplicationPortability,
+    Efficiency,
+    Measurement,
+    Platform,
+    Portability,
+    Results,
+)
 from advisor.domain.workflow import Workflow
 
 #: Platforms without which nothing is said: one has nothing to be carried to.
@@ -25,7 +33,13 @@ def application_of(workflow: Workflow) -> str:
 
 
 def describe(
-    results: Results, workflows: Sequence[Workflow], *, refused: Collection[str] = (), name: str, run: str, created: str
+    results: Results,
+    workflows: Sequence[Workflow],
+    *,
+    refused: Collection[str] = (),
+    name: str,
+    run: str,
+    created: str,
 ) -> Platform:
     """Return a run's results as a platform: how well each application uses it; `refused` are the workflows that cannot run there."""
     by_id = {workflow.id: workflow for workflow in workflows}
@@ -34,12 +48,22 @@ def describe(
     for entry in sorted(results.measurements, key=lambda entry: (-entry.speedup.value, entry.arm)):
         best.setdefault(application_of(by_id[entry.workflow]), entry)
     efficiencies = {
-        application: Efficiency(workflow=entry.workflow, application=entry.speedup.value / fastest, architectural=_architectural(entry))
+        application: Efficiency(
+            workflow=entry.workflow,
+            application=entry.speedup.value / fastest,
+            architectural=_architectural(entry),
+        )
         for application, entry in best.items()
     }
     possible = {application_of(workflow) for workflow in workflows if workflow.id not in refused}
-    impossible = sorted({application_of(by_id[id_]) for id_ in refused if id_ in by_id} - possible - efficiencies.keys())
-    return Platform(name=name, run=run, created=created, efficiencies=efficiencies, refused=tuple(impossible))
+    impossible = sorted(
+        {application_of(by_id[id_]) for id_ in refused if id_ in by_id}
+        - possible
+        - efficiencies.keys()
+    )
+    return Platform(
+        name=name, run=run, created=created, efficiencies=efficiencies, refused=tuple(impossible)
+    )
 
 
 def _architectural(entry: Measurement) -> float | None:
@@ -55,22 +79,37 @@ def compare(platforms: Sequence[Platform], workflows: Sequence[Workflow]) -> Por
     if len(platforms) < FEWEST_PLATFORMS:
         return None
     by_id = {workflow.id: workflow for workflow in workflows}
-    applications = [_compare(application, platforms, by_id) for application in platforms[0].efficiencies]
-    applications.sort(key=lambda entry: (-(entry.performance_portability or 0.0), entry.application))
+    applications = [
+        _compare(application, platforms, by_id) for application in platforms[0].efficiencies
+    ]
+    applications.sort(
+        key=lambda entry: (-(entry.performance_portability or 0.0), entry.application)
+    )
     return Portability(platforms=tuple(platforms), applications=tuple(applications))
 
 
-def _compare(application: str, platforms: Sequence[Platform], workflows: Mapping[str, Workflow]) -> ApplicationPortability:
+def _compare(
+    application: str, platforms: Sequence[Platform], workflows: Mapping[str, Workflow]
+) -> ApplicationPortability:
     found = [platform.efficiencies.get(application) for platform in platforms]
     blank = [0.0 if application in platform.refused else None for platform in platforms]
-    values = [entry.application if entry else nothing for entry, nothing in zip(found, blank, strict=True)]
-    architectural = [entry.architectural if entry else nothing for entry, nothing in zip(found, blank, strict=True)]
+    values = [
+        entry.application if entry else nothing for entry, nothing in zip(found, blank, strict=True)
+    ]
+    architectural = [
+        entry.architectural if entry else nothing
+        for entry, nothing in zip(found, blank, strict=True)
+    ]
     return ApplicationPortability(
         application=application,
-        efficiencies={platform.name: value for platform, value in zip(platforms, values, strict=True)},
+        efficiencies={
+            platform.name: value for platform, value in zip(platforms, values, strict=True)
+        },
         performance_portability=harmonic_mean(values),
         architectural_portability=harmonic_mean(architectural),
-        code_convergence=_converge([entry.workflow for entry in found if entry], workflows) if None not in found else None,
+        code_convergence=_converge([entry.workflow for entry in found if entry], workflows)
+        if None not in found
+        else None,
     )
 
 
@@ -91,7 +130,9 @@ def _converge(ids: Sequence[str], workflows: Mapping[str, Workflow]) -> float | 
 def code_convergence(sources: Sequence[str]) -> float:
     """Return 1 less the mean Jaccard distance between the lines of each pair of sources."""
     lines = [{line.strip() for line in source.splitlines() if line.strip()} for source in sources]
-    return statistics.fmean(len(one & two) / len(one | two) for one, two in itertools.combinations(lines, 2))
+    return statistics.fmean(
+        len(one & two) / len(one | two) for one, two in itertools.combinations(lines, 2)
+    )
 
 
 def find(portability: Portability | None, workflow: Workflow) -> float | None:
@@ -105,7 +146,9 @@ def tell(portability: Portability | None, workflow: Workflow) -> str:
     entry = _entry(portability, workflow)
     if portability is None or entry is None:
         return "this model has evidence from no other platform"
-    names = " and ".join(f"{platform.name} (run {platform.run})" for platform in portability.platforms)
+    names = " and ".join(
+        f"{platform.name} (run {platform.run})" for platform in portability.platforms
+    )
     if entry.performance_portability is None:
         unknown = ", ".join(name for name, value in entry.efficiencies.items() if value is None)
         return f"it was not measured on {unknown}"
@@ -115,4 +158,11 @@ def tell(portability: Portability | None, workflow: Workflow) -> str:
 def _entry(portability: Portability | None, workflow: Workflow) -> ApplicationPortability | None:
     if portability is None:
         return None
-    return next((entry for entry in portability.applications if entry.application == application_of(workflow)), None)
+    return next(
+        (
+            entry
+            for entry in portability.applications
+            if entry.application == application_of(workflow)
+        ),
+        None,
+    )

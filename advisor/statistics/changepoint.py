@@ -1,4 +1,7 @@
-"""Did an arm's speed change while it was measured? Differences to the baseline, round by round, say so: what drifts meets both. Pure."""
+"""Did an arm's speed change while it was measured?
+
+Differences to the baseline, round by round, say so: what drifts meets both. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,19 @@ from advisor.statistics.intervals import t_quantile
 
 #: Rounds that each side of a change must have: fewer show no spread of their own.
 FEWEST_ROUNDS = 3
-#: How often a series without a change may be said to have one, over all the places where it could be.
+#: How often a series without a change may be said to have one, over all the places where it could
+#: be.
 FALSE_ALARMS = 0.001
-#: A call this much longer than the typical one, and at least this long, is a stall that a user would notice: a build, a recording.
+#: A call this much longer than the typical one, and at least this long, is a stall that a user
+#: would notice: a build, a recording.
 STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 
 
 def find_shift(differences: Sequence[float], margin: float) -> float:
     """Return by how much the level of `differences` changes at the place where it changes most; 0 where that is noise or below `margin`.
 
-    Two samples with a common variance are compared at every place; a trend shows as a change in its middle. The level is divided by the
-    places (Bonferroni).
+    Two samples with a common variance are compared at every place; a trend shows as a change in its
+    middle. The level is divided by the places (Bonferroni).
     """
     places = range(FEWEST_ROUNDS, len(differences) - FEWEST_ROUNDS + 1)
     if not places:

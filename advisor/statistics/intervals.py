@@ -15,7 +15,11 @@ def paired_interval(differences: Sequence[float], level: float) -> tuple[float, 
     mean = statistics.fmean(differences)
     if len(differences) == 1:
         return -math.inf, mean, math.inf
-    half = t_quantile(1 - level, len(differences) - 1) * statistics.stdev(differences) / math.sqrt(len(differences))
+    half = (
+        t_quantile(1 - level, len(differences) - 1)
+        * statistics.stdev(differences)
+        / math.sqrt(len(differences))
+    )
     return mean - half, mean, mean + half
 
 
@@ -27,10 +31,13 @@ def t_quantile(probability: float, degrees_of_freedom: int) -> float:
     return float(stdtrit(degrees_of_freedom, probability))
 
 
-def geometric_mean_interval(samples: Sequence[Sequence[float]], confidence: float) -> tuple[float, float, float]:
+def geometric_mean_interval(
+    samples: Sequence[Sequence[float]], confidence: float
+) -> tuple[float, float, float]:
     """Return lower bound, value and upper bound of the mean of the samples' means, two-sided.
 
-    Each sample holds the log differences of one cell; the cells weigh the same. The degrees of freedom are Welch and Satterthwaite's.
+    Each sample holds the log differences of one cell; the cells weigh the same. The degrees of
+    freedom are Welch and Satterthwaite's.
     """
     mean = statistics.fmean(statistics.fmean(sample) for sample in samples)
     if any(len(sample) < 2 for sample in samples):  # noqa: PLR2004 - one value has no spread
@@ -39,7 +46,9 @@ def geometric_mean_interval(samples: Sequence[Sequence[float]], confidence: floa
     total = sum(variances)
     if total == 0:
         return mean, mean, mean
-    freedom = total**2 / sum(variance**2 / (len(sample) - 1) for variance, sample in zip(variances, samples, strict=True))
+    freedom = total**2 / sum(
+        variance**2 / (len(sample) - 1) for variance, sample in zip(variances, samples, strict=True)
+    )
     half = t_quantile((1 + confidence) / 2, max(int(freedom), 1)) * math.sqrt(total) / len(samples)
     return mean - half, mean, mean + half
 
@@ -47,7 +56,8 @@ def geometric_mean_interval(samples: Sequence[Sequence[float]], confidence: floa
 def median_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
     """Return the order statistics that hold the median with at least `confidence`; None when there are too few values.
 
-    Distribution-free: the chance that fewer than `rank` of `n` values fall below the median is binomial.
+    Distribution-free: the chance that fewer than `rank` of `n` values fall below the median is
+    binomial.
     """
     ordered = sorted(values)
     n = len(ordered)

@@ -8,10 +8,11 @@ No clock, no I/O, no randomness but the seed: drive it with whatever measures.
             race.record(arm, math.log(seconds_of(arm)))
     race.verdict.kind
 
-Every round visits each surviving arm once in fresh random order, so that whatever drifts meets all arms alike; what counts is the paired
-difference within a round. At each look (after 4, 6, 9, ... rounds) a one-sided Student t interval of the mean difference to the current
-best decides, at the level `delta` divided by the rivals and the looks (Bonferroni): however often one looks, the probability that the
-true best is ever called slower stays below `delta`.
+Every round visits each surviving arm once in fresh random order, so that whatever drifts meets all
+arms alike; what counts is the paired difference within a round. At each look (after 4, 6, 9, ...
+rounds) a one-sided Student t interval of the mean difference to the current best decides, at the
+level `delta` divided by the rivals and the looks (Bonferroni): however often one looks, the
+probability that the true best is ever called slower stays below `delta`.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class Ratio:
 class Verdict:
     """What the race has shown.
 
-    PROVEN: every rival is shown slower. TIE: every rival is shown slower or equivalent within the margin. SAFE: no rival can be faster by
-    more than the margin, but some are unresolved. INCONCLUSIVE: anything else.
+    PROVEN: every rival is shown slower. TIE: every rival is shown slower or equivalent within the
+    margin. SAFE: no rival can be faster by more than the margin, but some are unresolved.
+    INCONCLUSIVE: anything else.
     """
 
     kind: Kind
@@ -75,10 +77,12 @@ class Race:
     ) -> None:
         """Start a race.
 
-        `epsilon` is the margin of indifference as a share of the seconds, `delta` the probability of a wrong elimination that is
-        accepted. The arms of `always` are visited in every round, eliminated or not; those of them that are not in `arms` take no part
-        in the decision (the baseline's duplicate, whose difference to the baseline is the noise floor). `most_rounds` ends the race in
-        any case; from `settle_rounds` on it also ends when no rival can be faster than the best by more than `epsilon`.
+        `epsilon` is the margin of indifference as a share of the seconds, `delta` the probability
+        of a wrong elimination that is accepted. The arms of `always` are visited in every round,
+        eliminated or not; those of them that are not in `arms` take no part in the decision (the
+        baseline's duplicate, whose difference to the baseline is the noise floor). `most_rounds`
+        ends the race in any case; from `settle_rounds` on it also ends when no rival can be faster
+        than the best by more than `epsilon`.
         """
         self._arms = tuple(arms)
         self._always = tuple(always)
@@ -98,7 +102,9 @@ class Race:
         self._level = delta / max(len(self._arms) - 1, 1) / len(self._looks)
         self._random = random.Random(seed)  # noqa: S311 - an order of visits, not a secret
         #: Log seconds by arm and round; rounds count from 1.
-        self._records: dict[str, dict[int, float]] = {arm: {} for arm in (*self._arms, *self._always)}
+        self._records: dict[str, dict[int, float]] = {
+            arm: {} for arm in (*self._arms, *self._always)
+        }
         self._pending: set[str] = set()
         self._alive = list(self._arms)
         #: Round of an arm's elimination, and the arm it was shown slower than.
@@ -136,8 +142,14 @@ class Race:
         if arm == self.baseline:
             message = "the baseline cannot be withdrawn"
             raise ValueError(message)
-        revived = [other for other, (_, by) in self._eliminated.items() if by == arm and other != arm]
-        self._eliminated = {other: entry for other, entry in self._eliminated.items() if other not in {arm, *revived}}
+        revived = [
+            other for other, (_, by) in self._eliminated.items() if by == arm and other != arm
+        ]
+        self._eliminated = {
+            other: entry
+            for other, entry in self._eliminated.items()
+            if other not in {arm, *revived}
+        }
         self._arms = tuple(other for other in self._arms if other != arm)
         self._always = tuple(other for other in self._always if other != arm)
         self._alive = [other for other in self._arms if other not in self._eliminated]
@@ -204,16 +216,23 @@ class Race:
         rounds = self._common_rounds(self._alive)
         if not rounds:
             return self.baseline
-        means = {number: statistics.fmean(self._records[arm][number] for arm in self._alive) for number in rounds}
+        means = {
+            number: statistics.fmean(self._records[arm][number] for arm in self._alive)
+            for number in rounds
+        }
         return min(
             self._alive,
-            key=lambda arm: statistics.median(self._records[arm][number] - means[number] for number in rounds),
+            key=lambda arm: statistics.median(
+                self._records[arm][number] - means[number] for number in rounds
+            ),
         )
 
     def _interval(self, arm: str, to: str, level: float) -> tuple[float, float, float]:
         """Return lower bound, mean and upper bound of the paired difference of logarithms, each bound one-sided at `level`."""
         rounds = self._common_rounds([arm, to])
-        return paired_interval([self._records[arm][number] - self._records[to][number] for number in rounds], level)
+        return paired_interval(
+            [self._records[arm][number] - self._records[to][number] for number in rounds], level
+        )
 
     def _common_rounds(self, arms: Sequence[str]) -> list[int]:
         """Return the complete rounds that all of `arms` ran."""

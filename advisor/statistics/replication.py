@@ -1,7 +1,8 @@
 """What repeating an arm in fresh processes says: how much of the variance lies between processes, and the interval that includes it.
 
-Kalibera and Jones, "Rigorous benchmarking in reasonable time" (ISMM 2013), for two levels: rounds within processes, and processes. The
-unbiased variance of a level is its own variance of means less what the level below contributes.
+Kalibera and Jones, "Rigorous benchmarking in reasonable time" (ISMM 2013), for two levels: rounds
+within processes, and processes. The unbiased variance of a level is its own variance of means less
+what the level below contributes.
 """
 
 from __future__ import annotations
@@ -42,4 +43,9 @@ def optimal_rounds(components: Components, process_seconds: float, round_seconds
     """Return the rounds in a process beyond which a new process is worth more than more rounds."""
     if components.between == 0:
         return math.ceil(process_seconds / round_seconds)
-    return max(1, math.ceil(math.sqrt(process_seconds / round_seconds * components.within / components.between)))
+    return max(
+        1,
+        math.ceil(
+            math.sqrt(process_seconds / round_seconds * components.within / components.between)
+        ),
+    )

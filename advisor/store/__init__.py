@@ -81,7 +81,9 @@ class Store:
                 (directory / folder).mkdir()
         except OSError as problem:
             what = f"{self._home} cannot be written: {problem.strerror}"
-            raise NotWritableError(what, f"make it writable, or set {HOME_VARIABLE} to another directory") from problem
+            raise NotWritableError(
+                what, f"make it writable, or set {HOME_VARIABLE} to another directory"
+            ) from problem
         return Run(directory)
 
     def find(self, name: str) -> Run:
@@ -93,11 +95,16 @@ class Store:
             if os.path.isfile(path / "run.json"):  # noqa: PTH113 - `is_file` raises for it
                 return Run(path)
         ids = self._ids()
-        matches = ids[-1:] if name == LATEST else [run_id for run_id in ids if run_id.startswith(name)]
+        matches = (
+            ids[-1:] if name == LATEST else [run_id for run_id in ids if run_id.startswith(name)]
+        )
         if len(matches) == 1:
             return Run(self._runs / matches[0])
         if matches:
-            raise UnknownRunError(f"{name!r} is the beginning of {len(matches)} runs", f"write more of it: {', '.join(matches[:5])}")
+            raise UnknownRunError(
+                f"{name!r} is the beginning of {len(matches)} runs",
+                f"write more of it: {', '.join(matches[:5])}",
+            )
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 
     def place_of(self, run_id: str) -> pathlib.Path:
@@ -108,13 +115,19 @@ class Store:
         """Remove a stored run with everything that belongs to it; return its id."""
         run = self.find(name)
         if run.directory.resolve().parent != self._runs.resolve():
-            raise UnknownRunError(f"{name!r} is not among the stored runs", "remove the directory yourself")
+            raise UnknownRunError(
+                f"{name!r} is not among the stored runs", "remove the directory yourself"
+            )
         if run.is_active():
-            raise RunIsActiveError(f"another process works on run {run.directory.name}", "end it first")
+            raise RunIsActiveError(
+                f"another process works on run {run.directory.name}", "end it first"
+            )
         try:
             shutil.rmtree(run.directory)
         except OSError as problem:
-            raise NotWritableError(f"{run.directory} cannot be removed: {problem.strerror}", "make it writable") from problem
+            raise NotWritableError(
+                f"{run.directory} cannot be removed: {problem.strerror}", "make it writable"
+            ) from problem
         return run.directory.name
 
     def unfinished(self) -> Run:
@@ -149,7 +162,9 @@ class Store:
         if changed or gone:
             index.write(changed, gone)
         entries = [
-            msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note()) for run_id in reversed(ids) if run_id in known
+            msgspec.structs.replace(known[run_id][1], note=Run(self._runs / run_id).note())
+            for run_id in reversed(ids)
+            if run_id in known
         ]
         return [entry for entry in entries if wanted is None or wanted.wants(entry)]
 
@@ -161,7 +176,9 @@ class Store:
             return []
         except OSError as problem:
             what = f"{self._runs} cannot be read: {problem.strerror}"
-            raise NotWritableError(what, f"make it readable and writable, or set {HOME_VARIABLE} to another directory") from problem
+            raise NotWritableError(
+                what, f"make it readable and writable, or set {HOME_VARIABLE} to another directory"
+            ) from problem
         # Of a thousand runs, paths as objects would take most of the time.
         return sorted(name for name, place in places.items() if os.path.isfile(f"{place}/run.json"))  # noqa: PTH113 - see above
 
@@ -173,7 +190,7 @@ class Store:
             return None
         question = header.question
         gpu = header.machine.find_gpu(question.gpu)
-        finished = any(isinstance(event.happening, Finished) for event in events)
+        finished = any(isinstance(event.run_event, Finished) for event in events)
         return Entry(
             run_id=run_id,
             created=header.created,

@@ -34,13 +34,20 @@ class Fleets:
     def find(self, name: str) -> FleetRecord:
         """Return what the fleet with this id, or `latest`, has answered; raise `UnknownRunError` or `RunFileError`."""
         files = sorted(self._directory.glob("*.json"))
-        matches = files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
+        matches = (
+            files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
+        )
         if len(matches) != 1:
-            raise UnknownRunError(f"there is no fleet {name!r}", f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}")
+            raise UnknownRunError(
+                f"there is no fleet {name!r}",
+                f"there are: {', '.join(file.stem for file in files[-5:]) or 'none'}",
+            )
         try:
             return msgspec.json.decode(matches[0].read_bytes(), type=FleetRecord)
         except (OSError, *UNREADABLE) as problem:
-            raise RunFileError(f"{matches[0]} cannot be read: {problem}", "ask the fleet again") from problem
+            raise RunFileError(
+                f"{matches[0]} cannot be read: {problem}", "ask the fleet again"
+            ) from problem
 
     @staticmethod
     def _write(file: pathlib.Path, content: bytes) -> pathlib.Path:
@@ -50,5 +57,7 @@ class Fleets:
             half.write_bytes(content)
             half.replace(file)
         except OSError as problem:
-            raise NotWritableError(f"{file} cannot be written: {problem.strerror}", "make it writable") from problem
+            raise NotWritableError(
+                f"{file} cannot be written: {problem.strerror}", "make it writable"
+            ) from problem
         return file

@@ -1,4 +1,7 @@
-"""The index over the runs: what the history lists of each, so that only runs that went on are read. Nothing fails for want of it."""
+"""The index over the runs: what the history lists of each, so that only runs that went on are read.
+
+Nothing fails for want of it.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ class Index:
         """Do something with the index, if it can be used; one that is damaged or of another layout is removed."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(sqlite3.connect(self._file, timeout=PATIENCE_SECONDS)) as index, index:
+            with (
+                contextlib.closing(sqlite3.connect(self._file, timeout=PATIENCE_SECONDS)) as index,
+                index,
+            ):
                 _lay_out(index)
                 return action(index)
         except (OSError, sqlite3.OperationalError):
@@ -89,8 +95,19 @@ def _lay_out(index: sqlite3.Connection) -> None:
 def _known(row: tuple[Any, ...]) -> tuple[str, tuple[int, Entry]]:
     run_id, size, created, model, device, finished, imported = row
     told = {"run_id": run_id, "created": created, "model": model, "device": device}
-    return run_id, (size, msgspec.convert({**told, "finished": bool(finished), "imported": bool(imported)}, Entry))
+    return run_id, (
+        size,
+        msgspec.convert({**told, "finished": bool(finished), "imported": bool(imported)}, Entry),
+    )
 
 
 def _row(size: int, entry: Entry) -> tuple[Any, ...]:
-    return (entry.run_id, size, entry.created, entry.model, entry.device, entry.finished, entry.imported)
+    return (
+        entry.run_id,
+        size,
+        entry.created,
+        entry.model,
+        entry.device,
+        entry.finished,
+        entry.imported,
+    )

@@ -21,9 +21,18 @@ class ControlGroups:
     def processors(self) -> float | None:
         """Return how many processors' time the tightest group allows; None where none has a limit."""
         quotas = [
-            _words(group / "cpu.max") or _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us") for group in self._cpu
+            _words(group / "cpu.max")
+            or _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us")
+            for group in self._cpu
         ]
-        return min((int(quota[0]) / int(quota[1]) for quota in quotas if len(quota) > 1 and quota[0] not in UNLIMITED), default=None)
+        return min(
+            (
+                int(quota[0]) / int(quota[1])
+                for quota in quotas
+                if len(quota) > 1 and quota[0] not in UNLIMITED
+            ),
+            default=None,
+        )
 
     def memory_bytes(self) -> int | None:
         """Return the memory that the tightest group allows; None where none has a limit."""
@@ -31,13 +40,24 @@ class ControlGroups:
 
     def free_memory_bytes(self) -> int | None:
         """Return what is left below the limits: files that are only cached give way; None where there is no limit."""
-        return min((max(limit - _taken_bytes(group), 0) for group, limit in self._memory_limits()), default=None)
+        return min(
+            (max(limit - _taken_bytes(group), 0) for group, limit in self._memory_limits()),
+            default=None,
+        )
 
     def throttled_seconds(self) -> float | None:
         """Return how long the groups have been held back so far; None where no kernel counts it."""
         counters = [_fields(group / "cpu.stat") for group in self._cpu]
-        seconds = [counter["throttled_usec"] * MICROSECONDS for counter in counters if "throttled_usec" in counter]
-        seconds += [counter["throttled_time"] * NANOSECONDS for counter in counters if "throttled_time" in counter]
+        seconds = [
+            counter["throttled_usec"] * MICROSECONDS
+            for counter in counters
+            if "throttled_usec" in counter
+        ]
+        seconds += [
+            counter["throttled_time"] * NANOSECONDS
+            for counter in counters
+            if "throttled_time" in counter
+        ]
         return sum(seconds) if seconds else None
 
     def _memory_limits(self) -> Iterator[tuple[pathlib.Path, int]]:
@@ -53,19 +73,32 @@ def find_groups(controller: str, proc: pathlib.Path = PROC) -> list[pathlib.Path
     for line in sorted(_lines(proc / "self" / "cgroup"), key=lambda line: line.startswith("0::")):
         _, names, path = line.split(":", 2)
         for kind, options, root, place in mounts:
-            if (kind == "cgroup" and controller in names.split(",") and controller in options) or (kind == "cgroup2" and not names):
+            if (kind == "cgroup" and controller in names.split(",") and controller in options) or (
+                kind == "cgroup2" and not names
+            ):
                 return _up_from(pathlib.PurePosixPath(path), root, place)
     return []
 
 
-def _up_from(path: pathlib.PurePosixPath, root: pathlib.PurePosixPath, place: pathlib.Path) -> list[pathlib.Path]:
+def _up_from(
+    path: pathlib.PurePosixPath, root: pathlib.PurePosixPath, place: pathlib.Path
+) -> list[pathlib.Path]:
     """Return the folders of the group at `path` and above, where `root` of its hierarchy is mounted at `place`."""
-    # In a container the path may be told from outside, where nothing of it is mounted: then what is mounted is the group itself.
-    below = path.relative_to(root) if path.is_relative_to(root) and ".." not in path.parts else pathlib.PurePosixPath()
-    return [place / below, *(place / parent for parent in below.parents)] if below.parts else [place]
+    # In a container the path may be told from outside, where nothing of it is mounted: then what is
+    # mounted is the group itself.
+    below = (
+        path.relative_to(root)
+        if path.is_relative_to(root) and ".." not in path.parts
+        else pathlib.PurePosixPath()
+    )
+    return (
+        [place / below, *(place / parent for parent in below.parents)] if below.parts else [place]
+    )
 
 
-def _mounts(proc: pathlib.Path) -> Iterator[tuple[str, list[str], pathlib.PurePosixPath, pathlib.Path]]:
+def _mounts(
+    proc: pathlib.Path,
+) -> Iterator[tuple[str, list[str], pathlib.PurePosixPath, pathlib.Path]]:
     """Yield the type, the options, the root and the place of each mount."""
     for line in _lines(proc / "self" / "mountinfo"):
         mount, _, source = line.partition(" - ")

@@ -1,10 +1,11 @@
 """Turns of several races that run side by side on one host, each on a GPU of its own: timed sections overlap, builds overlap nothing.
 
-Whoever imports, builds or profiles holds the host's turn alone; whoever times shares it with others who time. The clock stands still
-while a race waits for its turn, so that a neighbour's build costs neither budget nor deadline. A race that is alone waits for nobody.
+Whoever imports, builds or profiles holds the host's turn alone; whoever times shares it with others
+who time. The clock stands still while a race waits for its turn, so that a neighbour's build costs
+neither budget nor deadline. A race that is alone waits for nobody.
 
-Whoever wants a turn waits for it at the entrance, one at a time: else those who time, each before the other has ended, would keep out
-whoever works for as long as they go on.
+Whoever wants a turn waits for it at the entrance, one at a time: else those who time, each before
+the other has ended, would keep out whoever works for as long as they go on.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import time
 from collections.abc import Callable, Iterator
 
 
-class Turns:
+class HostLock:
     """The turns of one race; without a file there are no others."""
 
-    def __init__(self, file: pathlib.Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, file: pathlib.Path | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._file = file
         self._clock = clock
         self._waited_seconds = 0.0

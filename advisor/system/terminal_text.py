@@ -16,9 +16,11 @@ def spell(sign: str) -> str:
     if unicodedata.category(sign) not in HIDDEN:
         return sign
     units = sign.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+    return "".join(
+        f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2)
+    )
 
 
-def spell_out(text: str) -> str:
+def escape_control_chars(text: str) -> str:
     """Return the lines with every hidden character spelt out; JSON stays the same JSON."""
     return DOUBTFUL.sub(lambda found: spell(found.group()), text)

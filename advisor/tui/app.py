@@ -1,4 +1,7 @@
-"""The app: owns the answers, and knows which screen is shown when. Screens draw; `runs` has the runs."""
+"""The app: owns the answers, and knows which screen is shown when.
+
+Screens draw; `runs` has the runs.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
 from advisor.settings import Settings, keep_theme, read
 from advisor.tui.background import Background
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.setup import Setup
 from advisor.tui.themes import OURS
 
 if TYPE_CHECKING:
-    from advisor.context import World
-    from advisor.pipeline.draft import Proposal
+    from advisor.context import Context
+    from advisor.pipeline.draft import DraftRun
     from advisor.report.document import RunDocument
     from advisor.store import Run
     from advisor.tui.run.host_process import Host
@@ -47,7 +50,12 @@ class AdvisorApp(App[int]):
     ]
 
     def __init__(
-        self, wishes: Wishes, world: World, *, start_host: Callable[[Run], Host] | None = None, settings_file: pathlib.Path | None = None
+        self,
+        wishes: LaunchOptions,
+        world: Context,
+        *,
+        start_host: Callable[[Run], Host] | None = None,
+        settings_file: pathlib.Path | None = None,
     ) -> None:
         """Read the settings; a theme that is chosen later is kept in their file, if there is one."""
         no_color = wishes.no_color or bool(world.environment.get("NO_COLOR"))
@@ -79,7 +87,11 @@ class AdvisorApp(App[int]):
         if self._runs is None:
             from advisor.tui import run_controller  # noqa: PLC0415 - after the first sight
 
-            self._runs = run_controller.Runs(self, self._start_host) if self._start_host else run_controller.Runs(self)
+            self._runs = (
+                run_controller.Runs(self, self._start_host)
+                if self._start_host
+                else run_controller.Runs(self)
+            )
         return self._runs
 
     def run_words(self) -> str:
@@ -94,7 +106,9 @@ class AdvisorApp(App[int]):
         """Set up what goes on behind the screens."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread, as in tests
+            with contextlib.suppress(
+                ValueError, RuntimeError
+            ):  # not in the main thread, as in tests
                 loop.add_signal_handler(number, self.die, number)
         if self.wishes.ascii_only:
             from advisor.tui.ascii_only import AsciiFilter  # noqa: PLC0415 - only when asked for
@@ -143,7 +157,9 @@ class AdvisorApp(App[int]):
         from advisor import applicability, machine, question  # noqa: PLC0415 - after the first sight
         from advisor.tui import run_controller  # noqa: F401, PLC0415 - loaded meanwhile, so that the next key finds it there
 
-        return machine.detect(question.interpreter_of(self.answers), applicability.required_packages(self.catalogue))
+        return machine.detect(
+            question.interpreter_of(self.answers), applicability.required_packages(self.catalogue)
+        )
 
     def _take_machine(self, here: Machine) -> None:
         self.machine = here
@@ -166,26 +182,28 @@ class AdvisorApp(App[int]):
         if isinstance(self.screen, Setup):
             self.screen.tell_problem(problem)
         else:
-            self.notify(f"{problem.what}; next: {problem.next_step}", severity="error", markup=False)
+            self.notify(
+                f"{problem.what}; next: {problem.next_step}", severity="error", markup=False
+            )
 
     def propose(self) -> None:
         """Make the plan and show it."""
         from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - after the first sight
 
-        def show(found: Proposal | RunDocument) -> None:
+        def show(found: DraftRun | RunDocument) -> None:
             for step in self.screen.query(PlanStep):
                 step.show(found)
 
         self.background.do("propose", self._propose_or_answer, show)
 
-    def _propose(self) -> Proposal:
+    def _propose(self) -> DraftRun:
         from advisor.pipeline.draft import propose  # noqa: PLC0415 - after the first sight
 
         # What was seen counts only if it was seen through the interpreter that is asked for.
         seen = self.machine if self.answers.python == self.wishes.answers.python else None
         return propose(self.answers, self.world, seen)
 
-    def _propose_or_answer(self) -> Proposal | RunDocument:
+    def _propose_or_answer(self) -> DraftRun | RunDocument:
         from advisor.report import unattached  # noqa: PLC0415 - after the first sight
 
         return unattached.propose_or_answer(self.answers, self.world, self._propose)
@@ -213,7 +231,9 @@ class AdvisorApp(App[int]):
         from advisor.tui.screens.fleet import Fleet  # noqa: PLC0415 - as above
 
         self.background.do(
-            "fleet", lambda: fleet_documents.read_answer("latest", self.world.store), lambda found: self.push_screen(Fleet(found))
+            "fleet",
+            lambda: fleet_documents.read_answer("latest", self.world.store),
+            lambda found: self.push_screen(Fleet(found)),
         )
 
     def action_doctor(self) -> None:
@@ -263,5 +283,9 @@ class AdvisorApp(App[int]):
         from advisor.tui import crash  # noqa: PLC0415 - as above
 
         if self._exception is not None and self.defect is None:
-            self.defect = crash.report(self._exception, default_home(self.world.environment), f"{self.world.now():%Y%m%d-%H%M%S}")
+            self.defect = crash.report(
+                self._exception,
+                default_home(self.world.environment),
+                f"{self.world.now():%Y%m%d-%H%M%S}",
+            )
         self._close_messages_no_wait()

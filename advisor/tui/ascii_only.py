@@ -28,7 +28,9 @@ TABLE = {ord(sign): stand_in for stand_in, signs in REPLACEMENTS.items() for sig
 
 def to_ascii(text: str) -> str:
     """Return the text in ASCII and of the same width."""
-    return "".join(sign if sign.isascii() else "?" * cell_len(sign) for sign in text.translate(TABLE))
+    return "".join(
+        sign if sign.isascii() else "?" * cell_len(sign) for sign in text.translate(TABLE)
+    )
 
 
 class AsciiFilter(LineFilter):
@@ -37,6 +39,8 @@ class AsciiFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's interface
         """Return the segments of a line in ASCII."""
         return [
-            Segment(to_ascii(text), style, control) if not text.isascii() else Segment(text, style, control)
+            Segment(to_ascii(text), style, control)
+            if not text.isascii()
+            else Segment(text, style, control)
             for text, style, control in segments
         ]

@@ -1,4 +1,7 @@
-"""Work in threads, its results handed back to the screens. Nobody waits for a thread when the program ends."""
+"""Work in threads, its results handed back to the screens.
+
+Nobody waits for a thread when the program ends.
+"""
 
 from __future__ import annotations
 

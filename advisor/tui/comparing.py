@@ -36,7 +36,12 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def generates(self) -> bool:
         """Whether both runs generated text, of which the rate is looked at rather than the time of a call."""
-        return all(cell.generation is not None for row in self.rows for cell in (row.first, row.second) if cell is not None)
+        return all(
+            cell.generation is not None
+            for row in self.rows
+            for cell in (row.first, row.second)
+            if cell is not None
+        )
 
 
 def lay_side_by_side(first: RunDocument, second: RunDocument) -> Sides:
@@ -47,8 +52,30 @@ def lay_side_by_side(first: RunDocument, second: RunDocument) -> Sides:
 
 def _rows(first: RunDocument, second: RunDocument, comparison: Comparison) -> Iterator[Row]:
     changes = {(change.arm, change.batch_size): change for change in comparison.changes}
-    cells = [{(entry.arm, cell.batch_size): cell for entry in side.workflows for cell in entry.cells} for side in (first, second)]
+    cells = [
+        {(entry.arm, cell.batch_size): cell for entry in side.workflows for cell in entry.cells}
+        for side in (first, second)
+    ]
     for arm, size in dict.fromkeys([*cells[0], *cells[1]]):
-        mine, other, change = cells[0].get((arm, size)), cells[1].get((arm, size)), changes.get((arm, size))
-        verdict = ONLY_SECOND if mine is None else ONLY_FIRST if other is None else change.judgement if change else NOT_COMPARED
-        yield Row(arm=arm, batch_size=size, first=mine, second=other, speed=change.speed if change else None, verdict=verdict)
+        mine, other, change = (
+            cells[0].get((arm, size)),
+            cells[1].get((arm, size)),
+            changes.get((arm, size)),
+        )
+        verdict = (
+            ONLY_SECOND
+            if mine is None
+            else ONLY_FIRST
+            if other is None
+            else change.judgement
+            if change
+            else NOT_COMPARED
+        )
+        yield Row(
+            arm=arm,
+            batch_size=size,
+            first=mine,
+            second=other,
+            speed=change.speed if change else None,
+            verdict=verdict,
+        )

@@ -1,4 +1,7 @@
-"""What is said when the program itself is defective: where the traceback is. It holds no values of variables: they may be secrets."""
+"""What is said when the program itself is defective: where the traceback is.
+
+It holds no values of variables: they may be secrets.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,16 @@ def report(error: BaseException, directory: pathlib.Path, moment: str) -> Defect
     what = f"it has ended because of a defect of its own, {type(error).__name__}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"p3-advisor {advisor.__version__}\n\n{''.join(traceback.format_exception(error))}", encoding="utf-8")
+        file.write_text(
+            f"p3-advisor {advisor.__version__}\n\n{''.join(traceback.format_exception(error))}",
+            encoding="utf-8",
+        )
     except OSError as problem:
-        return DefectError(f"{what}; no report could be written to {file}: {problem.strerror}", "p3-advisor resume goes on with a run")
-    return DefectError(f"{what}; what happened is in {file}", "report it with that file; p3-advisor resume goes on with a run")
+        return DefectError(
+            f"{what}; no report could be written to {file}: {problem.strerror}",
+            "p3-advisor resume goes on with a run",
+        )
+    return DefectError(
+        f"{what}; what happened is in {file}",
+        "report it with that file; p3-advisor resume goes on with a run",
+    )

@@ -34,7 +34,9 @@ class Making(ModalScreen[bool]):
         Binding("escape,n", "back", "Not now"),
     ]
 
-    def __init__(self, title: str, words: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, title: str, words: str, command: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
         super().__init__()
         self._title, self._words = title, words
         self._command, self._variables = command, variables
@@ -45,9 +47,15 @@ class Making(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Ask."""
         with Vertical(classes="dialog"):
-            yield Static(f"Make an environment for {text.plain(self._title, 60)}?", markup=False, classes="lead")
             yield Static(
-                f"{self._words}\n\ny    make it; packages come from where pip or uv are told\nesc  not now", id="state", markup=False
+                f"Make an environment for {text.plain(self._title, 60)}?",
+                markup=False,
+                classes="lead",
+            )
+            yield Static(
+                f"{self._words}\n\ny    make it; packages come from where pip or uv are told\nesc  not now",
+                id="state",
+                markup=False,
             )
             with VerticalScroll(id="said", can_focus=False):
                 yield Static("", markup=False)
@@ -75,7 +83,12 @@ class Making(ModalScreen[bool]):
         self._tell("Making it ...  esc stops it")
         self.query_one("#said", VerticalScroll).anchor()
         self.refresh_bindings()
-        ticking = self.set_interval(1, lambda: self._tell(f"Making it, {time.monotonic() - begun:.0f} s so far.  esc stops it"))
+        ticking = self.set_interval(
+            1,
+            lambda: self._tell(
+                f"Making it, {time.monotonic() - begun:.0f} s so far.  esc stops it"
+            ),
+        )
         assert self._process.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
         async for raw in self._process.stdout:
             line = logs.clean(raw.decode("utf-8", "replace").rstrip("\n")).removeprefix(OURS)

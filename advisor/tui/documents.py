@@ -24,7 +24,9 @@ def write(document: RunDocument, file: pathlib.Path, state: RunState | None = No
         beside.write_text(text, encoding="utf-8")
         beside.replace(file)
     except OSError as problem:
-        raise NotWritableError(f"{file} cannot be written: {problem.strerror}", "name another file") from problem
+        raise NotWritableError(
+            f"{file} cannot be written: {problem.strerror}", "name another file"
+        ) from problem
 
 
 def _page(document: RunDocument, state: RunState | None) -> str:

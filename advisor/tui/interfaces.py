@@ -11,7 +11,7 @@ from advisor.question.answers import Answers
 from advisor.tui.background import Background
 
 if TYPE_CHECKING:
-    from advisor.context import World
+    from advisor.context import Context
     from advisor.domain.run_state import RunState
     from advisor.pipeline.decision import Decision
     from advisor.report.document import RunDocument
@@ -43,7 +43,9 @@ class Running(Protocol):
     def compare(self, first: str, second: str) -> None:
         """Show two stored runs side by side."""
 
-    def export(self, document: RunDocument, state: RunState | None = None, *, explored: bool = False) -> None:
+    def export(
+        self, document: RunDocument, state: RunState | None = None, *, explored: bool = False
+    ) -> None:
         """Write a document where the user says; `state` is that of its run."""
 
     def toggle_pause(self) -> None:
@@ -60,7 +62,7 @@ class Advisor(Protocol):
     background: Background
     catalogue: Catalogue
     machine: Machine | None
-    world: World
+    world: Context
 
     @property
     def runs(self) -> Running:

@@ -7,7 +7,7 @@ import msgspec
 from advisor.question.answers import Answers
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to begin, and how to look."""
 
     answers: Answers = Answers()

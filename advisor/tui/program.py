@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pathlib
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.errors import SettingsError
 from advisor.settings import default_file
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 
 
-def show(wishes: Wishes, world: World) -> int:
+def show(wishes: LaunchOptions, world: Context) -> int:
     """Run the terminal program; return the exit code."""
     if wishes.replay:
         replayed = Run(pathlib.Path(wishes.replay))
@@ -21,7 +21,10 @@ def show(wishes: Wishes, world: World) -> int:
         replayed.state()
     app = AdvisorApp(wishes, world, settings_file=default_file())
     if wishes.theme and wishes.theme not in app.available_themes:
-        raise SettingsError(f"there is no theme {wishes.theme!r}", f"use one of {', '.join(sorted(app.available_themes))}")
+        raise SettingsError(
+            f"there is no theme {wishes.theme!r}",
+            f"use one of {', '.join(sorted(app.available_themes))}",
+        )
     code = app.run(mouse=not wishes.no_mouse)
     if app.defect is not None:
         raise app.defect

@@ -12,8 +12,12 @@ def reasons_of(document: RunDocument) -> Text:
     """Return the reasons, what keeps the trust from being higher, and what can be done."""
     advice = document.recommendation
     if advice is None:
-        return Text(text.plain(document.problem.next_step, 300) if document.problem is not None else "")
-    words = Text("Why\n", "bold") + Text("".join(f"+ {text.plain(reason, 300)}\n" for reason in advice.reasons))
+        return Text(
+            text.plain(document.problem.next_step, 300) if document.problem is not None else ""
+        )
+    words = Text("Why\n", "bold") + Text(
+        "".join(f"+ {text.plain(reason, 300)}\n" for reason in advice.reasons)
+    )
     words += Text("\nWhat keeps the trust from A\n" if advice.trust_reasons else "", "bold")
     words += Text("".join(f"- {text.plain(reason, 300)}\n" for reason in advice.trust_reasons))
     words += Text("\nNext\n" if advice.next_steps else "", "bold")

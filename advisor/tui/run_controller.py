@@ -13,7 +13,7 @@ from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision, decide
-from advisor.pipeline.draft import Proposal, create
+from advisor.pipeline.draft import DraftRun, create
 from advisor.pipeline.execution import check_own
 from advisor.report.document import RunDocument
 from advisor.store import Run
@@ -54,7 +54,7 @@ class Runs:
             return ""
         return f"run {self.session.follower.run.directory.name[-4:]} goes on "
 
-    def start(self, make_proposal: Callable[[], Proposal | RunDocument]) -> None:
+    def start(self, make_proposal: Callable[[], DraftRun | RunDocument]) -> None:
         """Make a run of what is proposed, and have it worked on; where the GPU is not attached, show what is known of it."""
         if self._is_busy():
             return
@@ -103,7 +103,9 @@ class Runs:
 
     def _tick(self, session: Session) -> None:
         """Look at the run, draw what is new, and look again later."""
-        if session is not self.session or not self._app.screen_stack:  # another run is shown, or the program is ending
+        if (
+            session is not self.session or not self._app.screen_stack
+        ):  # another run is shown, or the program is ending
             return
         try:
             session.look()
@@ -135,7 +137,11 @@ class Runs:
         run = self._find(run_id)
         if run is None:
             return
-        if self.owned is not None and self.session is not None and self.session.follower.run.directory == run.directory:
+        if (
+            self.owned is not None
+            and self.session is not None
+            and self.session.follower.run.directory == run.directory
+        ):
             self.show(self.session)
         elif not self._is_busy():
             self._open(run)
@@ -181,9 +187,13 @@ class Runs:
             decisions = [decide(self._advisor.world.store.find(name)) for name in (first, second)]
             return lay_side_by_side(*map(documents.document_of, decisions))
 
-        self._advisor.background.do("compare", judge, lambda sides: self._app.push_screen(Compare(sides)))
+        self._advisor.background.do(
+            "compare", judge, lambda sides: self._app.push_screen(Compare(sides))
+        )
 
-    def export(self, document: RunDocument, state: RunState | None = None, *, explored: bool = False) -> None:
+    def export(
+        self, document: RunDocument, state: RunState | None = None, *, explored: bool = False
+    ) -> None:
         """Write a document where the user says; `state` is that of its run."""
 
         def write(file: pathlib.Path | None) -> None:

@@ -1,4 +1,7 @@
-"""Foreign text made safe to show, and figures in few signs. What comes out is data for `Content` and `Text`, never markup."""
+"""Foreign text made safe to show, and figures in few signs.
+
+What comes out is data for `Content` and `Text`, never markup.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ MINUTE, HOUR = 60, 3600
 
 def plain(text: object, limit: int = LONGEST) -> str:
     """Return the text on one line, with control characters and marks of direction spelt out, cut to `limit`."""
-    shown = "".join(spell(sign) for sign in str(text)[: limit + 1].replace("\n", " ").replace("\t", "  "))
+    shown = "".join(
+        spell(sign) for sign in str(text)[: limit + 1].replace("\n", " ").replace("\t", "  ")
+    )
     return cut(shown, limit)
 
 
@@ -39,7 +44,13 @@ def duration(seconds: float) -> str:
 
 def figure(value: float | None, digits: int = 3) -> str:
     """Return a number with three significant digits, or a dash."""
-    return DASH if value is None else f"{value:.{digits}g}" if abs(value) < 10 ** (digits - 1) else f"{value:.0f}"
+    return (
+        DASH
+        if value is None
+        else f"{value:.{digits}g}"
+        if abs(value) < 10 ** (digits - 1)
+        else f"{value:.0f}"
+    )
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -1,4 +1,8 @@
-"""Our two themes. Colours repeat what glyphs and words say; those of the charts are told apart with every kind of colour vision."""
+"""Our two themes.
+
+Colours repeat what glyphs and words say; those of the charts are told apart with every kind of
+colour vision.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,11 @@ DARK = Theme(
     surface="#151c24",
     panel="#1d2732",
     dark=True,
-    variables={"footer-key-foreground": "#e69f00", "block-cursor-background": "#2d5a7b", "block-cursor-foreground": "#ffffff"},
+    variables={
+        "footer-key-foreground": "#e69f00",
+        "block-cursor-background": "#2d5a7b",
+        "block-cursor-foreground": "#ffffff",
+    },
 )
 HIGH_CONTRAST = Theme(
     name="p3-high-contrast",
@@ -35,6 +43,10 @@ HIGH_CONTRAST = Theme(
     surface="#000000",
     panel="#202020",
     dark=True,
-    variables={"footer-key-foreground": "#ffff00", "block-cursor-background": "#ffff00", "block-cursor-foreground": "#000000"},
+    variables={
+        "footer-key-foreground": "#ffff00",
+        "block-cursor-background": "#ffff00",
+        "block-cursor-foreground": "#000000",
+    },
 )
 OURS = (DARK, HIGH_CONTRAST)

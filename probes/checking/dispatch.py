@@ -26,7 +26,14 @@ def file_of(request: protocol.Request, batch_size: int) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / f"reference-{batch_size}.npz"
 
 
-def make(workflow: Any, subject: Any, program: Any, inputs: list[list[Any]], file: pathlib.Path, task: str) -> None:
+def make(
+    workflow: Any,
+    subject: Any,
+    program: Any,
+    inputs: list[list[Any]],
+    file: pathlib.Path,
+    task: str,
+) -> None:
     """Leave the reference for these inputs in `file` for the workers that are timed."""
     fed = [program.feed(arguments) for arguments in inputs]
     if task == protocol.GENERATE:
@@ -38,7 +45,9 @@ def make(workflow: Any, subject: Any, program: Any, inputs: list[list[Any]], fil
     correctness.save_reference(reference, file)
 
 
-def demand(subject: Any, inputs: list[Any], batch_size: int, request: protocol.Request) -> protocol.Workload:
+def demand(
+    subject: Any, inputs: list[Any], batch_size: int, request: protocol.Request
+) -> protocol.Workload:
     """Return how much work one call is."""
     if request.task == protocol.GENERATE:
         return protocol.Workload(batch_size, subject.flops(inputs), *subject.traffic(batch_size))
@@ -48,18 +57,36 @@ def demand(subject: Any, inputs: list[Any], batch_size: int, request: protocol.R
 def load(request: protocol.Request, batch_size: int) -> AnyReference:
     """Read the reference of a batch size."""
     file = file_of(request, batch_size)
-    return text_correctness.load_reference(file) if request.task == protocol.GENERATE else correctness.load_reference(file)
+    return (
+        text_correctness.load_reference(file)
+        if request.task == protocol.GENERATE
+        else correctness.load_reference(file)
+    )
 
 
 def judge(
-    workflow: Any, program: Any, fed: Sequence[Any], reference: AnyReference, dtype: str, batch_size: int, *, again: bool = False
+    workflow: Any,
+    program: Any,
+    fed: Sequence[Any],
+    reference: AnyReference,
+    dtype: str,
+    batch_size: int,
+    *,
+    again: bool = False,
 ) -> tuple[protocol.Correctness, str | None]:
     """Run the program and compare; a second time without probabilities, which are not what was timed."""
     produced = produce(workflow, program, fed)
     if isinstance(reference, correctness.Reference):
         return correctness.judge(reference, produced, dtype, batch_size)
     score = None if again else getattr(program, "score", None)
-    scored = (score(value, tokens, reference.rows) for value, tokens in zip(fed, reference.tokens, strict=True)) if score else ()
+    scored = (
+        (
+            score(value, tokens, reference.rows)
+            for value, tokens in zip(fed, reference.tokens, strict=True)
+        )
+        if score
+        else ()
+    )
     return text_correctness.judge(reference, produced, scored, dtype, batch_size)
 
 

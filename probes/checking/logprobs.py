@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LIKELIEST = 5
-#: Likeliest tokens of which a reference keeps the probabilities for every row: near ties are among them.
+#: Likeliest tokens of which a reference keeps the probabilities for every row: near ties are among
+#: them.
 CANDIDATES = 64
 PERCENTILE = 99
 
@@ -22,7 +23,7 @@ class Scores:
 
 
 @dataclasses.dataclass(frozen=True)
-class Losses:
+class FidelityMetrics:
     """What a way of running the model loses against the reference when the reference's tokens are forced."""
 
     kl_mean: float
@@ -34,7 +35,7 @@ class Losses:
     positions: int
 
 
-def measure_losses(scores: Scores, exact: Any) -> Losses:
+def measure_losses(scores: Scores, exact: Any) -> FidelityMetrics:
     """Compare scores with the reference's logarithms `exact`, both by row, position and token; what is not told is one lump."""
     import numpy as np  # noqa: PLC0415 - the core is importable without any stack
 
@@ -51,8 +52,11 @@ def measure_losses(scores: Scores, exact: Any) -> Losses:
         divergence = (np.exp(known) * (known - got)).sum(-1) + np.exp(rest[0]) * (rest[0] - rest[1])
         likeliest = np.take_along_axis(ids, find_likeliest(got), -1)
         errors = got - known
-    same = [[len(set(one) & set(other)) for one, other in zip(*rows, strict=True)] for rows in zip(top, likeliest, strict=True)]
-    return Losses(
+    same = [
+        [len(set(one) & set(other)) for one, other in zip(*rows, strict=True)]
+        for rows in zip(top, likeliest, strict=True)
+    ]
+    return FidelityMetrics(
         kl_mean=float(divergence.mean()),
         kl_p99=float(np.percentile(divergence, PERCENTILE)),
         top1=float((top[..., 0] == likeliest[..., 0]).mean()),
@@ -80,10 +84,10 @@ def find_likeliest(logarithms: Any, most: int = LIKELIEST) -> Any:
     return np.take_along_axis(unordered, order, -1)
 
 
-def merge(losses: Sequence[Losses]) -> Losses:
+def merge(losses: Sequence[FidelityMetrics]) -> FidelityMetrics:
     """Return the losses of several input sets as one; the largest of those that are no means."""
     count = len(losses)
-    return Losses(
+    return FidelityMetrics(
         kl_mean=sum(one.kl_mean for one in losses) / count,
         kl_p99=max(one.kl_p99 for one in losses),
         top1=sum(one.top1 for one in losses) / count,
@@ -97,7 +101,15 @@ def scores_of_likeliest(tops: Sequence[Sequence[Mapping[int, float]]], count: in
     """Return scores from the `count` likeliest tokens and their logarithms, by row and position; there may be more of them."""
     import numpy as np  # noqa: PLC0415
 
-    chosen = [[sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row] for row in tops]
-    ids = np.array([[[token for token, _ in position] for position in row] for row in chosen], dtype="int64")
-    logarithms = np.array([[[logarithm for _, logarithm in position] for position in row] for row in chosen], dtype="float32")
+    chosen = [
+        [sorted(position.items(), key=lambda entry: -entry[1])[:count] for position in row]
+        for row in tops
+    ]
+    ids = np.array(
+        [[[token for token, _ in position] for position in row] for row in chosen], dtype="int64"
+    )
+    logarithms = np.array(
+        [[[logarithm for _, logarithm in position] for position in row] for row in chosen],
+        dtype="float32",
+    )
     return Scores(logarithms, ids, f"teacher-forced through the prompt, {count} likeliest tokens")

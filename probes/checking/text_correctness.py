@@ -1,12 +1,14 @@
 """Is generated text right? Like `probes.checking.correctness`, but tokens flip at near ties, and one flip changes all that follows.
 
-So two things are asked. With the reference's own tokens forced, how far are the probabilities of the next token from the reference's
-(Kullback-Leibler divergence, agreement of the likeliest tokens)? And where a free run departs from the reference's, was that a near
-tie: did the reference prefer its own token by no more than the precision can tell apart? The second is asked of every stack, for it is
-what is timed; the first where a stack tells probabilities. Both are held against what eager PyTorch loses in the tested precision.
+So two things are asked. With the reference's own tokens forced, how far are the probabilities of
+the next token from the reference's (Kullback-Leibler divergence, agreement of the likeliest
+tokens)? And where a free run departs from the reference's, was that a near tie: did the reference
+prefer its own token by no more than the precision can tell apart? The second is asked of every
+stack, for it is what is timed; the first where a stack tells probabilities. Both are held against
+what eager PyTorch loses in the tested precision.
 
-Thresholds of the divergence: `equivalent` and `near` lie where published statistics put 8-bit and good 5-bit quantisation
-(https://github.com/ggml-org/llama.cpp/pull/5076 has the method).
+Thresholds of the divergence: `equivalent` and `near` lie where published statistics put 8-bit and
+good 5-bit quantisation (https://github.com/ggml-org/llama.cpp/pull/5076 has the method).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, Protocol
 
 from probes.adapter import ModelError
 from probes.checking.correctness import RULES
-from probes.checking.logprobs import Losses, Scores, measure_losses, merge
+from probes.checking.logprobs import FidelityMetrics, Scores, measure_losses, merge
 from probes.protocol import Agreement, Correctness
 
 #: Divergence in nats, and share of positions with the same likeliest token.
@@ -57,7 +59,7 @@ class TokenReference:
     #: Of each input set, how many rows have their probabilities kept.
     rows: int
     vocabulary: int
-    eager: Losses
+    eager: FidelityMetrics
 
     def logarithms(self, number: int) -> Any:
         """Return the reference's logarithms of the probabilities along its own tokens, for the first rows of input set `number`."""
@@ -108,13 +110,19 @@ def save_reference(
     for number, (arguments, run) in enumerate(zip(inputs, runs, strict=True)):
         exact = run.exact.logarithms
         if not (np.isfinite(exact).all() and np.isfinite(run.eager.logarithms).all()):
-            raise ModelError("the model's probabilities are NaN or infinite", "choose another precision with --dtype, such as bfloat16")
+            raise ModelError(
+                "the model's probabilities are NaN or infinite",
+                "choose another precision with --dtype, such as bfloat16",
+            )
         arrays |= {f"input-{number}-{place}": array for place, array in enumerate(arguments)}
         arrays |= {"rows": np.array(len(exact)), "vocabulary": np.array(exact.shape[-1])}
         arrays |= {f"tokens-{number}": run.tokens, f"logarithms-{number}": exact}
-        arrays |= {f"likeliest-{number}": run.likeliest.logarithms, f"ids-{number}": run.likeliest.ids}
+        arrays |= {
+            f"likeliest-{number}": run.likeliest.logarithms,
+            f"ids-{number}": run.likeliest.ids,
+        }
         losses.append(measure_losses(run.eager, exact))
-    for field in dataclasses.fields(Losses):
+    for field in dataclasses.fields(FidelityMetrics):
         arrays[f"eager-{field.name}"] = np.array(getattr(merge(losses), field.name))
     beside = file.with_suffix(".part.npz")
     np.savez(beside, **arrays)
@@ -127,7 +135,10 @@ def load_reference(file: pathlib.Path) -> TokenReference:
 
     with np.load(file, allow_pickle=False) as archive:
         sets = range(int(archive["sets"]))
-        losses = {field.name: archive[f"eager-{field.name}"].item() for field in dataclasses.fields(Losses)}
+        losses = {
+            field.name: archive[f"eager-{field.name}"].item()
+            for field in dataclasses.fields(FidelityMetrics)
+        }
         return TokenReference(
             name=str(archive["name"]),
             file=file,
@@ -135,7 +146,7 @@ def load_reference(file: pathlib.Path) -> TokenReference:
             tokens=[archive[f"tokens-{number}"] for number in sets],
             rows=int(archive["rows"]),
             vocabulary=int(archive["vocabulary"]),
-            eager=Losses(**losses),
+            eager=FidelityMetrics(**losses),
         )
 
 
@@ -151,7 +162,9 @@ class Divergence:
     parting: str
 
 
-def find_divergence(produced: Sequence[Any], reference: Continuations, rows: Sequence[Sequence[int]] | None = None) -> Divergence:
+def find_divergence(
+    produced: Sequence[Any], reference: Continuations, rows: Sequence[Sequence[int]] | None = None
+) -> Divergence:
     """Compare each input set's tokens with the reference's; `rows` says which of its rows they continue, if not all in order."""
     places, gaps, sequences = [], [], 0
     for number, tokens in enumerate(produced):
@@ -159,26 +172,44 @@ def find_divergence(produced: Sequence[Any], reference: Continuations, rows: Seq
         wanted = reference.tokens[number][list(chosen)]
         sequences += len(tokens)
         departing = [
-            (row, int((one != other).argmax())) for row, (one, other) in enumerate(zip(tokens, wanted, strict=True)) if (one != other).any()
+            (row, int((one != other).argmax()))
+            for row, (one, other) in enumerate(zip(tokens, wanted, strict=True))
+            if (one != other).any()
         ]
         places += [place for _, place in departing]
         likeliest = reference.likeliest(number) if departing else None
         for row, place in departing:
-            gap = measure_gap(likeliest, (chosen[row], place), wanted[row, place], tokens[row, place], reference.vocabulary)
-            ours, theirs = (" ".join(map(str, each[row, place : place + EXCERPT].tolist())) for each in (tokens, wanted))
+            gap = measure_gap(
+                likeliest,
+                (chosen[row], place),
+                wanted[row, place],
+                tokens[row, place],
+                reference.vocabulary,
+            )
+            ours, theirs = (
+                " ".join(map(str, each[row, place : place + EXCERPT].tolist()))
+                for each in (tokens, wanted)
+            )
             gaps.append((gap, f"after {place} tokens it writes {ours} for {theirs}"))
     largest, parting = max(gaps, default=(None, ""))
-    return Divergence(sequences, sequences - len(places), min(places, default=None), largest, parting)
+    return Divergence(
+        sequences, sequences - len(places), min(places, default=None), largest, parting
+    )
 
 
-def measure_gap(likeliest: Any, where: tuple[int, int], own: int, other: int, vocabulary: int) -> float:
+def measure_gap(
+    likeliest: Any, where: tuple[int, int], own: int, other: int, vocabulary: int
+) -> float:
     """Return by how much the reference prefers its `own` token to the `other`; at least, where that is none of the likeliest.
 
-    What is no token at all, such as the filling of a text that ended early, is as far off as can be.
+    What is no token at all, such as the filling of a text that ended early, is as far off as can
+    be.
     """
     if not 0 <= other < vocabulary:
         return math.inf
-    known = dict(zip(likeliest.ids[where].tolist(), likeliest.logarithms[where].tolist(), strict=True))
+    known = dict(
+        zip(likeliest.ids[where].tolist(), likeliest.logarithms[where].tolist(), strict=True)
+    )
     least = min(known.values())
     return float(known.get(int(own), least) - known.get(int(other), least))
 
@@ -195,16 +226,26 @@ def allowed_gap_to_eager(reference: TokenReference, dtype: str) -> float:
 
 
 def judge(
-    reference: TokenReference, produced: Iterable[Sequence[Any]], scored: Iterable[Scores | None], dtype: str, batch_size: int
+    reference: TokenReference,
+    produced: Iterable[Sequence[Any]],
+    scored: Iterable[Scores | None],
+    dtype: str,
+    batch_size: int,
 ) -> tuple[Correctness, str | None]:
     """Compare free runs, and the scores of forced ones, with the reference; return the record and, when they are wrong, the reason."""
     tokens = [outputs[0] for outputs in produced]
     wanted = [each.shape for each in reference.tokens]
     if [each.shape for each in tokens] != wanted:
         shapes = ", ".join(str(each.shape) for each in tokens)
-        return _record("wrong", reference, batch_size, None), f"it returns {shapes} tokens instead of {wanted[0]} for each input set"
+        return _record(
+            "wrong", reference, batch_size, None
+        ), f"it returns {shapes} tokens instead of {wanted[0]} for each input set"
     scores = list(scored)
-    losses = [measure_losses(each, reference.logarithms(number)) for number, each in enumerate(scores) if each is not None]
+    losses = [
+        measure_losses(each, reference.logarithms(number))
+        for number, each in enumerate(scores)
+        if each is not None
+    ]
     told = merge(losses) if losses else None
     method = next((each.method for each in scores if each is not None), "tokens only")
     divergence = find_divergence(tokens, reference)
@@ -215,10 +256,18 @@ def judge(
     return _record(verdict, reference, batch_size, agreement), reason
 
 
-def summarise(found: Divergence, told: Losses | None, reference: TokenReference, dtype: str, method: str) -> Agreement:
+def summarise(
+    found: Divergence,
+    told: FidelityMetrics | None,
+    reference: TokenReference,
+    dtype: str,
+    method: str,
+) -> Agreement:
     """Put together what was found and what eager PyTorch's own losses allow."""
     eager, multiplier = reference.eager, RULES[dtype][0]
-    spread = DEVIATIONS * math.sqrt(max(eager.top1 * (1 - eager.top1), 1 / eager.positions) / eager.positions)
+    spread = DEVIATIONS * math.sqrt(
+        max(eager.top1 * (1 - eager.top1), 1 / eager.positions) / eager.positions
+    )
     return Agreement(
         method=method,
         sequences=found.sequences,
@@ -251,7 +300,9 @@ def classify(agreement: Agreement, parting: str) -> tuple[str, str | None]:
         return "equivalent", None
     if agreement.kl_mean <= agreement.kl_allowed and agreement.top1 >= agreement.top1_least:
         return "equivalent", None
-    if agreement.kl_mean <= max(NEAR[0], agreement.kl_allowed) and agreement.top1 >= min(NEAR[1], agreement.top1_least):
+    if agreement.kl_mean <= max(NEAR[0], agreement.kl_allowed) and agreement.top1 >= min(
+        NEAR[1], agreement.top1_least
+    ):
         return "near", None
     return "wrong", (
         f"its probabilities are degraded: divergence {agreement.kl_mean:.2e} (allowed {agreement.kl_allowed:.2e}), "
@@ -270,6 +321,10 @@ def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: s
     return None
 
 
-def _record(verdict: str, reference: TokenReference, batch_size: int, agreement: Agreement | None) -> Correctness:
+def _record(
+    verdict: str, reference: TokenReference, batch_size: int, agreement: Agreement | None
+) -> Correctness:
     compared = sum(int(tokens.size) for tokens in reference.tokens)
-    return Correctness(batch_size, verdict, reference.name, None, None, None, None, compared, agreement)
+    return Correctness(
+        batch_size, verdict, reference.name, None, None, None, None, compared, agreement
+    )

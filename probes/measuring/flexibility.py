@@ -1,7 +1,7 @@
 """What a built program does with batch sizes it was not built for: serve them, stall, fall back to eager code, refuse, or answer wrongly.
 
-The new batches are made of the rows of a built one, so the right answer is known without another reference: a row's output does not depend
-on its neighbours.
+The new batches are made of the rows of a built one, so the right answer is known without another
+reference: a row's output does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from probes.adapter import Program
 from probes.checking import correctness, text_correctness
 from probes.checking.correctness import Reference
 from probes.checking.text_correctness import TokenReference
-from probes.protocol import Flexed
+from probes.protocol import NewShapeResult
 
 STEADY_CALLS = 3
-#: A first call this much longer than the steady ones, and at least this long, is a stall that a user would notice.
+#: A first call this much longer than the steady ones, and at least this long, is a stall that a
+#: user would notice.
 STALL_RATIO, STALL_SECONDS = 10.0, 0.25
-#: After this long no further size is tried: an arm that builds anew for half a minute a size has shown what it does.
+#: After this long no further size is tried: an arm that builds anew for half a minute a size has
+#: shown what it does.
 ENOUGH_SECONDS = 30.0
 
 
@@ -38,7 +40,13 @@ def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
     return [array.take(range(batch_size), axis=0, mode="wrap") for array in arrays]
 
 
-def try_batch_size(workflow: Any, program: Program, reference: Reference | TokenReference, dtype: str, batch_size: int) -> Flexed:
+def try_batch_size(
+    workflow: Any,
+    program: Program,
+    reference: Reference | TokenReference,
+    dtype: str,
+    batch_size: int,
+) -> NewShapeResult:
     """Call `program`, which serves `reference`'s shapes, with another batch size.
 
     Whatever the stack raises is the caller's to report as a refusal.
@@ -52,9 +60,20 @@ def try_batch_size(workflow: Any, program: Program, reference: Reference | Token
     if isinstance(reference, TokenReference):
         reason = text_correctness.find_fault(outputs[0], reference, batch_size, dtype)
     else:
-        reason = compare([correctness.sample(array) for array in outputs], [correctness.sample(array) for array in rows], reference, dtype)
+        reason = compare(
+            [correctness.sample(array) for array in outputs],
+            [correctness.sample(array) for array in rows],
+            reference,
+            dtype,
+        )
     stalled = first > max(STALL_RATIO * fastest, STALL_SECONDS)
-    return Flexed(batch_size, "wrong" if reason else "stalled" if stalled else "served", first, fastest, reason)
+    return NewShapeResult(
+        batch_size,
+        "wrong" if reason else "stalled" if stalled else "served",
+        first,
+        fastest,
+        reason,
+    )
 
 
 def compare(got: list[Any], wanted: list[Any], reference: Reference, dtype: str) -> str | None:
@@ -67,11 +86,11 @@ def compare(got: list[Any], wanted: list[Any], reference: Reference, dtype: str)
     for place, (array, target) in enumerate(zip(got, wanted, strict=True)):
         scale = correctness.root_mean_square(reference.expected[0][place])
         share = reference.eager_errors[0][place] / scale if scale else 0.0
-        error = correctness.measure_error(array, target, share * correctness.root_mean_square(target), dtype)
+        error = correctness.measure_error(
+            array, target, share * correctness.root_mean_square(target), dtype
+        )
         if not error.share_of_allowed <= 2:  # noqa: PLR2004 - see above; a NaN is not below it either
-            return (
-                f"its error {error.rmse:.2e} against the rows of a batch that it was built for is above the allowed {2 * error.allowed:.2e}"
-            )
+            return f"its error {error.rmse:.2e} against the rows of a batch that it was built for is above the allowed {2 * error.allowed:.2e}"
     return None
 
 

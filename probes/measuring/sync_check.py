@@ -17,17 +17,24 @@ TRIES = 5
 LONG_CALL_SECONDS = 0.1
 #: Of a call's time, what is as good as no late work.
 CLEAN_SHARE = 0.01
-#: Of a call's time, what reading its output may take without being looked into: no late work that matters hides in less.
+#: Of a call's time, what reading its output may take without being looked into: no late work that
+#: matters hides in less.
 SHORT_READ = 0.05
-#: How far apart reads of one output were seen to be: on 64 processors, 5 MB of halves took 3.7 or 7.6 ms to come over from a GPU and widen.
+#: How far apart reads of one output were seen to be: on 64 processors, 5 MB of halves took 3.7 or
+#: 7.6 ms to come over from a GPU and widen.
 READS_DIFFER = 2.0
 
 
-def device_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], device_synchronise: Callable[[], None]) -> float:
+def device_share(
+    call: Callable[[Any], object],
+    fed: Any,
+    synchronise: Callable[[], None],
+    device_synchronise: Callable[[], None],
+) -> float:
     """Return the share of a call's time for which the device is busy after the workflow has said that it is done.
 
-    What a wait for an idle device costs is taken off, and the least of a few tries counts, since noise only adds. A long call that is clean
-    is not tried again.
+    What a wait for an idle device costs is taken off, and the least of a few tries counts, since
+    noise only adds. A long call that is clean is not tried again.
     """
     shares: list[float] = []
     for _ in range(TRIES):
@@ -47,12 +54,17 @@ def device_share(call: Callable[[Any], object], fed: Any, synchronise: Callable[
     return min(shares)
 
 
-def output_share(call: Callable[[Any], object], collect: Callable[[Any], object], fed: Any, synchronise: Callable[[], None]) -> float:
+def output_share(
+    call: Callable[[Any], object],
+    collect: Callable[[Any], object],
+    fed: Any,
+    synchronise: Callable[[], None],
+) -> float:
     """Return the share of a call's time that its output has to be waited for after the workflow has said that it is done.
 
-    It is seen in reads that take longer at once than a while later, where no device can be asked. Of a few tries the quickest read at once
-    counts, and the slowest later one, twice: reads of one and the same output differ by that much. A long call that is clean is not tried
-    again.
+    It is seen in reads that take longer at once than a while later, where no device can be asked.
+    Of a few tries the quickest read at once counts, and the slowest later one, twice: reads of one
+    and the same output differ by that much. A long call that is clean is not tried again.
     """
     calls: list[float] = []
     reads: list[float] = []
@@ -76,7 +88,11 @@ def output_share(call: Callable[[Any], object], collect: Callable[[Any], object]
 
 
 def _read_later(
-    call: Callable[[Any], object], collect: Callable[[Any], object], fed: Any, synchronise: Callable[[], None], seconds: float
+    call: Callable[[Any], object],
+    collect: Callable[[Any], object],
+    fed: Any,
+    synchronise: Callable[[], None],
+    seconds: float,
 ) -> float:
     """Return how long the output takes to read when it is left alone for `seconds` first."""
     output = call(fed)
@@ -88,7 +104,8 @@ def _read_later(
 def time_read(collect: Callable[[Any], object], output: Any) -> float:
     """Return how long an output takes to read, without what this thread was kept waiting for a processor.
 
-    Who has just computed waits longer for one than who has slept, so on a busy machine all reads at once would take longer.
+    Who has just computed waits longer for one than who has slept, so on a busy machine all reads at
+    once would take longer.
     """
     waited, start = seconds_kept_waiting(), time.perf_counter()
     collect(output)
@@ -98,6 +115,8 @@ def time_read(collect: Callable[[Any], object], output: Any) -> float:
 def seconds_kept_waiting() -> float:
     """Return how long this thread has been kept waiting for a processor so far; 0 where the system does not tell."""
     try:
-        return int(pathlib.Path("/proc/thread-self/schedstat").read_bytes().split()[1]) * NANOSECONDS
+        return (
+            int(pathlib.Path("/proc/thread-self/schedstat").read_bytes().split()[1]) * NANOSECONDS
+        )
     except (OSError, IndexError, ValueError):
         return 0.0

@@ -1,6 +1,7 @@
 """Warm up, size a visit, time a block. Takes callables; knows no stack.
 
-The clock is one for all stacks: `perf_counter_ns` on the host around the call and the wait for its end.
+The clock is one for all stacks: `perf_counter_ns` on the host around the call and the wait for its
+end.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ LONG_CALL_SECONDS = 0.1
 LONG_CALL_COUNT = 3
 VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
-#: A warm-up goes on for at most this many times its floor, and looks again each time it has grown by this share.
+#: A warm-up goes on for at most this many times its floor, and looks again each time it has grown
+#: by this share.
 MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
-#: For a long call, which is many steps and has been made several times to be checked, fewer will do.
+#: For a long call, which is many steps and has been made several times to be checked, fewer will
+#: do.
 MOST_WARMUP_OF_LONG_CALLS = 4.0
 #: Times the typical call for which a call counts at most while warming up.
 MOST_OF_A_CALL = 5.0
-#: A long call that returns only after this share of its time leaves the host nothing to do ahead: the rate is one over its time.
+#: A long call that returns only after this share of its time leaves the host nothing to do ahead:
+#: the rate is one over its time.
 WAITED_SHARE = 0.95
 
 
@@ -46,7 +50,8 @@ class Block:
 class Timed:
     """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block.
 
-    Beside them the seconds of the calls that do not count, and those of a call when nobody waits in between.
+    Beside them the seconds of the calls that do not count, and those of a call when nobody waits in
+    between.
     """
 
     seconds: list[float]
@@ -69,7 +74,8 @@ class Warmth:
 def size_block(typical_seconds: float, block_seconds: float) -> Block:
     """Return how many calls fill about `block_seconds`.
 
-    The calls before them see the caches and clocks that the previous arm left; two for calls so short that one does not settle them.
+    The calls before them see the caches and clocks that the previous arm left; two for calls so
+    short that one does not settle them.
     """
     if typical_seconds > VERY_LONG_CALL_SECONDS:
         return Block(calls=1, lead_calls=1)
@@ -90,8 +96,9 @@ def time_block(
 ) -> Timed:
     """Call `block.lead_calls + block.calls` times with inputs in rotation and return the times.
 
-    Where the device `streams`, the block is run once more without waiting between the calls: what it takes then decides the throughput,
-    for the host need not wait when only the rate matters. Long calls that wait by themselves, such as those that generate text, are not.
+    Where the device `streams`, the block is run once more without waiting between the calls: what
+    it takes then decides the throughput, for the host need not wait when only the rate matters.
+    Long calls that wait by themselves, such as those that generate text, are not.
     """
     inputs = itertools.islice(itertools.cycle(fed), offset % len(fed), None)
     clock = time.perf_counter_ns
@@ -138,14 +145,22 @@ def time_block(
 
 def _waits_itself(nanoseconds: Sequence[int], enqueued: Sequence[int]) -> bool:
     whole = statistics.median(nanoseconds)
-    return whole * NANOSECONDS > LONG_CALL_SECONDS and statistics.median(enqueued) > WAITED_SHARE * whole
+    return (
+        whole * NANOSECONDS > LONG_CALL_SECONDS
+        and statistics.median(enqueued) > WAITED_SHARE * whole
+    )
 
 
-def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], floor_seconds: float) -> Warmth:
+def warm_up(
+    call: Callable[[Any], object],
+    fed: Sequence[Any],
+    synchronise: Callable[[], None],
+    floor_seconds: float,
+) -> Warmth:
     """Call until the times are steady, for at least `floor_seconds` and at most ten times that, four times for long calls.
 
-    A call that takes many times as long as the typical one builds or records something: it counts for little, or a single one would use
-    the time up.
+    A call that takes many times as long as the typical one builds or records something: it counts
+    for little, or a single one would use the time up.
     """
     times: list[float] = []
     inputs = itertools.cycle(fed)
@@ -171,7 +186,10 @@ def warm_up(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Call
 
 
 def time_pairs(
-    one: Callable[[Any], object], other: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None]
+    one: Callable[[Any], object],
+    other: Callable[[Any], object],
+    fed: Sequence[Any],
+    synchronise: Callable[[], None],
 ) -> tuple[list[float], list[float]]:
     """Call `one` and `other` in turn, a few times, fewer where `other` is long, and return the seconds of each."""
     inputs = itertools.cycle(fed)
@@ -179,7 +197,9 @@ def time_pairs(
         call(fed[0])
         synchronise()
     seconds: tuple[list[float], list[float]] = ([], [])
-    while len(seconds[1]) < (LONG_CALL_COUNT if seconds[1] and seconds[1][-1] > LONG_CALL_SECONDS else FEWEST_CALLS):
+    while len(seconds[1]) < (
+        LONG_CALL_COUNT if seconds[1] and seconds[1][-1] > LONG_CALL_SECONDS else FEWEST_CALLS
+    ):
         value = next(inputs)
         for call, times in zip((one, other), seconds, strict=True):
             start = time.perf_counter()
@@ -189,7 +209,12 @@ def time_pairs(
     return seconds
 
 
-def sustain(call: Callable[[Any], object], fed: Sequence[Any], synchronise: Callable[[], None], seconds: float) -> tuple[int, float]:
+def sustain(
+    call: Callable[[Any], object],
+    fed: Sequence[Any],
+    synchronise: Callable[[], None],
+    seconds: float,
+) -> tuple[int, float]:
     """Call without a pause for `seconds`; return the calls made and the seconds they took."""
     inputs = itertools.cycle(fed)
     calls = 0

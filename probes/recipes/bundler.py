@@ -1,7 +1,7 @@
 """Join pieces of this package's own source into one module: chosen functions and classes, and what they refer to, in order.
 
-What is run and what is handed out are then the same text. Annotations of functions are left out, and so are comments meant for linters:
-both speak of modules that the result does not have.
+What is run and what is handed out are then the same text. Annotations of functions are left out,
+and so are comments meant for linters: both speak of modules that the result does not have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from probes.recipes.source_index import (
     without_annotations,
 )
 
-#: Comments that silence a linter or type checker here: people who are handed the script do not run ours, and would wonder.
+#: Comments that silence a linter or type checker here: people who are handed the script do not run
+#: ours, and would wonder.
 FOR_TOOLS = re.compile(rb" *# (?:noqa|type: ignore)\b.*$", re.MULTILINE)
 
 
@@ -33,10 +34,11 @@ class CannotJoinError(Exception):
     """The source refers to something that cannot be followed."""
 
 
-class Joiner:
+class SourceBundler:
     """Collects definitions from the places it is asked for, dependencies first.
 
-    `facts` are tests of `if` statements and whether they hold where the result is run: what is never run there is left out.
+    `facts` are tests of `if` statements and whether they hold where the result is run: what is
+    never run there is left out.
     """
 
     def __init__(
@@ -46,7 +48,8 @@ class Joiner:
         kept_keys: dict[str, str] | None = None,
         facts: Mapping[str, bool] | None = None,
     ) -> None:
-        #: Modules that are not found by their name; and, for tables of which one entry is needed, its key by the table's name.
+        #: Modules that are not found by their name; and, for tables of which one entry is needed,
+        #: its key by the table's name.
         self._files = files or {}
         self._kept_keys = kept_keys or {}
         self._facts = {ast.unparse(ast.parse(test)): holds for test, holds in (facts or {}).items()}
@@ -78,12 +81,17 @@ class Joiner:
         taken = set(self._imports)
         for place in self._names:
             free = place[1] not in taken | self._hidden.get(place, set())
-            self._names[place] = place[1] if free else f"{place[0].rpartition('.')[2]}_{place[1].lstrip('_')}"
+            self._names[place] = (
+                place[1] if free else f"{place[0].rpartition('.')[2]}_{place[1].lstrip('_')}"
+            )
             taken.add(self._names[place])
 
     def imports(self) -> list[str]:
         """Return the lines that import from elsewhere."""
-        return sorted(set().union(*self._imports.values()), key=lambda line: (not line.startswith("import "), line))
+        return sorted(
+            set().union(*self._imports.values()),
+            key=lambda line: (not line.startswith("import "), line),
+        )
 
     def definitions(self) -> str:
         """Return the source of everything that was added, two empty lines apart."""
@@ -116,11 +124,17 @@ class Joiner:
             if node.id in module.members:
                 return module.members[node.id]
             return (module.name, node.id) if node.id in module.definitions else None
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in module.modules:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in module.modules
+        ):
             return module.modules[node.value.id], node.attr
         return None
 
-    def _follow(self, module: Module, node: ast.Name | ast.Attribute, bound: frozenset[str]) -> None:
+    def _follow(
+        self, module: Module, node: ast.Name | ast.Attribute, bound: frozenset[str]
+    ) -> None:
         target = self._target(module, node)
         if target is not None:
             self._hidden.setdefault(self._resolve(target), set()).update(bound)
@@ -129,7 +143,9 @@ class Joiner:
             lines = self._imports.setdefault(node.id, set())
             lines.add(module.elsewhere[node.id])
             # `import a.b` and `import a.c` both bind `a`, and to the same.
-            if len(lines) > 1 and not all(line.startswith(f"import {node.id}") and " as " not in line for line in lines):
+            if len(lines) > 1 and not all(
+                line.startswith(f"import {node.id}") and " as " not in line for line in lines
+            ):
                 message = f"{node.id} means two things"
                 raise CannotJoinError(message)
         elif isinstance(node, ast.Name) and node.id not in {*vars(builtins), "__file__"}:
@@ -144,10 +160,15 @@ class Joiner:
         if kept is None or not isinstance(value, ast.Dict):
             return statement
         pairs = [
-            (key, each) for key, each in zip(value.keys, value.values, strict=True) if isinstance(key, ast.Constant) and key.value == kept
+            (key, each)
+            for key, each in zip(value.keys, value.values, strict=True)
+            if isinstance(key, ast.Constant) and key.value == kept
         ]
         table = ast.Dict([key for key, _ in pairs], [each for _, each in pairs])
-        return ast.copy_location(ast.Assign([ast.Name(place[1], ast.Store())], ast.copy_location(table, value)), statement)
+        return ast.copy_location(
+            ast.Assign([ast.Name(place[1], ast.Store())], ast.copy_location(table, value)),
+            statement,
+        )
 
     def _references(self, place: Place) -> Iterator[Reference]:
         modules = self._module(place[0]).modules
@@ -161,11 +182,20 @@ class Joiner:
                 text = text.replace(ast.unparse(node), self._new_name(module, node))
             return text
         start, end = module.span(statement)
-        start = min([start, *(module.span(node)[0] - 1 for node in getattr(statement, "decorator_list", []))])
+        start = min(
+            [
+                start,
+                *(module.span(node)[0] - 1 for node in getattr(statement, "decorator_list", [])),
+            ]
+        )
         start = _with_comments(module, start)
         omissions = list(self._omissions(module, statement))
         edits = [*self._renamings(module, place), *without_annotations(module, statement)]
-        edits = [edit for edit in edits if not any(first <= edit[0] < last for first, last, _ in omissions)]
+        edits = [
+            edit
+            for edit in edits
+            if not any(first <= edit[0] < last for first, last, _ in omissions)
+        ]
         edited = module.text
         for first, last, new in sorted([*edits, *omissions], reverse=True):
             edited = edited[:first] + new.encode() + edited[last:]
@@ -175,7 +205,9 @@ class Joiner:
     def _omissions(self, module: Module, node: ast.AST) -> Iterator[tuple[int, int, str]]:
         """Yield the edits that take out what is never run here, and the imports of what the result defines itself."""
         kept = list(ast.iter_child_nodes(node))
-        if isinstance(node, ast.FunctionDef) and len(run := reached(node.body, self._facts)) < len(node.body):
+        if isinstance(node, ast.FunctionDef) and len(run := reached(node.body, self._facts)) < len(
+            node.body
+        ):
             yield module.lines[run[-1].end_lineno or 0], module.lines[node.end_lineno or 0], ""
             kept = [child for child in kept if child not in node.body or child in run]
         for child in kept:

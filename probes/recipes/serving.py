@@ -1,6 +1,7 @@
 """What a recipe does around the workflow that was measured: open, build, compare with eager, warm up, time.
 
-The source of `serve` and of what it calls becomes part of every recipe; see `probes.recipes.compose`.
+The source of `serve` and of what it calls becomes part of every recipe; see
+`probes.recipes.compose`.
 """
 
 from __future__ import annotations
@@ -36,15 +37,19 @@ CACHES = {
 }
 #: Distinct inputs that take turns.
 INPUT_SETS = 4
-#: How often the workflow and eager take turns at least: of calls that take seconds, each turn has two.
+#: How often the workflow and eager take turns at least: of calls that take seconds, each turn has
+#: two.
 TURNS = 5
-#: A process rests when for so long it has used less than this share of a processor: some threads spin after a call in the hope of another.
+#: A process rests when for so long it has used less than this share of a processor: some threads
+#: spin after a call in the hope of another.
 REST_SECONDS = 0.005
 REST_SHARE = 0.2
 MOST_RESTS = 100
 
 
-def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]) -> None:
+def serve(
+    request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]
+) -> None:
     """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
     wishes = make_parser(request.batch_sizes).parse_args()
     stream = take_stdout()
@@ -63,7 +68,9 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
             workflow.synchronise()
             built = time.perf_counter() - begin
             bring_back(subject, inputs[0])
-            error = compare(program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, []))
+            error = compare(
+                program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, [])
+            )
             calls = callers(program, fed, subject, inputs, request.device)
             ours, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds, request)
             found = {
@@ -81,12 +88,22 @@ def serve(request: Any, workflow: Any, eager_errors: dict[int, list[float]], mea
 
 def make_parser(batch_sizes: Sequence[int]) -> argparse.ArgumentParser:
     """Return what reads the command line."""
-    parser = argparse.ArgumentParser(description="Build, check against eager, warm up, and print the throughput.")
+    parser = argparse.ArgumentParser(
+        description="Build, check against eager, warm up, and print the throughput."
+    )
     parser.add_argument(
-        "--batch-size", type=int, action="append", choices=batch_sizes, help="one of those that were measured; default: all"
+        "--batch-size",
+        type=int,
+        action="append",
+        choices=batch_sizes,
+        help="one of those that were measured; default: all",
     )
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each is timed")
-    parser.add_argument("--cache", type=pathlib.Path, help="keep artefacts and compiler caches here, and start from them")
+    parser.add_argument(
+        "--cache",
+        type=pathlib.Path,
+        help="keep artefacts and compiler caches here, and start from them",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     return parser
 
@@ -95,10 +112,14 @@ def make_parser(batch_sizes: Sequence[int]) -> argparse.ArgumentParser:
 def cache_folder(kept: pathlib.Path | None, versions: dict[str, str]) -> Iterator[pathlib.Path]:
     """Yield a folder for artefacts and caches: for this very script and these versions below `kept`, else one that is removed."""
     with tempfile.TemporaryDirectory() as passing:
-        known_by = json.dumps([sys.version, versions]).encode() + pathlib.Path(__file__).read_bytes()
+        known_by = (
+            json.dumps([sys.version, versions]).encode() + pathlib.Path(__file__).read_bytes()
+        )
         place = kept / hashlib.sha256(known_by).hexdigest()[:16] if kept else pathlib.Path(passing)
         place.mkdir(parents=True, exist_ok=True)
-        os.environ.update({name: str(place.resolve() / "cache" / folder) for name, folder in CACHES.items()})
+        os.environ.update(
+            {name: str(place.resolve() / "cache" / folder) for name, folder in CACHES.items()}
+        )
         yield place.resolve()
 
 
@@ -112,15 +133,17 @@ def compare(
 ) -> float:
     """Return the largest error against eager, as a share of what is allowed; raise where it is above 1.
 
-    Allowed is what was allowed in the measurement, where the outputs were compared with a more precise reference, plus eager's own error
-    against that.
+    Allowed is what was allowed in the measurement, where the outputs were compared with a more
+    precise reference, plus eager's own error against that.
     """
     worst = 0.0
     for arguments, value in zip(inputs, fed, strict=True):
         output = program(value)
         synchronise()
         outputs, expected = program.collect(output), run_eagerly(subject, arguments)
-        for place, (got, target) in enumerate(zip(map(sample, outputs), map(sample, expected), strict=True)):
+        for place, (got, target) in enumerate(
+            zip(map(sample, outputs), map(sample, expected), strict=True)
+        ):
             eager = eager_errors[place] if place < len(eager_errors) else 0.0
             allowed = allowed_error(target, eager, subject.dtype) + eager
             error = root_mean_square(got - target)
@@ -145,10 +168,13 @@ def run_eagerly(subject: Any, arguments: list[Any]) -> list[Any]:
     return list(next(iter(outputs)))
 
 
-def callers(program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]], device: str) -> list[Caller]:
+def callers(
+    program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]], device: str
+) -> list[Caller]:
     """Return what is timed, each with its inputs: the program and, where the model is a PyTorch module on the same device, that module.
 
-    Some stacks export on the processor what they run on a GPU: eager PyTorch there would be no match.
+    Some stacks export on the processor what they run on a GPU: eager PyTorch there would be no
+    match.
     """
     ours = Caller(program, fed)
     if not hasattr(subject, "module"):
@@ -175,21 +201,36 @@ class Speed:
     each_seconds: float
 
 
-def time_in_turn(callers: Sequence[Caller], synchronise: Callable[[], None], seconds: float, request: Any) -> list[Speed]:
+def time_in_turn(
+    callers: Sequence[Caller], synchronise: Callable[[], None], seconds: float, request: Any
+) -> list[Speed]:
     """Return the speed of each, timed as in the measurement: by turns, in short blocks of calls, each after a rest.
 
-    The medians of all blocks count. Calls that fill a few blocks come before and do not count; they say how many fill one.
+    The medians of all blocks count. Calls that fill a few blocks come before and do not count; they
+    say how many fill one.
     """
     keep_freed_blocks()
     streams = request.device == "cuda"
-    blocks = [size_block(warm(each, synchronise, seconds / TURNS), request.block_seconds) for each in callers]
+    blocks = [
+        size_block(warm(each, synchronise, seconds / TURNS), request.block_seconds)
+        for each in callers
+    ]
     visits: list[list[Timed]] = [[] for _ in callers]
     end = time.perf_counter() + seconds * len(callers)
     with frozen_objects():
         while len(visits[0]) < TURNS or time.perf_counter() < end:
             for each, block, found in zip(callers, blocks, visits, strict=True):
                 rest()
-                found.append(time_block(each.call, each.fed, synchronise, block, offset=len(found) * block.calls, streams=streams))
+                found.append(
+                    time_block(
+                        each.call,
+                        each.fed,
+                        synchronise,
+                        block,
+                        offset=len(found) * block.calls,
+                        streams=streams,
+                    )
+                )
     return [speed_of(found) for found in visits]
 
 
@@ -197,7 +238,8 @@ def time_in_turn(callers: Sequence[Caller], synchronise: Callable[[], None], sec
 def frozen_objects() -> Iterator[None]:
     """Leave the objects that there are out of garbage collection inside the `with`, and give them back after it.
 
-    `time_block` collects before it times. To walk all objects of a stack leaves the caches cold: OpenXLA's calls took 5.6 ms, not 4.7.
+    `time_block` collects before it times. To walk all objects of a stack leaves the caches cold:
+    OpenXLA's calls took 5.6 ms, not 4.7.
     """
     gc.collect()
     gc.freeze()
@@ -254,7 +296,11 @@ def describe(found: dict[str, Any], measured: Any) -> str:
     line = f"batch size {found['batch_size']}: {found['throughput']:,.4g} {found['unit']}, {found['seconds'] * 1e3:.4g} ms a call"
     line += f", {found['speedup']:.2f} times eager" if found["speedup"] else ""
     error = found["error_against_eager"]
-    agrees = "not known to agree with eager" if error is None else f"agrees with eager ({error:.0%} of the allowed error)"
+    agrees = (
+        "not known to agree with eager"
+        if error is None
+        else f"agrees with eager ({error:.0%} of the allowed error)"
+    )
     line += f"; built in {found['build_seconds']:.1f} s; {agrees}"
     if measured is None:
         return line

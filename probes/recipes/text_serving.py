@@ -13,7 +13,14 @@ from typing import Any
 
 from probes.checking.logprobs import Scores
 from probes.checking.text_correctness import find_divergence
-from probes.recipes.serving import Caller, cache_folder, make_parser, take_stdout, tell, time_in_turn
+from probes.recipes.serving import (
+    Caller,
+    cache_folder,
+    make_parser,
+    take_stdout,
+    tell,
+    time_in_turn,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,14 +38,24 @@ class Expected:
         return self.scores
 
 
-def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], measured: dict[int, Any]) -> None:
+def serve_texts(
+    request: Any, workflow: Any, allowed_gaps: dict[int, float], measured: dict[int, Any]
+) -> None:
     """Generate with eager PyTorch, then build each batch size, compare its text, time it, and print what came of it."""
     parser = make_parser(request.batch_sizes)
-    parser.add_argument("checkpoint", nargs="?", help="a model directory or a name on the hub, in place of what was measured")
+    parser.add_argument(
+        "checkpoint",
+        nargs="?",
+        help="a model directory or a name on the hub, in place of what was measured",
+    )
     wishes = parser.parse_args()
     stream = take_stdout()
     if wishes.checkpoint:
-        request.subject = {"kind": "transformers", "name": wishes.checkpoint, "weights": wishes.checkpoint}
+        request.subject = {
+            "kind": "transformers",
+            "name": wishes.checkpoint,
+            "weights": wishes.checkpoint,
+        }
         allowed_gaps, measured = {}, {}
     versions = workflow.versions()
     with cache_folder(wishes.cache, {**versions, "checkpoint": wishes.checkpoint or ""}) as place:
@@ -54,7 +71,9 @@ def serve_texts(request: Any, workflow: Any, allowed_gaps: dict[int, float], mea
             tokens = program.collect(program(fed))
             built = time.perf_counter() - begin
             error = compare_texts(tokens, expected[size], allowed_gaps.get(size))
-            (ours,) = time_in_turn([Caller(program, [fed])], workflow.synchronise, wishes.seconds, request)
+            (ours,) = time_in_turn(
+                [Caller(program, [fed])], workflow.synchronise, wishes.seconds, request
+            )
             found = {
                 "batch_size": size,
                 "unit": "tokens/s",
@@ -89,7 +108,9 @@ def do_nothing() -> None:
     """Return at once: on a processor all is done when a call returns."""
 
 
-def expect(subject: Any, size: int, request: Any, wait: Callable[[], None], seconds: float) -> Expected:
+def expect(
+    subject: Any, size: int, request: Any, wait: Callable[[], None], seconds: float
+) -> Expected:
     """Return what eager PyTorch generates at one batch size."""
     from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - as above
 

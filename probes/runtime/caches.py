@@ -1,4 +1,7 @@
-"""Did a build begin with empty caches? What lies in the arm's own folders, and what PyTorch's compiler says it found."""
+"""Did a build begin with empty caches?
+
+What lies in the arm's own folders, and what PyTorch's compiler says it found.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ import sys
 
 def count_bytes(directory: pathlib.Path) -> int:
     """Return the bytes of all files below `directory`; 0 where there is none."""
-    return sum(size_of(pathlib.Path(folder, name)) for folder, _, files in os.walk(directory) for name in files)
+    return sum(
+        size_of(pathlib.Path(folder, name))
+        for folder, _, files in os.walk(directory)
+        for name in files
+    )
 
 
 def size_of(file: pathlib.Path) -> int:
@@ -25,4 +32,7 @@ def count_hits() -> int | None:
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return None
-    return int(dynamo.counters["inductor"]["fxgraph_cache_hit"] + dynamo.counters["aot_autograd"]["autograd_cache_hit"])
+    return int(
+        dynamo.counters["inductor"]["fxgraph_cache_hit"]
+        + dynamo.counters["aot_autograd"]["autograd_cache_hit"]
+    )

@@ -55,7 +55,8 @@ class Channel:
         try:
             os.write(self._doorbell, b".")
         except (BlockingIOError, BrokenPipeError):
-            # A full pipe means that the advisor will wake anyway; a broken one that it is gone, which the guard deals with.
+            # A full pipe means that the advisor will wake anyway; a broken one that it is gone,
+            # which the guard deals with.
             return
 
 

@@ -1,6 +1,7 @@
 """The life of a worker, whatever the stack does: import, load, build, check, warm up, visits, answer.
 
-Here is the project's one broad `except`: what a foreign stack raises is data for the advisor, not an error of ours.
+Here is the project's one broad `except`: what a foreign stack raises is data for the advisor, not
+an error of ours.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from probes.runtime.service import Cell, OutcomeError, Service
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of exceptions by which stacks say that memory is short, in any module.
 OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
-#: Share of a call that the device may still work after the workflow has said that it is done: what a clock can see.
+#: Share of a call that the device may still work after the workflow has said that it is done: what
+#: a clock can see.
 MOST_LATE_WORK = 0.05
 
 
@@ -43,7 +45,9 @@ def run(directory: pathlib.Path, doorbell: int) -> None:
         serve(protocol.read_request(directory), channel)
         return protocol.Completed()
 
-    outcome: protocol.Completed | protocol.Failed = attempt(work, lambda problem: explain(problem, channel.phase))
+    outcome: protocol.Completed | protocol.Failed = attempt(
+        work, lambda problem: explain(problem, channel.phase)
+    )
     channel.respond(outcome)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -69,7 +73,9 @@ def explain(problem: BaseException, phase: str) -> protocol.Failed:
     if isinstance(problem, UnsupportedError):
         return protocol.Failed("unsupported", phase, str(problem))
     if isinstance(problem, protocol.VersionMismatchError):
-        return protocol.Failed("unsupported", phase, str(problem), "use a worker and an advisor of the same release")
+        return protocol.Failed(
+            "unsupported", phase, str(problem), "use a worker and an advisor of the same release"
+        )
     reason = first_line(problem)
     if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
         return protocol.Failed("out-of-memory", phase, reason)
@@ -87,7 +93,9 @@ def first_line(problem: BaseException) -> str:
     A line that ends with a colon only announces what follows: the reason is in the next.
     """
     lines = [line.strip() for line in COLOURS.sub("", str(problem)).splitlines() if line.strip()]
-    reason = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
+    reason = next(
+        (number for number, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1
+    )
     return f"{type(problem).__name__}: {' '.join(lines[: reason + 1]) or 'no message'}"[:500]
 
 
@@ -109,7 +117,14 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     with stopwatch() as loaded:
         subject: Subject = workflow.open_subject(request)
     channel.tell(
-        protocol.Loaded(loaded(), subject.parameters, subject.parameter_bytes, subject.weights, subject.unit, subject.units_per_sample)
+        protocol.Loaded(
+            loaded(),
+            subject.parameters,
+            subject.parameter_bytes,
+            subject.weights,
+            subject.unit,
+            subject.units_per_sample,
+        )
     )
     if request.role == "reference":
         for size in request.batch_sizes:
@@ -121,29 +136,42 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         build_for_elsewhere(workflow, subject, request, channel)
         return
     scratch = pathlib.Path(request.scratch_directory)
-    lay_there = caches.count_bytes(scratch)
-    cells = {size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes}
-    channel.tell(protocol.Caches(lay_there, caches.count_bytes(scratch), caches.count_hits()))
+    bytes_before = caches.count_bytes(scratch)
+    cells = {
+        size: build_cell(workflow, subject, size, request, channel) for size in request.batch_sizes
+    }
+    channel.tell(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     prove_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
-    allowances = {size: dispatch.allowance(cell.reference, subject.dtype) for size, cell in cells.items()}
+    allowances = {
+        size: dispatch.allowance(cell.reference, subject.dtype) for size, cell in cells.items()
+    }
     hand_out_recipe(workflow, versions, allowances, request, channel)
-    blocks = {size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()}
+    blocks = {
+        size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()
+    }
     channel.tell(memory.read())
-    # The stack's objects are there to stay: without this, collecting before each visit would walk them all and take longer than the visit.
+    # The stack's objects are there to stay: without this, collecting before each visit would walk
+    # them all and take longer than the visit.
     gc.collect()
     gc.freeze()
     channel.enter("measure")
     channel.tell(protocol.Ready())
-    Service(workflow, subject, cells, blocks, request, channel, lambda work: attempt(work, first_line)).answer()
+    Service(
+        workflow, subject, cells, blocks, request, channel, lambda work: attempt(work, first_line)
+    ).answer()
     channel.tell(memory.read())
 
 
-def build_for_elsewhere(workflow: Any, subject: Subject, request: protocol.Request, channel: Channel) -> None:
+def build_for_elsewhere(
+    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
+) -> None:
     """Build for the device that the options name, which is not here, and leave the artefact in the scratch directory."""
     size = request.batch_sizes[-1]
     channel.enter("build", size)
     with stopwatch() as built:
-        workflow.build_for(str(request.options["target"]), subject, subject.inputs(size, 0), request)
+        workflow.build_for(
+            str(request.options["target"]), subject, subject.inputs(size, 0), request
+        )
     channel.tell(protocol.Built(size, built(), 0.0))
 
 
@@ -169,16 +197,22 @@ def stopwatch() -> Iterator[Callable[[], float]]:
     taken = time.perf_counter() - start
 
 
-def make_reference(workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel) -> None:
+def make_reference(
+    workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
+) -> None:
     """Leave inputs and reference outputs of one batch size for the workers that are timed, and say how much work a call is."""
     channel.enter("correctness", batch_size)
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
-    dispatch.make(workflow, subject, program, inputs, dispatch.file_of(request, batch_size), request.task)
+    dispatch.make(
+        workflow, subject, program, inputs, dispatch.file_of(request, batch_size), request.task
+    )
     channel.tell(dispatch.demand(subject, inputs[0], batch_size, request))
 
 
-def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel) -> Cell:
+def build_cell(
+    workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
+) -> Cell:
     """Build one batch size and check it; raise `OutcomeError` when its outputs are wrong."""
     channel.enter("build", batch_size)
     reference = dispatch.load(request, batch_size)
@@ -193,11 +227,15 @@ def build_cell(workflow: Any, subject: Subject, batch_size: int, request: protoc
     record, reason = dispatch.judge(workflow, program, fed, reference, subject.dtype, batch_size)
     channel.tell(record)
     if reason is not None:
-        raise OutcomeError(protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}"))
+        raise OutcomeError(
+            protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}")
+        )
     return Cell(program, fed, reference)
 
 
-def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, channel: Channel) -> None:
+def prove_engagement(
+    workflow: Any, cell: Cell, request: protocol.Request, channel: Channel
+) -> None:
     """Ask the workflow for its proof; raise `OutcomeError` when too little of the work is on the compiled path."""
     engagement = workflow.engagement(cell.program, cell.fed[0])
     channel.tell(engagement)
@@ -206,12 +244,18 @@ def prove_engagement(workflow: Any, cell: Cell, request: protocol.Request, chann
 
 
 def hand_out_recipe(
-    workflow: Any, versions: dict[str, str], allowances: dict[int, Any], request: protocol.Request, channel: Channel
+    workflow: Any,
+    versions: dict[str, str],
+    allowances: dict[int, Any],
+    request: protocol.Request,
+    channel: Channel,
 ) -> None:
     """Say how a user does the same; what goes wrong with that is in the log and costs the workflow nothing else."""
 
     def compose() -> protocol.Recipe:
-        command = workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+        command = (
+            workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+        )
         lines = workflow.integration(request) if request.task == protocol.GENERATE else ""
         return recipe.compose(request, versions, allowances, command, lines)
 
@@ -233,7 +277,9 @@ def warm_cell(
     late = (
         sync_check.device_share(cell.program, cell.fed[0], workflow.synchronise, wait)
         if wait
-        else sync_check.output_share(cell.program, cell.program.collect, cell.fed[0], workflow.synchronise)
+        else sync_check.output_share(
+            cell.program, cell.program.collect, cell.fed[0], workflow.synchronise
+        )
     )
     if late > MOST_LATE_WORK:
         reason = f"its calls return before their work is done: it goes on for {late:.0%} of a call"
@@ -241,7 +287,14 @@ def warm_cell(
     warmth = timing.warm_up(cell.program, cell.fed, workflow.synchronise, request.warmup_seconds)
     block = timing.size_block(warmth.typical_seconds, request.block_seconds)
     channel.tell(
-        protocol.Warm(batch_size, warmth.typical_seconds, warmth.calls, warmth.calls_until_steady, warmth.steady, block.calls),
+        protocol.WarmedUp(
+            batch_size,
+            warmth.typical_seconds,
+            warmth.calls,
+            warmth.calls_until_steady,
+            warmth.steady,
+            block.calls,
+        ),
     )
     return block
 

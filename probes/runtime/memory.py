@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from probes.protocol import Memory
 
 KIBIBYTE = 1024
-#: NVIDIA's driver: it allocates below every library, so that what it gives is seen by the device alone.
+#: NVIDIA's driver: it allocates below every library, so that what it gives is seen by the device
+#: alone.
 DRIVER = "libcuda.so.1"
 #: Just below what the GNU C library takes as its limit at most, 32 MiB.
 LARGE_BLOCK_BYTES = 31 * 2**20
@@ -35,14 +36,17 @@ def read() -> Memory:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return Memory(peak_rss_bytes(), None, None)
-    return Memory(peak_rss_bytes(), torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
+    return Memory(
+        peak_rss_bytes(), torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+    )
 
 
 def keep_freed_blocks() -> None:
     """Make the C library keep freed blocks of up to 31 MiB for the next call, in this process, whatever it has done before.
 
-    The GNU one gives memory back to the kernel, and the next call takes a page fault for each page, until a large enough block has once
-    been freed. With outputs of 2 MB that made calls of 4.4 ms take 5.7 ms, measured on two processors.
+    The GNU one gives memory back to the kernel, and the next call takes a page fault for each page,
+    until a large enough block has once been freed. With outputs of 2 MB that made calls of 4.4 ms
+    take 5.7 ms, measured on two processors.
     https://sourceware.org/glibc/manual/latest/html_node/Malloc-Tunable-Parameters.html
     """
     bytearray(LARGE_BLOCK_BYTES)
@@ -52,7 +56,8 @@ def keep_freed_blocks() -> None:
 def hold(size: int, device: str) -> Iterator[None]:
     """Hold `size` bytes of the device while the block runs, from outside every library's allocator.
 
-    The GPU must be in use by this thread already: the driver gives memory to the context that it has.
+    The GPU must be in use by this thread already: the driver gives memory to the context that it
+    has.
     """
     with hold_on_gpu(size) if device == "cuda" else hold_on_host(size):
         yield

@@ -70,8 +70,14 @@ class Service:
         """Time one block."""
         cell, block = self.cells[batch_size], self.blocks[batch_size]
         streams = self.request.device == "cuda"
-        timed = timing.time_block(cell.program, cell.fed, self.workflow.synchronise, block, offset=number, streams=streams)
-        self.channel.tell(protocol.Visit(batch_size, number, lead_calls=block.lead_calls, **dataclasses.asdict(timed)))
+        timed = timing.time_block(
+            cell.program, cell.fed, self.workflow.synchronise, block, offset=number, streams=streams
+        )
+        self.channel.tell(
+            protocol.Visit(
+                batch_size, number, lead_calls=block.lead_calls, **dataclasses.asdict(timed)
+            )
+        )
 
     def sustain(self, batch_size: int, seconds: float) -> None:
         """Call without a pause."""
@@ -84,7 +90,8 @@ class Service:
     def diagnose(self) -> None:
         """Profile a few calls of each batch size; of a generation one, after its first token was timed apart.
 
-        A generation is so many operators that reading the profile takes many seconds: of its batch sizes only the first and the last.
+        A generation is so many operators that reading the profile takes many seconds: of its batch
+        sizes only the first and the last.
         """
         generates = self.request.task == protocol.GENERATE
         profiled = {min(self.cells), max(self.cells)} if generates else {*self.cells}
@@ -94,7 +101,12 @@ class Service:
                 self.time_first_token(size, cell)
             if size not in profiled:
                 continue
-            found = profile.diagnose(cell.program, cell.fed[:1] if generates else cell.fed, self.workflow.synchronise, size)
+            found = profile.diagnose(
+                cell.program,
+                cell.fed[:1] if generates else cell.fed,
+                self.workflow.synchronise,
+                size,
+            )
             if found is not None:
                 self.channel.tell(found)
         self.channel.tell(protocol.Ready())
@@ -102,7 +114,9 @@ class Service:
     def time_first_token(self, batch_size: int, cell: Cell) -> None:
         """Time calls that end with the first token beside whole ones; tell nothing of a program that has no such calls."""
         try:
-            first, whole = timing.time_pairs(cell.program.first_token, cell.program, cell.fed, self.workflow.synchronise)
+            first, whole = timing.time_pairs(
+                cell.program.first_token, cell.program, cell.fed, self.workflow.synchronise
+            )
         except UnsupportedError:
             return
         self.channel.tell(protocol.Latency(batch_size, self.request.output_tokens, first, whole))
@@ -120,13 +134,15 @@ class Service:
             if time.monotonic() - start > flexibility.ENOUGH_SECONDS:
                 return
 
-    def try_batch_size(self, cell: Cell, size: int) -> protocol.Flexed:
+    def try_batch_size(self, cell: Cell, size: int) -> protocol.NewShapeResult:
         """Return what came of one new batch size; what the stack raises is its way to refuse."""
-        flexed: protocol.Flexed | str = self.attempt(
-            lambda: flexibility.try_batch_size(self.workflow, cell.program, cell.reference, self.subject.dtype, size),
+        flexed: protocol.NewShapeResult | str = self.attempt(
+            lambda: flexibility.try_batch_size(
+                self.workflow, cell.program, cell.reference, self.subject.dtype, size
+            ),
         )
         if isinstance(flexed, str):
-            return protocol.Flexed(size, "refused", None, None, flexed)
+            return protocol.NewShapeResult(size, "refused", None, None, flexed)
         if flexed.outcome == "wrong":
             return flexed
         fed = cell.program.feed(flexibility.take_rows(cell.reference.inputs[0], size))
@@ -138,6 +154,18 @@ class Service:
     def check_again(self) -> None:
         """Raise `OutcomeError` when an output has become wrong since the check before the timing."""
         for size, cell in self.cells.items():
-            _, reason = dispatch.judge(self.workflow, cell.program, cell.fed, cell.reference, self.subject.dtype, size, again=True)
+            _, reason = dispatch.judge(
+                self.workflow,
+                cell.program,
+                cell.fed,
+                cell.reference,
+                self.subject.dtype,
+                size,
+                again=True,
+            )
             if reason is not None:
-                raise OutcomeError(protocol.Failed("incorrect", "done", f"batch size {size}, after the measurement: {reason}"))
+                raise OutcomeError(
+                    protocol.Failed(
+                        "incorrect", "done", f"batch size {size}, after the measurement: {reason}"
+                    )
+                )

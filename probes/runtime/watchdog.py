@@ -1,7 +1,8 @@
 """The guard that ends a worker and everything it started as soon as the advisor is gone, however it went.
 
-A thread could not do it: a compiler that holds the interpreter's lock would keep it from running. So the guard is a fork, made before
-anything else is imported, that sleeps until the other end of standard input is closed.
+A thread could not do it: a compiler that holds the interpreter's lock would keep it from running.
+So the guard is a fork, made before anything else is imported, that sleeps until the other end of
+standard input is closed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ def guard(doorbell: int) -> None:
     # The worker's end must show as end of file on the doorbell, so the guard may not hold it open.
     os.close(doorbell)
     poll = select.poll()
-    poll.register(0, 0)  # no event but the hang-up, which is always reported: tokens are left for the worker
+    poll.register(
+        0, 0
+    )  # no event but the hang-up, which is always reported: tokens are left for the worker
     poll.poll()
-    # What has made a session of its own is not reached through the group; the guard, which is in both, goes last.
+    # What has made a session of its own is not reached through the group; the guard, which is in
+    # both, goes last.
     for process in belonging(os.environ.get(protocol.MARK, "")):
         if process != os.getpid():
             kill(process)
@@ -33,15 +37,22 @@ def guard(doorbell: int) -> None:
 def belonging(mark: str) -> set[int]:
     """Return the processes of this session, those that carry the worker's mark, and what descends from either or shares a session with it.
 
-    The mark is inherited by whatever the worker started, but a process that gives itself a title writes it over its variables.
+    The mark is inherited by whatever the worker started, but a process that gives itself a title
+    writes it over its variables.
     """
     wanted = f"{protocol.MARK}={mark}".encode()
     places = {int(place.name): place for place in pathlib.Path("/proc").glob("[0-9]*")}
     kin = {number: kin_of(place) for number, place in places.items()}
-    found = {os.getpid()} | {number for number, place in places.items() if mark and wanted in environment_of(place)}
+    found = {os.getpid()} | {
+        number for number, place in places.items() if mark and wanted in environment_of(place)
+    }
     while True:
         sessions = {kin[number][1] for number in found & kin.keys()} - {0}
-        more = {number for number, (parent, session) in kin.items() if parent in found or session in sessions} - found
+        more = {
+            number
+            for number, (parent, session) in kin.items()
+            if parent in found or session in sessions
+        } - found
         if not more:
             return found
         found |= more

@@ -32,7 +32,9 @@ class CapturedProgram:
         """Copy the inputs to where the graph reads them, and replay it."""
         for target, source in zip(self.inputs, fed, strict=True):
             if target.shape != source.shape:  # a copy would stretch it without a word
-                message = f"the graph was captured for {tuple(target.shape)}, not {tuple(source.shape)}"
+                message = (
+                    f"the graph was captured for {tuple(target.shape)}, not {tuple(source.shape)}"
+                )
                 raise ValueError(message)
             target.copy_(source)
         self.graph.replay()

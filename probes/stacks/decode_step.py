@@ -1,6 +1,7 @@
 """A loop of our own around one decode step with a cache of fixed size: the step compiled, captured as a CUDA graph, or both.
 
-`generate()` spends time between its steps that a loop of ten lines does not; what that is worth shows only beside it.
+`generate()` spends time between its steps that a loop of ten lines does not; what that is worth
+shows only beside it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ class Batch:
 class StepGeneration:
     """See `probes.adapter.TextProgram`."""
 
-    def __init__(self, model: Any, request: Request, make_step: Callable[[Any, Batch], Callable[[], None]], *, counts: bool) -> None:
+    def __init__(
+        self,
+        model: Any,
+        request: Request,
+        make_step: Callable[[Any, Batch], Callable[[], None]],
+        *,
+        counts: bool,
+    ) -> None:
         self.model = model
         self.request = request
         self._make_step = make_step
@@ -89,14 +97,20 @@ class StepGeneration:
 
     def _prefill(self, batch: Batch, fed: torch.Tensor) -> None:
         batch.cache.reset()
-        output = self.model(input_ids=fed, past_key_values=batch.cache, use_cache=True, logits_to_keep=1)
+        output = self.model(
+            input_ids=fed, past_key_values=batch.cache, use_cache=True, logits_to_keep=1
+        )
         batch.logits.copy_(output.logits[:, -1])
 
     def _prepare(self, prompts: torch.Tensor) -> Batch:
         length = self.request.input_tokens + self.request.output_tokens
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=length)
         # The first pass allocates the cache.
-        logits = self.model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1].clone()
+        logits = (
+            self.model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            .logits[:, -1]
+            .clone()
+        )
         batch = Batch(cache, logits.argmax(dim=-1, keepdim=True), logits, lambda: None)
         batch.run = self._make_step(self.model, batch)
         return batch
@@ -106,7 +120,12 @@ def build(model: Any, request: Request, loop: str) -> StepGeneration:
     """Return the program whose step is `compiled`, or captured as a `cuda-graph` without being compiled."""
     if loop == "cuda-graph":
         return StepGeneration(model, request, capture, counts=True)
-    return StepGeneration(model, request, lambda model, batch: compile_step(model, batch, request.options.get("mode")), counts=False)
+    return StepGeneration(
+        model,
+        request,
+        lambda model, batch: compile_step(model, batch, request.options.get("mode")),
+        counts=False,
+    )
 
 
 def compile_step(model: Any, batch: Batch, mode: str | None) -> Callable[[], None]:

@@ -11,14 +11,16 @@ from probes.protocol import Request
 from probes.stacks import pytorch
 from probes.subjects.opening import TorchSubject
 
-#: `torch.export` takes 0 and 1 for special, so an example that is to stand for any batch size has more.
+#: `torch.export` takes 0 and 1 for special, so an example that is to stand for any batch size has
+#: more.
 FEWEST_EXAMPLES = 2
 
 
 def for_shapes(subject: Any, inputs: list[Any], request: Request) -> pathlib.Path:
     """Return the model as an ONNX file, exporting it for the shapes of `inputs` if need be.
 
-    Afterwards the module's weights are on the host: the file has them, and the GPU need not hold them twice.
+    Afterwards the module's weights are on the host: the file has them, and the GPU need not hold
+    them twice.
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
@@ -40,7 +42,12 @@ def for_any_batch_size(subject: Any, inputs: list[Any], request: Request) -> pat
     if not free.exists() and not fixed.exists():
         tensors = subject.tensors(inputs)
         try:
-            _export(subject, tuple(_at_least_two(tensor) for tensor in tensors), free, _first_dimensions(tensors))
+            _export(
+                subject,
+                tuple(_at_least_two(tensor) for tensor in tensors),
+                free,
+                _first_dimensions(tensors),
+            )
         except (torch.onnx.OnnxExporterError, RuntimeError, ValueError):
             _export(subject, tensors, fixed, None)
     pytorch.leave_device(subject)
@@ -57,14 +64,25 @@ def _first_dimensions(tensors: tuple[torch.Tensor, ...]) -> tuple[dict[int, Any]
 
 
 def _at_least_two(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.cat([tensor] * FEWEST_EXAMPLES) if tensor.ndim and len(tensor) < FEWEST_EXAMPLES else tensor
+    return (
+        torch.cat([tensor] * FEWEST_EXAMPLES)
+        if tensor.ndim and len(tensor) < FEWEST_EXAMPLES
+        else tensor
+    )
 
 
-def _export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], file: pathlib.Path, free: tuple[dict[int, Any], ...] | None) -> None:
+def _export(
+    subject: TorchSubject,
+    tensors: tuple[torch.Tensor, ...],
+    file: pathlib.Path,
+    free: tuple[dict[int, Any], ...] | None,
+) -> None:
     where = next((parameter.device for parameter in subject.module.parameters()), tensors[0].device)
     with pytorch.ordinary_mode():
         arguments = tuple(tensor.to(where, copy=True) for tensor in tensors)
-        program = torch.onnx.export(subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=free)
+        program = torch.onnx.export(
+            subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=free
+        )
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)

@@ -54,7 +54,10 @@ class HostValues:
 
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
         """Give the tensors the names and types that the session declares."""
-        return {name: host_value(tensor) for name, tensor in named_tensors(self.session, inputs, "cpu").items()}
+        return {
+            name: host_value(tensor)
+            for name, tensor in named_tensors(self.session, inputs, "cpu").items()
+        }
 
     def __call__(self, fed: dict[str, Any]) -> Any:
         """Run once; on a device this copies in and out."""
@@ -129,7 +132,9 @@ class TensorBinding:
         return Bound(binding, tuple(tensors.values()), tuple(outputs))
 
     def _bind(self, bind: Any, value: Any, tensor: torch.Tensor) -> None:
-        bind(value.name, self.device, 0, element_of(value)[0], tuple(tensor.shape), tensor.data_ptr())
+        bind(
+            value.name, self.device, 0, element_of(value)[0], tuple(tensor.shape), tensor.data_ptr()
+        )
 
     def __call__(self, fed: Bound) -> Bound:
         """Run once into the bound outputs."""
@@ -144,13 +149,19 @@ class TensorBinding:
 def host(session: ort.InferenceSession) -> HostFeeding | HostValues:
     """Return host feeding with arrays where numpy has all the types, else with ONNX Runtime's own values."""
     values = [*session.get_inputs(), *session.get_outputs()]
-    return HostValues(session) if any(value.type == BFLOAT16 for value in values) else HostFeeding(session)
+    return (
+        HostValues(session)
+        if any(value.type == BFLOAT16 for value in values)
+        else HostFeeding(session)
+    )
 
 
 def host_value(tensor: torch.Tensor) -> ort.OrtValue:
     """Return a tensor on the host as ONNX Runtime's value; bfloat16 goes through numpy as 16 plain bits."""
     if tensor.dtype == torch.bfloat16:
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(tensor.view(torch.uint16).numpy(), ELEMENTS[BFLOAT16][0])
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            tensor.view(torch.uint16).numpy(), ELEMENTS[BFLOAT16][0]
+        )
     return ort.OrtValue.ortvalue_from_numpy(tensor.numpy())
 
 
@@ -162,11 +173,15 @@ def element_of(value: Any) -> tuple[int, torch.dtype]:
     return ELEMENTS[value.type]
 
 
-def named_tensors(session: ort.InferenceSession, inputs: list[Any], device: str) -> dict[str, torch.Tensor]:
+def named_tensors(
+    session: ort.InferenceSession, inputs: list[Any], device: str
+) -> dict[str, torch.Tensor]:
     """Return `inputs` on `device` by the session's input names, in its types."""
     declared = session.get_inputs()
     return {
-        value.name: torch.from_numpy(array).to(device=device, dtype=element_of(value)[1]).contiguous()
+        value.name: torch.from_numpy(array)
+        .to(device=device, dtype=element_of(value)[1])
+        .contiguous()
         for value, array in zip(declared, inputs, strict=True)
     }
 
@@ -178,4 +193,7 @@ def named_arrays(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, 
     if missing:
         message = f"{missing[0]} cannot be fed through numpy"
         raise UnsupportedError(message)
-    return {value.name: np.ascontiguousarray(array, dtype=ARRAY_TYPES[value.type]) for value, array in zip(declared, inputs, strict=True)}
+    return {
+        value.name: np.ascontiguousarray(array, dtype=ARRAY_TYPES[value.type])
+        for value, array in zip(declared, inputs, strict=True)
+    }

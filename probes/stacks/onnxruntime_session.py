@@ -23,8 +23,12 @@ CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
 #: Like eager PyTorch, which leaves float32 products at full precision.
 CUDA_OPTIONS = {"use_tf32": "0"}
-#: File of each provider that is loaded when a session asks for it, in the folder of ONNX Runtime's own libraries.
-LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so"}
+#: File of each provider that is loaded when a session asks for it, in the folder of ONNX Runtime's
+#: own libraries.
+LIBRARIES = {
+    CUDA: "libonnxruntime_providers_cuda.so",
+    "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,9 @@ def settings_of_tensorrt(request: Request) -> dict[str, str]:
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject:
     """Open an ONNX file as it is, anything else as a PyTorch module to be exported."""
-    return OnnxSubject(request) if request.subject["kind"] == "onnx" else open_torch_subject(request)
+    return (
+        OnnxSubject(request) if request.subject["kind"] == "onnx" else open_torch_subject(request)
+    )
 
 
 def session_options(request: Request) -> ort.SessionOptions:
@@ -77,14 +83,20 @@ def session_options(request: Request) -> ort.SessionOptions:
     return options
 
 
-def open_session(file: pathlib.Path, providers: list[tuple[str, dict[str, str]]], request: Request) -> ort.InferenceSession:
+def open_session(
+    file: pathlib.Path, providers: list[tuple[str, dict[str, str]]], request: Request
+) -> ort.InferenceSession:
     """Open a session on the first of `providers`; raise `UnsupportedError` where ONNX Runtime would quietly take another."""
     provider = providers[0][0]
     if provider not in ort.get_available_providers():
         message = f"this build of ONNX Runtime has no {provider}; it has {', '.join(ort.get_available_providers())}"
         raise UnsupportedError(message)
-    session = ort.InferenceSession(file, session_options(request), providers=providers, enable_fallback=0)
-    if provider not in session.get_providers():  # with no more than a line in the log, whatever `enable_fallback` says
+    session = ort.InferenceSession(
+        file, session_options(request), providers=providers, enable_fallback=0
+    )
+    if (
+        provider not in session.get_providers()
+    ):  # with no more than a line in the log, whatever `enable_fallback` says
         message = f"ONNX Runtime left {provider} out of the session: {obstacle_of(provider)}"
         raise UnsupportedError(message)
     return session
@@ -105,16 +117,23 @@ def obstacle_of(provider: str) -> str:
 _sessions: dict[pathlib.Path, ort.InferenceSession] = {}
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str) -> SessionProgram:
+def build(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
+) -> SessionProgram:
     """Export for these shapes, open the session on the processor, and feed it the way the options say."""
     file = onnx_export.for_shapes(subject, inputs, request)
     session = open_session(file, [(provider, {})], request)
     binding = request.options["feeding"] == IO_BINDING
-    return SessionProgram(session, provider, IoBinding(session, "cpu") if binding else HostFeeding(session))
+    return SessionProgram(
+        session, provider, IoBinding(session, "cpu") if binding else HostFeeding(session)
+    )
 
 
 def build_on_gpu(
-    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, providers: list[tuple[str, dict[str, str]]]
+    subject: TorchSubject | OnnxSubject,
+    inputs: list[Any],
+    request: Request,
+    providers: list[tuple[str, dict[str, str]]],
 ) -> SessionProgram:
     """Export for any batch size where the model allows it, open one session for all of them, and feed it the way the options say."""
     file = onnx_export.for_any_batch_size(subject, inputs, request)
@@ -137,7 +156,9 @@ def engagement(program: SessionProgram, fed: Any) -> Engagement:  # noqa: ARG001
         placed[part.ep_name] += len(part.get_nodes())
     nodes, taken = sum(placed.values()), placed[program.provider]
     share = taken / nodes if nodes else 0.0
-    return Engagement(share, f"{taken} of {nodes} nodes are placed on {program.provider}", {"nodes": dict(placed)})
+    return Engagement(
+        share, f"{taken} of {nodes} nodes are placed on {program.provider}", {"nodes": dict(placed)}
+    )
 
 
 def integration(request: Request, provider: str, opened: str | None = None) -> str:

@@ -14,7 +14,8 @@ from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
 
-#: Places that the exported step is traced with; any but 0 and 1, which an export takes for constants.
+#: Places that the exported step is traced with; any but 0 and 1, which an export takes for
+#: constants.
 TRACED_PLACES = 5
 
 
@@ -28,12 +29,16 @@ class Pass(torch.nn.Module):
     def forward(self, tokens: torch.Tensor, past: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the logits of the last token and the cache with what was added."""
         cache = transformers.DynamicCache(config=self.model.config)
-        # Not through `update`: it would join them to an empty tensor without dimensions, which OpenVINO does not convert.
+        # Not through `update`: it would join them to an empty tensor without dimensions, which
+        # OpenVINO does not convert.
         for layer, keys, values in zip(cache.layers, past[::2], past[1::2], strict=False):
             layer.keys, layer.values = keys, values
             layer.dtype, layer.device, layer.is_initialized = keys.dtype, keys.device, True
         output = self.model(input_ids=tokens, past_key_values=cache, use_cache=True)
-        return (output.logits[:, -1], *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
+        return (
+            output.logits[:, -1],
+            *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)),
+        )
 
 
 class OpenVinoGeneration:
@@ -65,7 +70,9 @@ class OpenVinoGeneration:
         def force(place: int, logits: Any) -> Any:
             shifted = logits[:rows].astype("float64")
             shifted -= shifted.max(-1, keepdims=True)
-            kept.append((shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))).astype("float32"))
+            kept.append(
+                (shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))).astype("float32")
+            )
             return tokens[:, place]
 
         self._run(fed, tokens.shape[1], force)
@@ -85,9 +92,12 @@ class OpenVinoGeneration:
             logits, *past = results.values()
             chosen[:, place] = choose(place, logits)
             if place + 1 < new_tokens:
-                # The step's outputs are overwritten by its next call, which reads them: they are copied.
+                # The step's outputs are overwritten by its next call, which reads them: they are
+                # copied.
                 taken = [past_one if place == 0 else past_one.copy() for past_one in past]
-                results = self._step.infer([chosen[:, place : place + 1], *taken], share_inputs=True, share_outputs=True)
+                results = self._step.infer(
+                    [chosen[:, place : place + 1], *taken], share_inputs=True, share_outputs=True
+                )
         return chosen
 
 
@@ -103,10 +113,14 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
         prompt = openvino.convert_model(torch.export.export(module, (tokens, empty), strict=False))
         grows = {2: torch.export.Dim.AUTO}
         shapes: Any = ({}, [grows] * len(past))
-        exported = torch.export.export(module, (tokens[:, :1].clone(), past), dynamic_shapes=shapes, strict=False)
+        exported = torch.export.export(
+            module, (tokens[:, :1].clone(), past), dynamic_shapes=shapes, strict=False
+        )
         step = openvino.convert_model(exported)
     compiled = [core.compile_model(model, "CPU", configuration) for model in (prompt, step)]
-    return OpenVinoGeneration(compiled[0], compiled[1], [tensor.numpy() for tensor in empty], request)
+    return OpenVinoGeneration(
+        compiled[0], compiled[1], [tensor.numpy() for tensor in empty], request
+    )
 
 
 def integration(request: Request, hint: str) -> str:

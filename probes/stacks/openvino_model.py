@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
     from probes.subjects.opening import TorchSubject
 
-#: OpenVINO's names of the precisions: without this hint it computes float32 models in bfloat16 where the processor can.
+#: OpenVINO's names of the precisions: without this hint it computes float32 models in bfloat16
+#: where the processor can.
 HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 #: Layers of a compiled model that hold or pass data.
@@ -31,7 +32,11 @@ def versions() -> dict[str, str]:
 
 def settings(request: Request) -> dict[str, str]:
     """Return what is asked of OpenVINO beside the settings of PyTorch."""
-    return {**pytorch.apply_settings(request), "inference_num_threads": str(request.threads), "performance_hint": "LATENCY"}
+    return {
+        **pytorch.apply_settings(request),
+        "inference_num_threads": str(request.threads),
+        "performance_hint": "LATENCY",
+    }
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject | CausalLm:

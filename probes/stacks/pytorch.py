@@ -20,7 +20,10 @@ def versions(*packages: str) -> dict[str, str]:
     """Return the versions of torch and of `packages`, as their distributions name them."""
     from importlib import metadata  # noqa: PLC0415
 
-    found = {"torch": torch.__version__, **{package: metadata.version(package) for package in packages}}
+    found = {
+        "torch": torch.__version__,
+        **{package: metadata.version(package) for package in packages},
+    }
     if torch.version.cuda:
         found["cuda"] = torch.version.cuda
     return found
@@ -37,13 +40,18 @@ def apply_settings(request: Request) -> dict[str, str]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
     if request.device == "cuda":
-        # One precision for float32: left alone, convolutions round to TF32 and matrix products do not.
+        # One precision for float32: left alone, convolutions round to TF32 and matrix products do
+        # not.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
         settings |= {
             "tf32_matmul": str(torch.backends.cuda.matmul.allow_tf32),
             "tf32_cudnn": str(torch.backends.cudnn.allow_tf32),
-            "fp16_reduced_precision_reduction": str(torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction),
-            "bf16_reduced_precision_reduction": str(torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction),
+            "fp16_reduced_precision_reduction": str(
+                torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+            ),
+            "bf16_reduced_precision_reduction": str(
+                torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+            ),
             "flash_sdp": str(torch.backends.cuda.flash_sdp_enabled()),
             "mem_efficient_sdp": str(torch.backends.cuda.mem_efficient_sdp_enabled()),
             "cudnn_sdp": str(torch.backends.cuda.cudnn_sdp_enabled()),
@@ -91,7 +99,9 @@ class TorchProgram:
         return collect(output)
 
 
-def operators_outside(call: Callable[[], object], region_prefixes: tuple[str, ...]) -> tuple[int, int]:
+def operators_outside(
+    call: Callable[[], object], region_prefixes: tuple[str, ...]
+) -> tuple[int, int]:
     """Profile one call; return how many ATen operators ran outside the regions with these name prefixes, and how many regions ran."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         call()

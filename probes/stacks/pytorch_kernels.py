@@ -35,13 +35,20 @@ def watch(call: Callable[[], object]) -> Started:
     with torch.profiler.profile(activities=activities) as profile:
         call()
         pytorch.synchronise()
-    return summarise([(event.name, event.device_type == torch.autograd.DeviceType.CUDA) for event in profile.events()])
+    return summarise(
+        [
+            (event.name, event.device_type == torch.autograd.DeviceType.CUDA)
+            for event in profile.events()
+        ]
+    )
 
 
 def summarise(events: list[tuple[str, bool]]) -> Started:
     """Sort the profiler's events, each with whether it happened on the device; copies and fills are no kernels."""
     return Started(
-        kernels=tuple(name for name, on_device in events if on_device and not name.startswith("Mem")),
+        kernels=tuple(
+            name for name, on_device in events if on_device and not name.startswith("Mem")
+        ),
         single=sum(name in LAUNCHES for name, on_device in events if not on_device),
         graphs=sum(name in GRAPH_LAUNCHES for name, on_device in events if not on_device),
     )
@@ -50,11 +57,19 @@ def summarise(events: list[tuple[str, bool]]) -> Started:
 def engagement_of_graphs(started: Started) -> Engagement:
     """Return the share of the kernels that captured graphs start: what a workflow that is all about capturing has to prove."""
     if not started.graphs:
-        return Engagement(0.0, f"no captured graph was started: {len(started.kernels)} kernels came one by one", facts(started))
+        return Engagement(
+            0.0,
+            f"no captured graph was started: {len(started.kernels)} kernels came one by one",
+            facts(started),
+        )
     proof = f"{started.graphs} captured graphs hold the {len(started.kernels)} kernels of a call; {started.single} come one by one"
     return Engagement(started.share_in_graphs, proof, facts(started))
 
 
 def facts(started: Started) -> dict[str, object]:
     """Return what was counted."""
-    return {"kernels": len(started.kernels), "launches": started.single, "graph_launches": started.graphs}
+    return {
+        "kernels": len(started.kernels),
+        "launches": started.single,
+        "graph_launches": started.graphs,
+    }

@@ -11,7 +11,8 @@ import torch
 from probes.protocol import Peaks
 from probes.stacks.pytorch import synchronise
 
-#: Bytes of the copy: far beyond any cache on a GPU; less on a processor, where memory and patience are shorter.
+#: Bytes of the copy: far beyond any cache on a GPU; less on a processor, where memory and patience
+#: are shorter.
 COPY_BYTES = {"cuda": 2 << 30, "cpu": 256 << 20}
 MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
 SECONDS_EACH = 0.3
@@ -24,10 +25,13 @@ MATRIX_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": 
 def measure(device: str, dtype: str) -> Peaks:
     """Return bytes moved and operations done in a second, each from the fastest of several runs: a peak is a maximum.
 
-    Products are measured in `dtype` alone, as a processor without instructions for it takes seconds for each; a model's own precision,
-    which is not known here, has no peak.
+    Products are measured in `dtype` alone, as a processor without instructions for it takes seconds
+    for each; a model's own precision, which is not known here, has no peak.
     """
-    return Peaks(copy_peak(device), {dtype: matrix_peak(device, MATRIX_TYPES[dtype])} if dtype in MATRIX_TYPES else {})
+    return Peaks(
+        copy_peak(device),
+        {dtype: matrix_peak(device, MATRIX_TYPES[dtype])} if dtype in MATRIX_TYPES else {},
+    )
 
 
 def copy_peak(device: str) -> float:

@@ -1,4 +1,7 @@
-"""What TensorRT and TensorRT for RTX share: ONNX -> engine file -> execution on PyTorch's tensors. The two have one interface."""
+"""What TensorRT and TensorRT for RTX share: ONNX -> engine file -> execution on PyTorch's tensors.
+
+The two have one interface.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from probes.stacks import cuda_graphs, onnx_export, pytorch, pytorch_kernels
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.subjects.opening import collect, open_torch_subject
 
-#: How TensorRT says, in its log, that memory was short: for the build as a whole, or for a tactic that it then left out.
+#: How TensorRT says, in its log, that memory was short: for the build as a whole, or for a tactic
+#: that it then left out.
 MEMORY_WORDS = ("out of memory", "outofmemory", "insufficient memory", "could not be allocated")
 TORCH_TYPES = {
     "FLOAT": torch.float32,
@@ -44,7 +48,9 @@ class Log:
         """Return what to raise when `what` gave nothing: the reason is the first error logged, or that memory was short."""
         if self.memory:
             return MemoryError(f"{what}: {self.memory[0]}")
-        return RuntimeError(f"{what}: {self.errors[0] if self.errors else 'TensorRT logged no reason'}")
+        return RuntimeError(
+            f"{what}: {self.errors[0] if self.errors else 'TensorRT logged no reason'}"
+        )
 
 
 def logger_of(trt: Any, log: Log) -> Any:
@@ -63,7 +69,11 @@ def logger_of(trt: Any, log: Log) -> Any:
 
 def settings(request: Request) -> dict[str, str]:
     """Return the settings of the exporting PyTorch, and that the engine's types are the model's own."""
-    return {**pytorch.apply_settings(request), "typing": "strong", "cuda_graph": str(bool(request.options.get("cuda_graph")))}
+    return {
+        **pytorch.apply_settings(request),
+        "typing": "strong",
+        "cuda_graph": str(bool(request.options.get("cuda_graph"))),
+    }
 
 
 def open_subject(request: Request) -> Any:
@@ -80,7 +90,9 @@ def fed_shapes(subject: Any, request: Request) -> list[list[tuple[int, ...]]]:
     return [[array.shape for array in subject.inputs(size, 0)] for size in request.batch_sizes]
 
 
-def build_plan(trt: Any, file: pathlib.Path, shapes: list[list[tuple[int, ...]]], log: Log, target: str = "") -> Any:
+def build_plan(
+    trt: Any, file: pathlib.Path, shapes: list[list[tuple[int, ...]]], log: Log, target: str = ""
+) -> Any:
     """Return the serialised engine for an ONNX file, with an optimisation profile for each list of `shapes` where the file leaves any free.
 
     `target`, such as `sm_89`, is a GPU that need not be here.
@@ -89,10 +101,13 @@ def build_plan(trt: Any, file: pathlib.Path, shapes: list[list[tuple[int, ...]]]
     builder = trt.Builder(logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = trt.OnnxParser(network, logger)
-    # From the file, so that weights beside it are read where they are: a message may hold 2 GB only.
+    # From the file, so that weights beside it are read where they are: a message may hold 2 GB
+    # only.
     if not parser.parse_from_file(str(file)):
         reasons = [parser.get_error(number).desc() for number in range(parser.num_errors)]
-        message = f"its ONNX parser refuses the model: {reasons[0] if reasons else 'no reason given'}"
+        message = (
+            f"its ONNX parser refuses the model: {reasons[0] if reasons else 'no reason given'}"
+        )
         raise UnsupportedError(message)
     config = builder.create_builder_config()
     # It is set unless it is cleared, and eager PyTorch leaves float32 at full precision.
@@ -113,7 +128,9 @@ def aim_at(trt: Any, config: Any, target: str) -> None:
     """Have the engine built for `target`; raise `UnsupportedError` for one that the library does not know."""
     capability = getattr(trt.ComputeCapability, target.replace("_", "").upper(), None)
     if capability is None:
-        known = ", ".join(sorted(name for name in vars(trt.ComputeCapability) if name.startswith("SM")))
+        known = ", ".join(
+            sorted(name for name in vars(trt.ComputeCapability) if name.startswith("SM"))
+        )
         message = f"{trt.__name__} {trt.__version__} does not build for {target}; it knows {known}"
         raise UnsupportedError(message)
     config.num_compute_capabilities = 1
@@ -152,13 +169,18 @@ class Context:
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
         """Put the inputs on the device, in the engine's types."""
-        fed = tuple(torch.from_numpy(array).to("cuda", dtype) for array, dtype in zip(inputs, self.inputs.values(), strict=True))
+        fed = tuple(
+            torch.from_numpy(array).to("cuda", dtype)
+            for array, dtype in zip(inputs, self.inputs.values(), strict=True)
+        )
         pytorch.synchronise()  # the engine runs on another stream than the copies
         return fed
 
     def __call__(self, fed: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """Run once, on the current stream where that is a side stream (as for a capture), else on one of our own."""
-        for (name, tensor), shape in zip(zip(self.inputs, fed, strict=True), self.shapes, strict=True):
+        for (name, tensor), shape in zip(
+            zip(self.inputs, fed, strict=True), self.shapes, strict=True
+        ):
             if tuple(tensor.shape) != shape:
                 message = f"the engine has a profile for {shape}, not for {tuple(tensor.shape)}"
                 raise ValueError(message)
@@ -175,7 +197,8 @@ class Context:
 
 def open_context(trt: Any, engine: Any, inputs: list[Any], profile: int, log: Log) -> Context:
     """Make an execution context for the shapes of `inputs`, with tensors for the outputs."""
-    # As the library makes it: TensorRT for RTX 1.4.0.76, told to make its kernels at once, crashes at the second profile.
+    # As the library makes it: TensorRT for RTX 1.4.0.76, told to make its kernels at once, crashes
+    # at the second profile.
     context = engine.create_execution_context()
     stream = torch.cuda.Stream()
     context.set_optimization_profile_async(profile, stream.cuda_stream)
@@ -191,7 +214,9 @@ def open_context(trt: Any, engine: Any, inputs: list[Any], profile: int, log: Lo
         context.set_tensor_address(name, outputs[name].data_ptr())
     types = {name: type_of(engine, name) for name in inward}
     stream.synchronize()
-    return Context(context, engine, stream, types, outputs, tuple(tuple(array.shape) for array in inputs), log)
+    return Context(
+        context, engine, stream, types, outputs, tuple(tuple(array.shape) for array in inputs), log
+    )
 
 
 def type_of(engine: Any, name: str) -> torch.dtype:
@@ -217,7 +242,9 @@ class Loaded:
 _engines: dict[pathlib.Path, Loaded] = {}
 
 
-def obtain_engine(trt: Any, model: pathlib.Path, subject: Any, request: Request, place: pathlib.Path) -> Loaded:
+def obtain_engine(
+    trt: Any, model: pathlib.Path, subject: Any, request: Request, place: pathlib.Path
+) -> Loaded:
     """Return the engine for an ONNX file: the one at hand, else the one an earlier process saved at `place`, else a new one."""
     if place not in _engines:
         log = Log()
@@ -235,7 +262,11 @@ def build(trt: Any, subject: Any, inputs: list[Any], request: Request) -> Contex
     model = onnx_export.for_any_batch_size(subject, inputs, request)
     place = pathlib.Path(request.scratch_directory) / f"{model.parent.name}.engine"
     loaded = obtain_engine(trt, model, subject, request, place)
-    profile = request.batch_sizes.index(len(inputs[0])) if loaded.engine.num_optimization_profiles > 1 else 0
+    profile = (
+        request.batch_sizes.index(len(inputs[0]))
+        if loaded.engine.num_optimization_profiles > 1
+        else 0
+    )
     context = open_context(trt, loaded.engine, inputs, profile, loaded.log)
     return cuda_graphs.capture(context, inputs) if request.options.get("cuda_graph") else context
 
@@ -255,7 +286,11 @@ def engagement(program: Context | CapturedProgram, fed: Any) -> Engagement:
         graphs = pytorch_kernels.engagement_of_graphs(started)
         return Engagement(graphs.share, graphs.proof, facts)
     share = 1.0 if started.kernels else 0.0
-    return Engagement(share, f"an engine of {context.engine.num_layers} layers started {len(started.kernels)} kernels", facts)
+    return Engagement(
+        share,
+        f"an engine of {context.engine.num_layers} layers started {len(started.kernels)} kernels",
+        facts,
+    )
 
 
 def integration(module: str, *, cuda_graph: bool) -> str:

@@ -18,16 +18,22 @@ from probes.subjects.opening import TorchSubject
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
 
-#: Names under which the profiler sees an engine run: the C++ runtime's operator, or the Python runtime's region.
+#: Names under which the profiler sees an engine run: the C++ runtime's operator, or the Python
+#: runtime's region.
 ENGINE_REGIONS = ("tensorrt::execute_engine", "PythonTorchTensorRTModule", "TorchTensorRTModule")
 
 
 def versions() -> dict[str, str]:
     """Return the versions of the library, of the TensorRT beneath it by its kind, and of torch."""
     kind = "tensorrt-rtx" if torch_tensorrt.ENABLED_FEATURES.tensorrt_rtx else "tensorrt"
-    # The library puts the one it was built for under this name when it is imported, so it cannot be imported above.
+    # The library puts the one it was built for under this name when it is imported, so it cannot be
+    # imported above.
     engines = importlib.import_module("tensorrt")
-    return {"torch-tensorrt": torch_tensorrt.__version__, kind: engines.__version__, **pytorch.versions()}
+    return {
+        "torch-tensorrt": torch_tensorrt.__version__,
+        kind: engines.__version__,
+        **pytorch.versions(),
+    }
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -35,14 +41,17 @@ def settings(request: Request) -> dict[str, str]:
 
     TensorRT for RTX 1.4 does not: its error in float16 is the same to the last digit.
     """
-    accumulation = "float32 asked for" if request.options.get("fp32_accumulation") else "as TensorRT chooses"
+    accumulation = (
+        "float32 asked for" if request.options.get("fp32_accumulation") else "as TensorRT chooses"
+    )
     return {**pytorch.apply_settings(request), "accumulation": accumulation, "min_block_size": "1"}
 
 
 def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[str, Any]:
     """Return what both ways are told: engines for blocks of any size, the tensors' own types at full precision, caches with the arm.
 
-    Precisions are not named: on the RTX build that makes the compiler give up, and `torch.compile` then runs eager code.
+    Precisions are not named: on the RTX build that makes the compiler give up, and `torch.compile`
+    then runs eager code.
     """
     accumulate = bool(request.options.get("fp32_accumulation"))
     if accumulate and subject.dtype != "float16":
@@ -70,7 +79,9 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
     return Engagement(share, proof, found)
 
 
-def engagement_of_text(call: Callable[[], object], eager: Callable[[], object], passes: int) -> Engagement:
+def engagement_of_text(
+    call: Callable[[], object], eager: Callable[[], object], passes: int
+) -> Engagement:
     """Count the passes that ran compiled, and of their operators those that ran in PyTorch instead of in engines.
 
     What runs between the passes, and in those that are not compiled, runs in PyTorch either way.
@@ -79,7 +90,12 @@ def engagement_of_text(call: Callable[[], object], eager: Callable[[], object], 
     outside, engines = pytorch.operators_outside(call, ENGINE_REGIONS)
     operators, _ = pytorch.operators_outside(eager, ("no engine",))
     left, replaceable = outside - between, max(operators - between, 1)
-    found = {"engines": engines, "compiled_passes": compiled, "operators_left": left, "operators_replaceable": replaceable}
+    found = {
+        "engines": engines,
+        "compiled_passes": compiled,
+        "operators_left": left,
+        "operators_replaceable": replaceable,
+    }
     if not engines:
         return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", found)
     proof = f"{compiled} of {passes} passes ran compiled, with {engines} engines; {left} of their {replaceable} operators ran in PyTorch"
@@ -91,4 +107,6 @@ def with_graphs(engaged: Engagement, started: pytorch_kernels.Started) -> Engage
     facts = {**engaged.facts, **pytorch_kernels.facts(started)}
     if not started.graphs:
         return Engagement(0.0, "Torch-TensorRT captured no CUDA graph", facts)
-    return Engagement(engaged.share, f"{engaged.proof}; {started.graphs} captured graphs start its kernels", facts)
+    return Engagement(
+        engaged.share, f"{engaged.proof}; {started.graphs} captured graphs start its kernels", facts
+    )

@@ -46,7 +46,11 @@ class CausalLm:
         """Return seeded prompts: no two of them begin alike, so that no engine can use one for another."""
         generator = np.random.default_rng([self.request.seed, batch_size, number])
         shape = (batch_size, self.request.input_tokens)
-        return [generator.integers(FIRST_ORDINARY_TOKEN, self.note.vocabulary, size=shape, dtype=np.int64)]
+        return [
+            generator.integers(
+                FIRST_ORDINARY_TOKEN, self.note.vocabulary, size=shape, dtype=np.int64
+            )
+        ]
 
     def reference_runs(self, eager: TextGeneration, fed: list[Any]) -> tuple[str, Iterator[Run]]:
         """Name the higher precision and yield what it gives for each input set."""
@@ -56,7 +60,9 @@ class CausalLm:
     def _runs_in(self, dtype: torch.dtype, eager: TextGeneration, fed: list[Any]) -> Iterator[Run]:
         precise = TextGeneration(copy.deepcopy(self.model).to(dtype), self.request)
         batch_size = len(fed[0])
-        rows = text_correctness.rows_kept(batch_size, self.request.output_tokens, self.note.vocabulary, self.request.input_sets)
+        rows = text_correctness.rows_kept(
+            batch_size, self.request.output_tokens, self.note.vocabulary, self.request.input_sets
+        )
         for value in fed:
             (tokens,) = precise.collect(precise(value))
             exact, likeliest = precise.score_all(value, tokens, rows)
@@ -70,10 +76,14 @@ class CausalLm:
     def traffic(self, batch_size: int) -> tuple[int, int | None, int | None]:
         """Return the bytes that a call and a decode step move at the least, and what the cache holds in the end.
 
-        Each pass reads every weight but the table of embeddings, of which it takes a few rows, and each step the cache so far.
+        Each pass reads every weight but the table of embeddings, of which it takes a few rows, and
+        each step the cache so far.
         """
         table = self.model.get_input_embeddings().weight
-        tied = self.model.get_output_embeddings() is None or self.model.get_output_embeddings().weight is table
+        tied = (
+            self.model.get_output_embeddings() is None
+            or self.model.get_output_embeddings().weight is table
+        )
         weights = self.parameter_bytes - (0 if tied else table.nbytes)
         prompt, new = self.request.input_tokens, self.request.output_tokens
         each = self.note.cache_bytes_per_token
@@ -119,20 +129,22 @@ def create_checkpoint(folder: pathlib.Path, request: Request) -> None:
             dtype = None if request.dtype == "native" else getattr(torch, request.dtype)
             with torch.device(request.device):
                 model = model_class._from_config(config, dtype=dtype, attn_implementation="sdpa")  # noqa: SLF001 - the one way that takes any class
-            silence_end(model)
+            suppress_eos(model)
         else:
             model = transformers_model.open_weights(model_class, config, request)
         beside = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(beside, ignore_errors=True)
         model.save_pretrained(beside)
     write_tokenizer(beside, config)
-    tell_older_readers(beside / "config.json")
+    write_legacy_keys(beside / "config.json")
     choose_greedily(beside / "generation_config.json")
-    checkpoint.write_note(beside, describe(model, "seeded random" if random else f"from {subject['weights']}"))
+    checkpoint.write_note(
+        beside, describe(model, "seeded random" if random else f"from {subject['weights']}")
+    )
     beside.rename(folder)
 
 
-def silence_end(model: Any) -> None:
+def suppress_eos(model: Any) -> None:
     """Make the end of a text the unlikeliest choice of a model with random weights: not every engine can be told to ignore it.
 
     Its logit becomes 0, which among thousands of random ones is never the largest.
@@ -144,21 +156,23 @@ def silence_end(model: Any) -> None:
             head.weight[token] = 0.0
 
 
-def describe(model: Any, weights: str) -> checkpoint.Note:
+def describe(model: Any, weights: str) -> checkpoint.CheckpointInfo:
     """Return the checkpoint's note."""
     text = model.config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
     parameters = list(model.parameters())
-    return checkpoint.Note(
+    return checkpoint.CheckpointInfo(
         architecture=type(model).__name__,
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in parameters),
         parameter_bytes=sum(parameter.nbytes for parameter in parameters),
         weights=weights,
         vocabulary=text.vocab_size,
-        cache_bytes_per_token=2 * text.num_hidden_layers * heads * size * model.dtype.itemsize if kinds == {"full_attention"} else None,
+        cache_bytes_per_token=2 * text.num_hidden_layers * heads * size * model.dtype.itemsize
+        if kinds == {"full_attention"}
+        else None,
     )
 
 
@@ -182,14 +196,16 @@ def choose_greedily(file: pathlib.Path) -> None:
     file.write_text(json.dumps({**config, "do_sample": False}, indent=2), encoding="utf-8")
 
 
-def tell_older_readers(file: pathlib.Path) -> None:
+def write_legacy_keys(file: pathlib.Path) -> None:
     """Write the rotary settings and the precision also under the names that readers older than transformers 5 look for."""
     config = json.loads(file.read_text(encoding="utf-8"))
     rotary = config.get("rope_parameters") or {}
     if "rope_theta" in rotary:
         config.setdefault("rope_theta", rotary["rope_theta"])
     if rotary.get("rope_type", "default") != "default":
-        config.setdefault("rope_scaling", {name: value for name, value in rotary.items() if name != "rope_theta"})
+        config.setdefault(
+            "rope_scaling", {name: value for name, value in rotary.items() if name != "rope_theta"}
+        )
     if "dtype" in config:
         config.setdefault("torch_dtype", config["dtype"])
     file.write_text(json.dumps(config, indent=2), encoding="utf-8")

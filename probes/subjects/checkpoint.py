@@ -1,6 +1,7 @@
 """The one checkpoint of a run, which every stack loads so that their texts can be compared; the reference worker writes it.
 
-Next to the weights it has a tokenizer made up of whole words, one for each token: some engines do not open a checkpoint without one.
+Next to the weights it has a tokenizer made up of whole words, one for each token: some engines do
+not open a checkpoint without one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NOTE = "p3-advisor.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Note:
+class CheckpointInfo:
     """What there is to know about the checkpoint without opening it."""
 
     architecture: str
@@ -27,7 +28,8 @@ class Note:
     parameter_bytes: int
     weights: str
     vocabulary: int
-    #: Bytes that one token of one sequence takes in the cache of keys and values; None for a cache of another kind.
+    #: Bytes that one token of one sequence takes in the cache of keys and values; None for a cache
+    #: of another kind.
     cache_bytes_per_token: int | None
 
 
@@ -36,14 +38,14 @@ def folder_of(request: Request) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / FOLDER
 
 
-def write_note(folder: pathlib.Path, note: Note) -> None:
+def write_note(folder: pathlib.Path, note: CheckpointInfo) -> None:
     """Leave the note in the checkpoint's folder."""
     (folder / NOTE).write_text(json.dumps(dataclasses.asdict(note)), encoding="utf-8")
 
 
-def read_note(request: Request) -> Note:
+def read_note(request: Request) -> CheckpointInfo:
     """Return the checkpoint's note."""
-    return Note(**json.loads((folder_of(request) / NOTE).read_text(encoding="utf-8")))
+    return CheckpointInfo(**json.loads((folder_of(request) / NOTE).read_text(encoding="utf-8")))
 
 
 def word_of(token: int) -> str:
@@ -52,7 +54,10 @@ def word_of(token: int) -> str:
 
 
 class EngineSubject:
-    """The checkpoint as an engine sees it: a folder. See `probes.adapter.Subject`; what only the reference worker needs is missing."""
+    """The checkpoint as an engine sees it: a folder.
+
+    See `probes.adapter.Subject`; what only the reference worker needs is missing.
+    """
 
     unit = "tokens"
 

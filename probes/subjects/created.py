@@ -9,7 +9,12 @@ import numpy as np
 import torch
 
 #: numpy has no bfloat16; float32 holds every value of it exactly.
-HOST_DTYPES = {torch.bfloat16: np.float32, torch.float16: np.float32, torch.float32: np.float32, torch.float64: np.float64}
+HOST_DTYPES = {
+    torch.bfloat16: np.float32,
+    torch.float16: np.float32,
+    torch.float32: np.float32,
+    torch.float64: np.float64,
+}
 
 
 class Argument(Protocol):
@@ -32,7 +37,9 @@ class Normal:
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return values that the argument's own precision holds exactly, so that every worker sees the same."""
-        values = torch.from_numpy(generator.standard_normal((batch_size, *self.shape), dtype=np.float32))
+        values = torch.from_numpy(
+            generator.standard_normal((batch_size, *self.shape), dtype=np.float32)
+        )
         return values.to(self.dtype).to(torch.float32).numpy()
 
 
@@ -47,7 +54,9 @@ class Integers:
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return uniformly drawn numbers."""
-        return generator.integers(self.low, self.high, size=(batch_size, *self.shape), dtype=np.int64)
+        return generator.integers(
+            self.low, self.high, size=(batch_size, *self.shape), dtype=np.int64
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +75,17 @@ class Like:
             return generator.random(shape) < self.example.float().mean().item()
         if not self.dtype.is_floating_point:
             low, high = int(self.example.min()), int(self.example.max())
-            return generator.integers(low, high + 1, size=shape).astype(torch.empty(0, dtype=self.dtype).numpy().dtype)
-        mean, spread = self.example.double().mean().item(), self.example.double().std(correction=0).item()
+            return generator.integers(low, high + 1, size=shape).astype(
+                torch.empty(0, dtype=self.dtype).numpy().dtype
+            )
+        mean, spread = (
+            self.example.double().mean().item(),
+            self.example.double().std(correction=0).item(),
+        )
         values = torch.from_numpy(generator.standard_normal(shape) * (spread or 1.0) + mean)
-        return values.to(self.dtype).numpy() if self.dtype not in HOST_DTYPES else self._host(values)
+        return (
+            values.to(self.dtype).numpy() if self.dtype not in HOST_DTYPES else self._host(values)
+        )
 
     def _host(self, values: torch.Tensor) -> Any:
         return values.to(self.dtype).to(torch.float64).numpy().astype(HOST_DTYPES[self.dtype])
@@ -83,7 +99,8 @@ class Created:
     arguments: tuple[Argument, ...]
     #: In words, for reports: `seeded random`, `from the directory`, ...
     weights: str
-    #: Whether all workers must take the reference worker's weights, because making the model again could give others.
+    #: Whether all workers must take the reference worker's weights, because making the model again
+    #: could give others.
     shares_weights: bool
     unit: str = "samples"
     units_per_sample: int = 1

@@ -16,15 +16,26 @@ def create(request: Request) -> Created:
     try:
         program = torch.export.load(name)
     except (OSError, RuntimeError, ValueError, KeyError) as problem:
-        reason = f"{name!r} is no program saved by torch.export.save: {str(problem).splitlines()[0]}"
-        raise ModelError(reason, f"save it again with torch {torch.__version__}, or give the model as file.py:factory") from problem
+        reason = (
+            f"{name!r} is no program saved by torch.export.save: {str(problem).splitlines()[0]}"
+        )
+        raise ModelError(
+            reason,
+            f"save it again with torch {torch.__version__}, or give the model as file.py:factory",
+        ) from problem
     examples, keywords = program.example_inputs or ((), {})
-    if keywords or not examples or not all(isinstance(example, torch.Tensor) for example in examples):
+    if (
+        keywords
+        or not examples
+        or not all(isinstance(example, torch.Tensor) for example in examples)
+    ):
         reason = f"{name!r} carries no example inputs that are all positional tensors"
         raise ModelError(reason, "export it with positional tensor arguments")
     if not program.range_constraints and request.batch_sizes != [size := examples[0].shape[0]]:
         reason = f"{name!r} was exported for batch size {size} only"
-        raise ModelError(reason, f"use --batch-sizes {size}, or export it with a dynamic batch dimension")
+        raise ModelError(
+            reason, f"use --batch-sizes {size}, or export it with a dynamic batch dimension"
+        )
     return Created(
         module=program.module(),
         arguments=like_examples(tuple(examples), request.batch_sizes),

@@ -25,7 +25,9 @@ def create(request: Request) -> Created:
     if request.dtype != "native":
         dtype = getattr(torch, request.dtype)
         module = module.to(dtype)
-        examples = tuple(example.to(dtype) if example.is_floating_point() else example for example in examples)
+        examples = tuple(
+            example.to(dtype) if example.is_floating_point() else example for example in examples
+        )
     return Created(
         module=module,
         arguments=like_examples(examples, request.batch_sizes),
@@ -69,7 +71,9 @@ def check_returned(returned: Any, target: str) -> tuple[torch.nn.Module, tuple[t
         reason = f"{target!r} returned {type(module).__name__}, which is no torch.nn.Module"
         raise ModelError(reason, CONTRACT)
     examples = (examples,) if isinstance(examples, torch.Tensor) else examples
-    if not isinstance(examples, (tuple, list)) or not all(isinstance(example, torch.Tensor) for example in examples):
+    if not isinstance(examples, (tuple, list)) or not all(
+        isinstance(example, torch.Tensor) for example in examples
+    ):
         reason = f"{target!r} returned example inputs that are not all tensors"
         raise ModelError(reason, CONTRACT)
     return module, tuple(examples)
@@ -80,6 +84,11 @@ def like_examples(examples: tuple[torch.Tensor, ...], batch_sizes: list[int]) ->
     first = {example.shape[0] for example in examples if example.dim()}
     batched = len(first) == 1
     if not batched and batch_sizes != [1]:
-        reason = "the example inputs do not share their first dimension, so there is no batch to change"
+        reason = (
+            "the example inputs do not share their first dimension, so there is no batch to change"
+        )
         raise ModelError(reason, "use --batch-sizes 1: the examples are then taken as they are")
-    return tuple(Like(example, batched=batched and bool(example.dim()), dtype=example.dtype) for example in examples)
+    return tuple(
+        Like(example, batched=batched and bool(example.dim()), dtype=example.dtype)
+        for example in examples
+    )

@@ -12,7 +12,8 @@ import onnxruntime as ort
 from probes.adapter import ModelError
 from probes.protocol import Request
 
-#: numpy's types for ONNX Runtime's names of tensor types; bfloat16 is missing because numpy has none.
+#: numpy's types for ONNX Runtime's names of tensor types; bfloat16 is missing because numpy has
+#: none.
 ARRAY_TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -22,12 +23,16 @@ ARRAY_TYPES: dict[str, Any] = {
     "tensor(bool)": np.bool_,
 }
 PRECISIONS = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
-#: A file does not say how far its whole-number inputs may go; token ids below this exist in every vocabulary.
+#: A file does not say how far its whole-number inputs may go; token ids below this exist in every
+#: vocabulary.
 WHOLE_NUMBERS_BELOW = 100
 
 
 class OnnxSubject:
-    """See `probes.adapter.Subject`. The reference is the same file run by ONNX Runtime without optimisation."""
+    """See `probes.adapter.Subject`.
+
+    The reference is the same file run by ONNX Runtime without optimisation.
+    """
 
     unit = "samples"
     units_per_sample = 1
@@ -42,8 +47,17 @@ class OnnxSubject:
         self._plain = ort.InferenceSession(self.file, options, providers=["CPUExecutionProvider"])
         weights = onnx.load(self.file, load_external_data=False).graph.initializer
         self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
-        self.parameter_bytes = sum(int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights)
-        self.dtype = next((PRECISIONS[value.type] for value in self._plain.get_inputs() if value.type in PRECISIONS), "float32")
+        self.parameter_bytes = sum(
+            int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
+        )
+        self.dtype = next(
+            (
+                PRECISIONS[value.type]
+                for value in self._plain.get_inputs()
+                if value.type in PRECISIONS
+            ),
+            "float32",
+        )
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
         """Return seeded values in the shapes the file declares."""
@@ -58,22 +72,33 @@ class OnnxSubject:
         array_type = ARRAY_TYPES[value.type]
         if np.issubdtype(array_type, np.floating):
             return generator.standard_normal(shape).astype(array_type)
-        return generator.integers(0, 2 if array_type is np.bool_ else WHOLE_NUMBERS_BELOW, size=shape).astype(array_type)
+        return generator.integers(
+            0, 2 if array_type is np.bool_ else WHOLE_NUMBERS_BELOW, size=shape
+        ).astype(array_type)
 
     def _shape(self, value: Any, batch_size: int) -> tuple[int, ...]:
         declared = list(value.shape)
         if declared and isinstance(declared[0], int) and declared[0] != batch_size:
             reason = f"input {value.name!r} of {self.file!r} has a fixed first dimension of {declared[0]}"
-            raise ModelError(reason, f"use --batch-sizes {declared[0]}, or export it with a dynamic batch dimension")
+            raise ModelError(
+                reason,
+                f"use --batch-sizes {declared[0]}, or export it with a dynamic batch dimension",
+            )
         return tuple(
-            size if isinstance(size, int) else batch_size if place == 0 else self._request.input_tokens
+            size
+            if isinstance(size, int)
+            else batch_size
+            if place == 0
+            else self._request.input_tokens
             for place, size in enumerate(declared)
         )
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Run every input set without optimisation."""
         names = [value.name for value in self._plain.get_inputs()]
-        outputs = (self._plain.run(None, dict(zip(names, inputs, strict=True))) for inputs in input_sets)
+        outputs = (
+            self._plain.run(None, dict(zip(names, inputs, strict=True))) for inputs in input_sets
+        )
         return "onnxruntime without optimisation", outputs
 
     def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002

@@ -18,7 +18,8 @@ from probes.subjects import exported, factory, synthetic, transformers_model
 from probes.subjects.created import Created
 from probes.subjects.flops import count_flops
 
-#: Above this many parameters a copy of the model in float64 would seldom fit beside it; the reference is then float32.
+#: Above this many parameters a copy of the model in float64 would seldom fit beside it; the
+#: reference is then float32.
 MOST_PARAMETERS_IN_FLOAT64 = 2_000_000_000
 WEIGHTS_FILE = "weights.safetensors"
 #: Kinds of models that hold nothing but weights: no buffers that only their making fills.
@@ -66,7 +67,9 @@ class TorchSubject:
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Name the higher precision and yield the module's outputs in it, one input set after the other."""
         fits = self.parameters <= MOST_PARAMETERS_IN_FLOAT64
-        dtype = torch.float64 if fits and self._runs_in(torch.float64, input_sets[0]) else torch.float32
+        dtype = (
+            torch.float64 if fits and self._runs_in(torch.float64, input_sets[0]) else torch.float32
+        )
         return str(dtype).removeprefix("torch."), self._outputs_in(dtype, input_sets)
 
     def _runs_in(self, dtype: torch.dtype, inputs: list[Any]) -> bool:
@@ -82,7 +85,10 @@ class TorchSubject:
     def _outputs_in(self, dtype: torch.dtype, input_sets: list[list[Any]]) -> Iterator[list[Any]]:
         precise = copy.deepcopy(self.module).to(dtype)
         for inputs in input_sets:
-            tensors = (tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in self.tensors(inputs))
+            tensors = (
+                tensor.to(dtype) if tensor.is_floating_point() else tensor
+                for tensor in self.tensors(inputs)
+            )
             yield collect(precise(*tensors))
 
     def flops(self, inputs: list[Any]) -> int | None:
@@ -97,14 +103,24 @@ def open_torch_subject(request: Request) -> TorchSubject:
         message = f"a model of the kind {kind!r} holds no PyTorch module"
         raise UnsupportedError(message)
     torch.manual_seed(request.seed)
-    weights = pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
-    # Weights that are to be replaced need not be drawn: for billions of them that takes longer than many a build.
-    with torch.device("meta") if kind in WEIGHTS_ALL_SHARED and weights is not None and weights.exists() else contextlib.nullcontext():
+    weights = (
+        pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
+    )
+    # Weights that are to be replaced need not be drawn: for billions of them that takes longer than
+    # many a build.
+    with (
+        torch.device("meta")
+        if kind in WEIGHTS_ALL_SHARED and weights is not None and weights.exists()
+        else contextlib.nullcontext()
+    ):
         model = OPENERS[kind](request)
-    if not isinstance(model.module, torch.fx.GraphModule):  # an exported program has its mode built in and refuses to change it
+    if not isinstance(
+        model.module, torch.fx.GraphModule
+    ):  # an exported program has its mode built in and refuses to change it
         model.module.eval()
     model.module.requires_grad_(requires_grad=False)
-    # Before they go to the device, which would otherwise hold them twice for a moment, and the peak tell of that.
+    # Before they go to the device, which would otherwise hold them twice for a moment, and the peak
+    # tell of that.
     if model.shares_weights and weights is not None:
         share_weights(model.module, weights, request.device)
     model.module.to(request.device)
@@ -126,7 +142,9 @@ def share_weights(module: torch.nn.Module, file: pathlib.Path, device: str) -> N
 
 def floating_dtype(model: Created) -> str:
     """Return the precision the model computes in: that of its first floating-point parameter, else argument."""
-    dtypes = [parameter.dtype for parameter in model.module.parameters()] + [argument.dtype for argument in model.arguments]
+    dtypes = [parameter.dtype for parameter in model.module.parameters()] + [
+        argument.dtype for argument in model.arguments
+    ]
     floating = [dtype for dtype in dtypes if dtype.is_floating_point]
     return str(floating[0] if floating else torch.float32).removeprefix("torch.")
 
@@ -135,7 +153,9 @@ def collect(output: Any) -> list[Any]:
     """Return the tensors in `output` as numpy arrays on the host, in order."""
     if isinstance(output, torch.Tensor):
         host = output.detach().cpu()
-        return [host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()]
+        return [
+            host.float().numpy() if host.dtype in {torch.bfloat16, torch.float16} else host.numpy()
+        ]
     if isinstance(output, dict):
         return [array for value in output.values() for array in collect(value)]
     if isinstance(output, (tuple, list)):

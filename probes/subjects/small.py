@@ -14,7 +14,9 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.one, self.two = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
+        self.one, self.two = (
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2)
+        )
         self.norm_one, self.norm_two = (nn.BatchNorm2d(channels) for _ in range(2))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -30,12 +32,17 @@ class Recommender(nn.Module):
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(ROWS, width) for _ in range(SLOTS))
         self.bottom = nn.Sequential(nn.Linear(DENSE, width), nn.ReLU())
-        self.top = nn.Sequential(nn.Linear(width + (SLOTS + 1) ** 2, 32), nn.ReLU(), nn.Linear(32, 1), nn.Sigmoid())
+        self.top = nn.Sequential(
+            nn.Linear(width + (SLOTS + 1) ** 2, 32), nn.ReLU(), nn.Linear(32, 1), nn.Sigmoid()
+        )
 
     def forward(self, dense: torch.Tensor, categories: torch.Tensor) -> torch.Tensor:
         """Return a probability for each row of numbers and categories."""
         numbers = self.bottom(dense)
-        features = torch.stack([numbers, *(table(categories[:, place]) for place, table in enumerate(self.tables))], dim=1)
+        features = torch.stack(
+            [numbers, *(table(categories[:, place]) for place, table in enumerate(self.tables))],
+            dim=1,
+        )
         products = torch.bmm(features, features.transpose(1, 2)).flatten(1)
         return self.top(torch.cat([numbers, products], dim=1))
 
@@ -58,7 +65,9 @@ def residual_network() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Return a convolutional network with shortcuts, as ResNet has them."""
     stem = nn.Conv2d(3, 16, 3, stride=2, padding=1)
     head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 8)
-    return nn.Sequential(stem, nn.MaxPool2d(2), Residual(16), Residual(16), *head), (torch.randn(BATCH, 3, 32, 32),)
+    return nn.Sequential(stem, nn.MaxPool2d(2), Residual(16), Residual(16), *head), (
+        torch.randn(BATCH, 3, 32, 32),
+    )
 
 
 def recommender() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

@@ -1,8 +1,10 @@
 """The paper's four synthetic models, and a small transformer encoder as the demonstration model.
 
-SyntheticMatmulBlock is one linear layer, Matmul+ReLU adds the activation, FFN_Layer is linear, ReLU, linear, and FFN_multilayer a stack
-of them (Characterization of machine learning compilers for LLM inference on NVIDIA GPUs, section "Method"). Weights are scaled so that
-values keep their size through the stack: with PyTorch's default they die out, and every input would give nearly the same output.
+SyntheticMatmulBlock is one linear layer, Matmul+ReLU adds the activation, FFN_Layer is linear,
+ReLU, linear, and FFN_multilayer a stack of them (Characterization of machine learning compilers for
+LLM inference on NVIDIA GPUs, section "Method"). Weights are scaled so that values keep their size
+through the stack: with PyTorch's default they die out, and every input would give nearly the same
+output.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from torch import nn
 from probes.protocol import Request
 from probes.subjects.created import Created, Normal
 
-#: Mean square of ReLU of a standard normal variable is one half; twice the variance before it makes up for that.
+#: Mean square of ReLU of a standard normal variable is one half; twice the variance before it makes
+#: up for that.
 RELU_GAIN = 2.0
 
 
@@ -49,7 +52,9 @@ class EncoderBlock(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, hidden) to the same shape."""
         batch, tokens, hidden = x.shape
-        projected = self.query_key_value(self.attention_norm(x)).view(batch, tokens, 3, self.heads, hidden // self.heads)
+        projected = self.query_key_value(self.attention_norm(x)).view(
+            batch, tokens, 3, self.heads, hidden // self.heads
+        )
         query, key, value = projected.permute(2, 0, 3, 1, 4)
         attended = nn.functional.scaled_dot_product_attention(query, key, value)
         x = x + self.attention_out(attended.transpose(1, 2).reshape(batch, tokens, hidden))
@@ -86,9 +91,16 @@ def block(subject: dict[str, Any]) -> nn.Module:
         case "ffn":
             return FeedForward(hidden, intermediate)
         case "ffn-multilayer":
-            return nn.Sequential(*(FeedForward(hidden, intermediate) for _ in range(subject["layers"])))
+            return nn.Sequential(
+                *(FeedForward(hidden, intermediate) for _ in range(subject["layers"]))
+            )
         case "encoder":
-            return nn.Sequential(*(EncoderBlock(hidden, intermediate, subject["heads"]) for _ in range(subject["layers"])))
+            return nn.Sequential(
+                *(
+                    EncoderBlock(hidden, intermediate, subject["heads"])
+                    for _ in range(subject["layers"])
+                )
+            )
         case other:
             message = f"unknown synthetic block {other!r}"
             raise ValueError(message)

@@ -47,11 +47,19 @@ class TextGeneration:
     ) -> None:
         self.model = model
         self.request = request
-        self._settings = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None, **(settings or {})}
+        self._settings = {
+            "do_sample": False,
+            "pad_token_id": 0,
+            "eos_token_id": None,
+            **(settings or {}),
+        }
         #: Gives an empty cache for prompts, where `generate` shall not make its own.
         self._cache = cache
-        # What the checkpoint says about sampling and ends would otherwise fill what is left open here.
-        getattr(model, "_orig_mod", model).generation_config = transformers.GenerationConfig(**self._settings)
+        # What the checkpoint says about sampling and ends would otherwise fill what is left open
+        # here.
+        getattr(model, "_orig_mod", model).generation_config = transformers.GenerationConfig(
+            **self._settings
+        )
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
         """Put the prompts on the device."""
@@ -74,7 +82,11 @@ class TextGeneration:
         import numpy as np  # noqa: PLC0415 - torch needs it for the conversion anyway
 
         forcing = Forcing(torch.from_numpy(tokens).to(fed.device), rows)
-        self._generate(fed, self.request.output_tokens, logits_processor=transformers.LogitsProcessorList([forcing]))
+        self._generate(
+            fed,
+            self.request.output_tokens,
+            logits_processor=transformers.LogitsProcessorList([forcing]),
+        )
         values, ids = (np.stack(each, axis=1) for each in zip(*forcing.likeliest, strict=True))
         return Scores(np.stack(forcing.kept, axis=1)), Scores(values, ids)
 
@@ -86,7 +98,9 @@ class TextGeneration:
         if self._cache is not None:
             further["past_key_values"] = self._cache(fed)
         config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
-        tokens: torch.Tensor = self.model.generate(fed, generation_config=config, attention_mask=torch.ones_like(fed), **further)
+        tokens: torch.Tensor = self.model.generate(
+            fed, generation_config=config, attention_mask=torch.ones_like(fed), **further
+        )
         return tokens
 
 
@@ -96,16 +110,32 @@ def share_weights(model: Any) -> Any:
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
-def with_fixed_cache(model: Any, request: Request, compile_config: transformers.CompileConfig, *, is_kept: bool = False) -> TextGeneration:
+def with_fixed_cache(
+    model: Any,
+    request: Request,
+    compile_config: transformers.CompileConfig,
+    *,
+    is_kept: bool = False,
+) -> TextGeneration:
     """Generate with a cache of fixed size, whose decode step transformers compiles; one that is kept is emptied for each call, not made."""
     compile_config._compile_all_devices = True  # noqa: SLF001 - the library's own switch for processors
     length = request.input_tokens + request.output_tokens
     if not is_kept:
-        return TextGeneration(model, request, {"cache_implementation": "static", "max_cache_len": length, "compile_config": compile_config})
+        return TextGeneration(
+            model,
+            request,
+            {
+                "cache_implementation": "static",
+                "max_cache_len": length,
+                "compile_config": compile_config,
+            },
+        )
     caches: dict[int, Any] = {}
 
     def empty_cache(fed: torch.Tensor) -> Any:
-        cache = caches.setdefault(len(fed), transformers.StaticCache(config=model.config, max_cache_len=length))
+        cache = caches.setdefault(
+            len(fed), transformers.StaticCache(config=model.config, max_cache_len=length)
+        )
         cache.reset()
         return cache
 

@@ -25,12 +25,19 @@ class Forward(torch.nn.Module):
         super().__init__()
         self.model = model
         self.names = names
-        # The key-value cache is of no use to one forward pass and would be one more output to export.
-        self.fixed = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+        # The key-value cache is of no use to one forward pass and would be one more output to
+        # export.
+        self.fixed = (
+            {"use_cache": False}
+            if "use_cache" in inspect.signature(model.forward).parameters
+            else {}
+        )
 
     def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
         """Return the logits, or the last hidden state of a model without a head."""
-        output = self.model(**dict(zip(self.names, arguments, strict=True)), **self.fixed, return_dict=True)
+        output = self.model(
+            **dict(zip(self.names, arguments, strict=True)), **self.fixed, return_dict=True
+        )
         return output["logits"] if "logits" in output else output["last_hidden_state"]
 
 
@@ -43,7 +50,9 @@ def create(request: Request) -> Created:
     random = subject["weights"] == "random"
     if random:
         with torch.device(request.device):
-            model = model_class._from_config(config, dtype=dtype, attn_implementation=attention_of(model_class))  # noqa: SLF001 - the one way that takes any class
+            model = model_class._from_config(  # noqa: SLF001 - the one way that takes any class
+                config, dtype=dtype, attn_implementation=attention_of(model_class)
+            )
     else:
         model = open_weights(model_class, config, request)
     arguments = arguments_of(model, config, request.input_tokens, model.dtype)
@@ -64,10 +73,14 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
         fields = dict(subject["config"])
         return transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     try:
-        return transformers.AutoConfig.from_pretrained(subject["name"], trust_remote_code=request.trust_remote_code)
+        return transformers.AutoConfig.from_pretrained(
+            subject["name"], trust_remote_code=request.trust_remote_code
+        )
     except (OSError, ValueError, KeyError) as problem:
         reason = f"the configuration of {subject['name']!r} cannot be read: {str(problem).splitlines()[0]}"
-        raise ModelError(reason, "name a local directory with a config.json, or check the name and the network") from problem
+        raise ModelError(
+            reason, "name a local directory with a config.json, or check the name and the network"
+        ) from problem
 
 
 def find_class(config: Any, subject: dict[str, Any]) -> Any:
@@ -88,7 +101,11 @@ def attention_of(model_class: Any) -> str:
 
 def open_weights(model_class: Any, config: Any, request: Request) -> Any:
     """Load trained weights: safetensors only, unless pickles were allowed."""
-    source = request.subject["name"] if request.subject["weights"] == "hub" else request.subject["weights"]
+    source = (
+        request.subject["name"]
+        if request.subject["weights"] == "hub"
+        else request.subject["weights"]
+    )
     try:
         return model_class.from_pretrained(
             source,
@@ -100,7 +117,9 @@ def open_weights(model_class: Any, config: Any, request: Request) -> Any:
         )
     except (OSError, ValueError) as problem:
         reason = f"the weights of {source!r} cannot be read: {str(problem).splitlines()[0]}"
-        raise ModelError(reason, "use --weights-from random, or convert the weights to safetensors") from problem
+        raise ModelError(
+            reason, "use --weights-from random, or convert the weights to safetensors"
+        ) from problem
 
 
 def arguments_of(model: Any, config: Any, tokens: int, dtype: torch.dtype) -> dict[str, Argument]:
@@ -109,7 +128,9 @@ def arguments_of(model: Any, config: Any, tokens: int, dtype: torch.dtype) -> di
     text = config.get_text_config()
     if main in TOKEN_INPUTS:
         token_ids = Integers((tokens,), low=min(3, text.vocab_size - 1), high=text.vocab_size)
-        decoder: dict[str, Argument] = {"decoder_input_ids": token_ids} if config.is_encoder_decoder else {}
+        decoder: dict[str, Argument] = (
+            {"decoder_input_ids": token_ids} if config.is_encoder_decoder else {}
+        )
         return {main: token_ids, **decoder}
     if main in IMAGE_INPUTS:
         size = config.image_size if isinstance(config.image_size, int) else config.image_size[0]

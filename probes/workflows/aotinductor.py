@@ -24,21 +24,28 @@ def versions() -> dict[str, str]:
     return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram | CapturedProgram:
+def build(
+    subject: TorchSubject, inputs: list[Any], request: Request
+) -> TorchProgram | CapturedProgram:
     """Export for these shapes, compile into a package in the scratch directory unless it is there, load it, capture a call if asked to."""
     tensors = subject.tensors(inputs)
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
     package = pathlib.Path(request.scratch_directory) / f"model-{shape}.pt2"
     if not package.exists():
-        # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a package.
+        # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a
+        # package.
         beside = package.with_name(f"part-{package.name}")
         with pytorch.ordinary_mode():
-            exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
+            exported = torch.export.export(
+                subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
+            )
             aoti_compile_and_package(exported, package_path=str(beside))
         beside.rename(package)
     if request.options.get("cuda_graph"):
         # Capturing wants the runner that leaves streams and events to the caller.
-        return cuda_graphs.capture(TorchProgram(subject, aoti_load_package(str(package), run_single_threaded=True)), inputs)
+        return cuda_graphs.capture(
+            TorchProgram(subject, aoti_load_package(str(package), run_single_threaded=True)), inputs
+        )
     return TorchProgram(subject, aoti_load_package(str(package)))
 
 
@@ -55,7 +62,11 @@ def engagement(program: TorchProgram | CapturedProgram, fed: Any) -> Engagement:
 def integration(request: Request) -> str:
     """Return the lines that compile, load and run the package."""
     captured = request.options.get("cuda_graph")
-    run = cuda_graphs.integration("compiled") if captured else "with torch.inference_mode():\n    output = compiled(*inputs)\n"
+    run = (
+        cuda_graphs.integration("compiled")
+        if captured
+        else "with torch.inference_mode():\n    output = compiled(*inputs)\n"
+    )
     return f"""\
 import torch
 

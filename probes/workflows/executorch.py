@@ -68,9 +68,13 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTo
     file = pathlib.Path(request.scratch_directory) / f"model-{shape}.pte"
     if not file.exists():
         with pytorch.ordinary_mode():
-            exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
+            exported = torch.export.export(
+                subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
+            )
             lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-            count_of(file).write_text(json.dumps(count_operators(lowered.exported_program().graph_module)))
+            count_of(file).write_text(
+                json.dumps(count_operators(lowered.exported_program().graph_module))
+            )
             beside = file.with_suffix(".part")
             beside.write_bytes(lowered.to_executorch().buffer)
         beside.rename(file)
@@ -86,9 +90,17 @@ def count_of(file: pathlib.Path) -> pathlib.Path:
 def count_operators(graph: Any) -> dict[str, int]:
     """Return how many operators XNNPACK took, in how many parts, and how many are left to ExecuTorch's own kernels."""
     calls = [node for node in graph.graph.nodes if node.op == "call_function"]
-    own = [node for node in calls if node.target is not operator.getitem and DELEGATE not in str(node.target)]
+    own = [
+        node
+        for node in calls
+        if node.target is not operator.getitem and DELEGATE not in str(node.target)
+    ]
     found = get_delegation_info(graph)
-    return {"delegated": found.num_delegated_nodes, "partitions": found.num_delegated_subgraphs, "own": len(own)}
+    return {
+        "delegated": found.num_delegated_nodes,
+        "partitions": found.num_delegated_subgraphs,
+        "own": len(own),
+    }
 
 
 def engagement(program: ExecuTorchProgram, fed: Any) -> Engagement:
@@ -100,7 +112,9 @@ def engagement(program: ExecuTorchProgram, fed: Any) -> Engagement:
         f"XNNPACK has {count['delegated']} operators in {count['partitions']} partitions, ExecuTorch's own kernels {count['own']}; "
         f"{outside} ran in PyTorch"
     )
-    return Engagement(inside / (inside + outside), proof, {**count, "operators_in_pytorch": outside})
+    return Engagement(
+        inside / (inside + outside), proof, {**count, "operators_in_pytorch": outside}
+    )
 
 
 def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model

@@ -17,9 +17,11 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-#: What the engine takes of a GPU beside weights and cache, by its own estimate of activations and more.
+#: What the engine takes of a GPU beside weights and cache, by its own estimate of activations and
+#: more.
 BESIDE_BYTES = 8 * 2**30
-#: The cache is given this much of what the largest batch needs: its pages are not filled to the last place.
+#: The cache is given this much of what the largest batch needs: its pages are not filled to the
+#: last place.
 CACHE_ROOM = 3.0
 #: The engine's own default, which leaves hardly any memory to whoever measures beside it.
 MOST_MEMORY = 0.9
@@ -36,7 +38,11 @@ def versions() -> dict[str, str]:
 
 def settings(request: Request) -> dict[str, str]:
     """Return what is in force; threads come from the environment."""
-    return {"threads": str(request.threads), "prefix_caching": "off", "device_graphs": "on" if request.device == "cuda" else "off"}
+    return {
+        "threads": str(request.threads),
+        "prefix_caching": "off",
+        "device_graphs": "on" if request.device == "cuda" else "off",
+    }
 
 
 def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one engine serves all sizes
@@ -57,7 +63,9 @@ def check_support(subject: EngineSubject) -> None:
     if found is None:
         message = f"MAX has no {subject.note.architecture}"
         raise UnsupportedError(message)
-    encodings = {str(getattr(encoding, "value", encoding)) for encoding in found.supported_encodings}
+    encodings = {
+        str(getattr(encoding, "value", encoding)) for encoding in found.supported_encodings
+    }
     if subject.dtype not in encodings:
         message = f"MAX runs {subject.note.architecture} in {', '.join(sorted(encodings))}, not in {subject.dtype}"
         raise UnsupportedError(message)
@@ -73,7 +81,11 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         "trust_remote_code": request.trust_remote_code,
     }
     if request.device == "cuda":
-        arguments |= {"devices": "gpu:0", "device_graph_capture": True, "device_memory_utilization": memory_share(subject, request)}
+        arguments |= {
+            "devices": "gpu:0",
+            "device_graph_capture": True,
+            "device_memory_utilization": memory_share(subject, request),
+        }
     return arguments
 
 
@@ -82,7 +94,9 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     from max.driver import Accelerator  # noqa: PLC0415
 
     needed = subject.parameter_bytes + CACHE_ROOM * subject.cache_bytes(request) + BESIDE_BYTES
-    return float(min(math.ceil(1000 * needed / Accelerator().stats["free_memory"]) / 1000, MOST_MEMORY))
+    return float(
+        min(math.ceil(1000 * needed / Accelerator().stats["free_memory"]) / 1000, MOST_MEMORY)
+    )
 
 
 class Generation:
@@ -107,10 +121,14 @@ class Generation:
 
     def collect(self, output: Any) -> list[Any]:
         """Return the new tokens."""
-        return [np.array([row[self.request.input_tokens :] for row in output.sequences], dtype=np.int64)]
+        return [
+            np.array([row[self.request.input_tokens :] for row in output.sequences], dtype=np.int64)
+        ]
 
     def _generate(self, fed: list[list[int]], new_tokens: int) -> Any:
-        return self.engine.generate(fed, max_new_tokens=new_tokens, temperature=0.0, ignore_eos=True)
+        return self.engine.generate(
+            fed, max_new_tokens=new_tokens, temperature=0.0, ignore_eos=True
+        )
 
 
 def synchronise() -> None:
@@ -120,14 +138,18 @@ def synchronise() -> None:
 def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     """Return a full share: the engine has no other code than its own that could make the tokens."""
     return Engagement(
-        1.0, "the engine makes all tokens; it has no eager code to fall back to", {"preallocates": program.request.device == "cuda"}
+        1.0,
+        "the engine makes all tokens; it has no eager code to fall back to",
+        {"preallocates": program.request.device == "cuda"},
     )
 
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
     name, most = shlex.quote(request.subject["name"]), max(request.batch_sizes)
-    return f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
+    return (
+        f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
+    )
 
 
 def integration(request: Request) -> str:

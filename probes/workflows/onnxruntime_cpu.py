@@ -16,7 +16,9 @@ open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
+def build(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> SessionProgram:
     """Export and open a session on the CPU."""
     return onnxruntime_session.build(subject, inputs, request, onnxruntime_session.CPU)
 

@@ -21,7 +21,9 @@ def settings(request: Request) -> dict[str, str]:
     return {**onnxruntime_session.settings(request), **CUDA_OPTIONS}
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
+def build(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> SessionProgram:
     """Export and open a session on the GPU."""
     return onnxruntime_session.build_on_gpu(subject, inputs, request, [(CUDA, CUDA_OPTIONS)])
 

@@ -26,7 +26,8 @@ open_subject = EngineSubject
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-#: The builder is a program of its own; that it does not know an architecture is seen only by the exception that ends its log.
+#: The builder is a program of its own; that it does not know an architecture is seen only by the
+#: exception that ends its log.
 REFUSAL = "NotImplementedError"
 #: Anything but this could be chosen: a logit that no forced token has.
 NEVER = np.float32(-1e30)
@@ -41,7 +42,9 @@ def settings(request: Request) -> dict[str, str]:
     """Send nothing anywhere; return what is in force."""
     og.disable_telemetry_events()
     if request.device == "cuda":
-        import_module("torch")  # brings CUDA's own libraries, which the provider does not find by itself
+        import_module(
+            "torch"
+        )  # brings CUDA's own libraries, which the provider does not find by itself
     return {
         "threads": str(request.threads),
         "precision": PRECISIONS[request.dtype],
@@ -67,14 +70,37 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
     folder = pathlib.Path(request.scratch_directory) / "model"
     if (folder / "genai_config.json").exists():
         return folder
-    arguments = ["-i", str(subject.folder), "-o", str(folder), "-p", PRECISIONS[subject.dtype], "-e", request.device]
-    command = [sys.executable, "-m", "onnxruntime_genai.models.builder", *arguments, "-c", f"{request.scratch_directory}/builder"]
+    arguments = [
+        "-i",
+        str(subject.folder),
+        "-o",
+        str(folder),
+        "-p",
+        PRECISIONS[subject.dtype],
+        "-e",
+        request.device,
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "onnxruntime_genai.models.builder",
+        *arguments,
+        "-c",
+        f"{request.scratch_directory}/builder",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - an argument list, no shell
     sys.stderr.write(ended.stdout + ended.stderr)
     if ended.returncode:
-        reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "it said nothing")
+        reason = next(
+            (line for line in reversed(ended.stderr.splitlines()) if line.strip()),
+            "it said nothing",
+        )
         if reason.startswith(REFUSAL):
-            raise UnsupportedError(reason.partition(":")[2].strip().replace(str(subject.folder), str(request.subject["name"])))
+            raise UnsupportedError(
+                reason.partition(":")[2]
+                .strip()
+                .replace(str(subject.folder), str(request.subject["name"]))
+            )
         message = f"the model builder failed: {reason}"
         raise RuntimeError(message)
     end_nowhere(folder / "genai_config.json", request)
@@ -116,8 +142,15 @@ class Generation:
     def score(self, fed: Any, tokens: Any, rows: int) -> Scores:
         """Let the generator choose from nothing but `tokens` and return the logits it had."""
         at_once = self.request.options["prompts_at_once"]
-        groups = [(slice(start, start + at_once), min(rows - start, at_once)) for start in range(0, rows, at_once)]
-        return Scores(np.concatenate([self._force(fed[group], tokens[group], count) for group, count in groups]))
+        groups = [
+            (slice(start, start + at_once), min(rows - start, at_once))
+            for start in range(0, rows, at_once)
+        ]
+        return Scores(
+            np.concatenate(
+                [self._force(fed[group], tokens[group], count) for group, count in groups]
+            )
+        )
 
     def collect(self, output: Any) -> list[Any]:
         """Return the new tokens."""
@@ -150,7 +183,9 @@ class Generation:
 
     def _begin(self, fed: Any, new_tokens: int) -> Any:
         parameters = og.GeneratorParams(self.model)
-        parameters.set_search_options(batch_size=len(fed), max_length=fed.shape[1] + new_tokens, do_sample=False)
+        parameters.set_search_options(
+            batch_size=len(fed), max_length=fed.shape[1] + new_tokens, do_sample=False
+        )
         generator = og.Generator(self.model, parameters)
         generator.append_tokens(fed)
         return generator
@@ -173,7 +208,12 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     options = ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     wanted = PROVIDERS[program.request.device]
-    session = ort.InferenceSession(folder / config["model"]["decoder"]["filename"], options, providers=[wanted], enable_fallback=0)
+    session = ort.InferenceSession(
+        folder / config["model"]["decoder"]["filename"],
+        options,
+        providers=[wanted],
+        enable_fallback=0,
+    )
     placed: collections.Counter[str] = collections.Counter()
     kinds: collections.Counter[str] = collections.Counter()
     for part in session.get_provider_graph_assignment_info():
@@ -182,7 +222,11 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     nodes = sum(placed.values())
     attention = sum(count for kind, count in kinds.items() if kind.endswith("Attention"))
     proof = f"{placed[wanted]} of {nodes} nodes are placed on {wanted}, {attention} of them attention with its cache"
-    return Engagement(placed[wanted] / nodes if nodes else 0.0, proof, {"nodes": dict(placed), "device": program.model.device_type})
+    return Engagement(
+        placed[wanted] / nodes if nodes else 0.0,
+        proof,
+        {"nodes": dict(placed), "device": program.model.device_type},
+    )
 
 
 def integration(request: Request) -> str:

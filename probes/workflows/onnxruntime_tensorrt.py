@@ -18,7 +18,8 @@ engagement = onnxruntime_session.engagement
 synchronise = pytorch.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"
-#: The provider does not find TensorRT's libraries where its wheel has them: https://github.com/microsoft/onnxruntime/issues/18597
+#: The provider does not find TensorRT's libraries where its wheel has them:
+#: https://github.com/microsoft/onnxruntime/issues/18597
 LOADED = "import tensorrt  # loads the libraries that the provider needs"
 
 
@@ -39,10 +40,14 @@ def options(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
+def build(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> SessionProgram:
     """Export for these shapes, as engines are fastest for fixed ones, and open a session that builds them."""
     file = onnx_export.for_shapes(subject, inputs, request)
-    session = onnxruntime_session.open_session(file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request)
+    session = onnxruntime_session.open_session(
+        file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request
+    )
     return onnxruntime_session.gpu_program(session, PROVIDER, request)
 
 

@@ -23,10 +23,15 @@ synchronise = pytorch.synchronise
 def versions() -> dict[str, str]:
     """Register the plug-in and return its version beside those of the runtime and of what exports for it."""
     ort.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
-    return {**onnxruntime_session.versions(), **pytorch.versions("onnxruntime-ep-nv-tensorrt-rtx-cu13")}
+    return {
+        **onnxruntime_session.versions(),
+        **pytorch.versions("onnxruntime-ep-nv-tensorrt-rtx-cu13"),
+    }
 
 
-def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request) -> SessionProgram:
+def build(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> SessionProgram:
     """Export for these shapes and open a session on the plug-in's device; raise `UnsupportedError` where it offers none."""
     name = plugin.get_ep_name()
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
@@ -34,7 +39,9 @@ def build(subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Reque
         message = f"{name} offers no device here: it takes GPUs of compute capability 8.6, 8.9 and from 12.0 on only"
         raise UnsupportedError(message)
     options = onnxruntime_session.session_options(request)
-    options.add_provider_for_devices(devices[:1], {"nv_runtime_cache_path": request.scratch_directory})
+    options.add_provider_for_devices(
+        devices[:1], {"nv_runtime_cache_path": request.scratch_directory}
+    )
     session = ort.InferenceSession(onnx_export.for_shapes(subject, inputs, request), options)
     return onnxruntime_session.gpu_program(session, name, request)
 

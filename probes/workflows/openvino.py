@@ -30,7 +30,10 @@ class OpenVinoProgram:
 
     def feed(self, inputs: list[Any]) -> list[Any]:
         """Give each array the type that the model declares."""
-        return [to_tensor(array, port.get_element_type()) for array, port in zip(inputs, self.compiled.inputs, strict=True)]
+        return [
+            to_tensor(array, port.get_element_type())
+            for array, port in zip(inputs, self.compiled.inputs, strict=True)
+        ]
 
     def __call__(self, fed: list[Any]) -> Any:
         """Run once."""
@@ -39,7 +42,9 @@ class OpenVinoProgram:
 
     def collect(self, output: Any) -> list[Any]:
         """Copy the outputs before the next call overwrites them."""
-        return [to_array(output.get_output_tensor(place)) for place in range(len(self.compiled.outputs))]
+        return [
+            to_array(output.get_output_tensor(place)) for place in range(len(self.compiled.outputs))
+        ]
 
 
 def to_tensor(array: Any, kind: Any) -> Any:
@@ -53,8 +58,14 @@ def to_tensor(array: Any, kind: Any) -> Any:
 def to_array(tensor: Any) -> Any:
     """Return an array as the correctness check takes it: half precisions as float32."""
     if tensor.element_type == openvino.Type.bf16:
-        return torch.from_numpy(tensor.data.view("int16").copy()).view(torch.bfloat16).float().numpy()
-    return tensor.data.astype("float32") if tensor.element_type == openvino.Type.f16 else tensor.data.copy()
+        return (
+            torch.from_numpy(tensor.data.view("int16").copy()).view(torch.bfloat16).float().numpy()
+        )
+    return (
+        tensor.data.astype("float32")
+        if tensor.element_type == openvino.Type.f16
+        else tensor.data.copy()
+    )
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
@@ -67,10 +78,14 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     if isinstance(subject, TorchSubject):
         with pytorch.ordinary_mode():
             tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
-            model = openvino.convert_model(torch.export.export(subject.module, tensors, strict=False))
+            model = openvino.convert_model(
+                torch.export.export(subject.module, tensors, strict=False)
+            )
     else:
         model = core.read_model(subject.file)
-    compiled = core.compile_model(model, "CPU", openvino_model.configuration(subject.dtype, request))
+    compiled = core.compile_model(
+        model, "CPU", openvino_model.configuration(subject.dtype, request)
+    )
     return OpenVinoProgram(compiled, compiled.create_infer_request())
 
 
@@ -81,7 +96,11 @@ def synchronise() -> None:
 def engagement(program: Any, fed: Any) -> Engagement:  # noqa: ARG001
     """Show what was compiled: OpenVINO runs a compiled model as a whole or not at all."""
     facts = openvino_model.describe(program.compiled)
-    layers = ", ".join(f"{count} {kind}" for kind, count in sorted(facts["layers"].items()) if kind not in openvino_model.NO_WORK)
+    layers = ", ".join(
+        f"{count} {kind}"
+        for kind, count in sorted(facts["layers"].items())
+        if kind not in openvino_model.NO_WORK
+    )
     where, precision = "+".join(facts["devices"]), facts["inference_precision"]
     proof = f"the compiled model runs as a whole on {where} in {precision} with {facts['threads']} threads: {layers}"
     return Engagement(1.0, proof, facts)

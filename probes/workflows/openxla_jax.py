@@ -23,7 +23,8 @@ from probes.subjects.opening import TorchSubject, open_torch_subject
 settings_of_torch = pytorch.apply_settings
 open_subject = open_torch_subject
 
-#: Words by which operators with named dimensions are known; torch 2.13 no longer has them, torchax 0.0.13 still asks for them.
+#: Words by which operators with named dimensions are known; torch 2.13 no longer has them, torchax
+#: 0.0.13 still asks for them.
 NAMED = ("imname", "names")
 
 
@@ -31,7 +32,8 @@ NAMED = ("imname", "names")
 def placeholders_for_named_operators() -> Iterator[None]:
     """Answer for operators that torch has dropped, so that torchax can be imported; it never calls them.
 
-    https://github.com/google/torchax mended it after 0.0.13, in d1a9349. Where it is not, the first import fails and so does any later one.
+    https://github.com/google/torchax mended it after 0.0.13, in d1a9349. Where it is not, the first
+    import fails and so does any later one.
     """
     packet: Any = torch._ops.OpOverloadPacket  # noqa: SLF001 - the one place where the names are looked up
     found = packet.__getattr__
@@ -77,7 +79,11 @@ def settings(request: Request) -> dict[str, str]:
     # JAX reads the variable when it is imported; a recipe sets it only when it knows its folder.
     jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     found = settings_of_torch(request)
-    return {**found, "platform": jax.default_backend(), "matmul_precision": str(jax.config.jax_default_matmul_precision)}
+    return {
+        **found,
+        "platform": jax.default_backend(),
+        "matmul_precision": str(jax.config.jax_default_matmul_precision),
+    }
 
 
 @dataclasses.dataclass
@@ -100,7 +106,10 @@ class XlaProgram:
 
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Put the inputs on the device, in the types that were compiled for."""
-        return tuple(jax.device_put(array.astype(kind)) for array, kind in zip(inputs, self.types, strict=True))
+        return tuple(
+            jax.device_put(array.astype(kind))
+            for array, kind in zip(inputs, self.types, strict=True)
+        )
 
     def __call__(self, fed: tuple[Any, ...]) -> Any:
         """Run once."""
@@ -111,7 +120,10 @@ class XlaProgram:
         """Return the outputs on the host; half precisions as float32."""
         arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(output)]
         return [
-            array.astype(np.float32) if array.dtype in {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)} else array for array in arrays
+            array.astype(np.float32)
+            if array.dtype in {np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)}
+            else array
+            for array in arrays
         ]
 
 
@@ -130,7 +142,8 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
 def extract(subject: TorchSubject) -> tuple[Any, Any]:
     """Return the weights as JAX has them and the function of them that the module is: once, as all batch sizes share them.
 
-    From the host, through which torchax copies them anyway: it keeps the module's tensors, which would stay on the GPU.
+    From the host, through which torchax copies them anyway: it keeps the module's tensors, which
+    would stay on the GPU.
     """
     weights, function = torchax.extract_jax(subject.module)
     return weights, function
@@ -154,9 +167,15 @@ def engagement(program: XlaProgram, fed: Any) -> Engagement:  # noqa: ARG001
     text = program.compiled.as_text()
     fusions, calls = text.count(" fusion("), text.count(" custom-call(")
     memory = program.compiled.memory_analysis()
-    devices = sorted({device.platform for device in jax.tree_util.tree_leaves(program.weights)[0].devices()})
+    devices = sorted(
+        {device.platform for device in jax.tree_util.tree_leaves(program.weights)[0].devices()}
+    )
     proof = f"one XLA executable for {', '.join(devices)} is the whole call: {fusions} fusions, {calls} calls into libraries"
-    facts = {"fusions": fusions, "library_calls": calls, "temporary_bytes": int(memory.temp_size_in_bytes) if memory else None}
+    facts = {
+        "fusions": fusions,
+        "library_calls": calls,
+        "temporary_bytes": int(memory.temp_size_in_bytes) if memory else None,
+    }
     return Engagement(1.0, proof, facts)
 
 

@@ -1,4 +1,7 @@
-"""PyTorch as it is: the baseline that every other workflow is compared with. On a GPU also captured as a CUDA graph."""
+"""PyTorch as it is: the baseline that every other workflow is compared with.
+
+On a GPU also captured as a CUDA graph.
+"""
 
 from __future__ import annotations
 

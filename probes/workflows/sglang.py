@@ -18,12 +18,14 @@ TASKS = (protocol.GENERATE,)
 open_subject = EngineSubject
 
 GIBIBYTE = 2**30
-#: What the engine keeps beside weights and cache, and the cache's room beyond what the largest batch needs.
+#: What the engine keeps beside weights and cache, and the cache's room beyond what the largest
+#: batch needs.
 BESIDE_BYTES = 2 * GIBIBYTE
 CACHE_ROOM = 3.0
 LIKELIEST = 20
-#: Places of a sequence that the engine keeps to itself: an answer ends two before the last, and a prompt, which is a whole text when its
-#: probabilities are asked for, six before it (`TpModelWorker` and `Scheduler.init_req_max_new_tokens` of 0.5.17).
+#: Places of a sequence that the engine keeps to itself: an answer ends two before the last, and a
+#: prompt, which is a whole text when its probabilities are asked for, six before it
+#: (`TpModelWorker` and `Scheduler.init_req_max_new_tokens` of 0.5.17).
 KEPT_PLACES = 8
 
 
@@ -47,7 +49,9 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Genera
         from sglang.srt.models.registry import ModelRegistry  # noqa: PLC0415
 
         require_architecture(subject, ModelRegistry.get_supported_archs(), "SGLang")
-        subject.engine = sglang.Engine(model_path=str(subject.folder), **engine_arguments(subject, request))
+        subject.engine = sglang.Engine(
+            model_path=str(subject.folder), **engine_arguments(subject, request)
+        )
     return Generation(subject.engine, request)
 
 
@@ -98,7 +102,9 @@ class Generation:
 
     def score(self, fed: list[list[int]], tokens: Any, rows: int) -> Scores:
         """Give `tokens` as part of the prompts and return the likeliest tokens at their places."""
-        prompts = [[*one, *row] for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)]
+        prompts = [
+            [*one, *row] for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)
+        ]
         outputs = self.engine.generate(
             input_ids=prompts,
             sampling_params={"temperature": 0, "max_new_tokens": 1, "ignore_eos": True},
@@ -108,7 +114,9 @@ class Generation:
         )
         count = tokens.shape[1]
         tops = [output["meta_info"]["input_top_logprobs"][-count:] for output in outputs]
-        return scores_of_likeliest([[{entry[1]: entry[0] for entry in place} for place in row] for row in tops], LIKELIEST)
+        return scores_of_likeliest(
+            [[{entry[1]: entry[0] for entry in place} for place in row] for row in tops], LIKELIEST
+        )
 
     def collect(self, output: Any) -> list[Any]:
         """Return the new tokens."""
@@ -132,7 +140,11 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
         "attention": str(getattr(arguments, "attention_backend", None)),
         "preallocates": True,
     }
-    return Engagement(1.0 if captured else 0.0, f"the engine makes all tokens; CUDA graphs {'on' if captured else 'off'}", facts)
+    return Engagement(
+        1.0 if captured else 0.0,
+        f"the engine makes all tokens; CUDA graphs {'on' if captured else 'off'}",
+        facts,
+    )
 
 
 def serving_command(request: Request) -> str:

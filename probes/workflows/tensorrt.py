@@ -29,4 +29,6 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Context | Captur
 
 def integration(request: Request) -> str:
     """Return the lines that export, build, save, load and run the engine."""
-    return tensorrt_engine.integration(trt.__name__, cuda_graph=bool(request.options.get("cuda_graph")))
+    return tensorrt_engine.integration(
+        trt.__name__, cuda_graph=bool(request.options.get("cuda_graph"))
+    )

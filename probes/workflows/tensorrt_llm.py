@@ -58,8 +58,12 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
             max_batch_size=max(request.batch_sizes),
             max_seq_len=length + 1,
             max_num_tokens=max(max(request.batch_sizes) * request.input_tokens, 8192),
-            kv_cache_config=KvCacheConfig(enable_block_reuse=False, max_tokens=cache_tokens(request)),
-            cuda_graph_config=CudaGraphConfig(batch_sizes=sorted(request.batch_sizes), enable_padding=True),
+            kv_cache_config=KvCacheConfig(
+                enable_block_reuse=False, max_tokens=cache_tokens(request)
+            ),
+            cuda_graph_config=CudaGraphConfig(
+                batch_sizes=sorted(request.batch_sizes), enable_padding=True
+            ),
         )
     except ValueError as problem:
         if REFUSAL in str(problem):
@@ -103,7 +107,15 @@ class Generation:
 
     def _generate(self, fed: list[list[int]], new_tokens: int) -> Any:
         # Without a tokenizer the engine knows neither end nor padding; -1 is no token.
-        asked = self._sampling(max_tokens=new_tokens, temperature=0.0, top_k=1, ignore_eos=True, end_id=-1, pad_id=0, detokenize=False)
+        asked = self._sampling(
+            max_tokens=new_tokens,
+            temperature=0.0,
+            top_k=1,
+            ignore_eos=True,
+            end_id=-1,
+            pad_id=0,
+            detokenize=False,
+        )
         return self.engine.generate(fed, sampling_params=asked, use_tqdm=False)
 
 
@@ -113,8 +125,16 @@ def synchronise() -> None:
 
 def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     """Return a full share: the engine's kernels and CUDA graphs are all it has."""
-    facts = {"cuda_graphs": sorted(program.request.batch_sizes), "cache_tokens": cache_tokens(program.request), "preallocates": True}
-    return Engagement(1.0, "the engine makes all tokens, with CUDA graphs for the batch sizes that were asked for", facts)
+    facts = {
+        "cuda_graphs": sorted(program.request.batch_sizes),
+        "cache_tokens": cache_tokens(program.request),
+        "preallocates": True,
+    }
+    return Engagement(
+        1.0,
+        "the engine makes all tokens, with CUDA graphs for the batch sizes that were asked for",
+        facts,
+    )
 
 
 def serving_command(request: Request) -> str:

@@ -31,7 +31,9 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
     if request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
         raise UnsupportedError(message)
-    program = TorchProgram(subject, torch.compile(subject.module, dynamic=False, backend="cudagraphs"))
+    program = TorchProgram(
+        subject, torch.compile(subject.module, dynamic=False, backend="cudagraphs")
+    )
     fed = program.feed(inputs)
     for _ in range(CALLS_UNTIL_REPLAY):
         program(fed)

@@ -35,16 +35,24 @@ def versions() -> dict[str, str]:
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Compile for these shapes alone: a second batch size must not turn the first into a dynamic graph.
 
-    Of a language model, compile the module and then generate with it, as the paper did: `torch-compile-inductor-static-cache` is the way
-    that its library offers since.
+    Of a language model, compile the module and then generate with it, as the paper did:
+    `torch-compile-inductor-static-cache` is the way that its library offers since.
     """
     if request.task == protocol.GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
 
-        return TextGeneration(torch.compile(subject.model, mode=request.options.get("mode")), request)
+        return TextGeneration(
+            torch.compile(subject.model, mode=request.options.get("mode")), request
+        )
     options = request.options
-    compiled = torch.compile(subject.module, dynamic=options.get("dynamic", False), mode=options.get("mode"))
-    program = CompiledProgram(subject, compiled, captures=request.device == "cuda" and options.get("mode") in CAPTURING_MODES)
+    compiled = torch.compile(
+        subject.module, dynamic=options.get("dynamic", False), mode=options.get("mode")
+    )
+    program = CompiledProgram(
+        subject,
+        compiled,
+        captures=request.device == "cuda" and options.get("mode") in CAPTURING_MODES,
+    )
     program(program.feed(inputs))
     return program
 
@@ -59,7 +67,11 @@ class CompiledProgram(TorchProgram):
 def engagement(program: Any, fed: Any) -> Engagement:
     """Count operators that ran outside compiled regions against those that Dynamo captured, and the graphs where some are promised."""
     outside, regions = pytorch.operators_outside(lambda: program(fed), COMPILED_REGIONS)
-    captured = counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1) if regions else 0
+    captured = (
+        counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1)
+        if regions
+        else 0
+    )
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     share = captured / (captured + outside) if captured + outside else 0.0
     proof = (
@@ -67,7 +79,11 @@ def engagement(program: Any, fed: Any) -> Engagement:
         if regions
         else f"no compiled region ran: {next(iter(breaks), 'Dynamo captured nothing')}"
     )
-    facts = {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks, "operators_outside": outside}
+    facts = {
+        "graphs": int(counters["stats"]["unique_graphs"]),
+        "graph_breaks": breaks,
+        "operators_outside": outside,
+    }
     engaged = Engagement(share, proof, facts)
     return (
         with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed)))
@@ -81,7 +97,9 @@ def with_graphs(engaged: Engagement, started: pytorch_kernels.Started) -> Engage
     skips = int(counters["inductor"]["cudagraph_skips"])
     facts = {**engaged.facts, **pytorch_kernels.facts(started), "cudagraph_skips": skips}
     if not started.graphs:
-        return Engagement(0.0, f"Inductor captured no CUDA graph; it counts {skips} reasons not to", facts)
+        return Engagement(
+            0.0, f"Inductor captured no CUDA graph; it counts {skips} reasons not to", facts
+        )
     proof = f"{engaged.proof}; {started.graphs} captured graphs start them, {started.single} kernels come one by one"
     return Engagement(engaged.share, proof, facts)
 

@@ -28,10 +28,12 @@ def versions() -> dict[str, str]:
     return pytorch.versions("transformers", *(["triton"] if torch.version.cuda else []))
 
 
-def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGeneration | decode_step.StepGeneration:
+def build(
+    subject: CausalLm, inputs: list[Any], request: Request
+) -> TextGeneration | decode_step.StepGeneration:
     """Compile the decode step for these shapes: by transformers, or in a loop of our own as the option `loop` says."""
-    # A model of its own for each batch size, with the same weights: transformers keeps one compiled call a model, and a second batch
-    # size would make its shapes dynamic.
+    # A model of its own for each batch size, with the same weights: transformers keeps one compiled
+    # call a model, and a second batch size would make its shapes dynamic.
     model = transformers_generate.share_weights(subject.model)
     loop = request.options.get("loop")
     if loop == "cuda-graph" and request.device != "cuda":
@@ -45,7 +47,9 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> TextGenerat
 def build_generate(model: Any, request: Request) -> TextGeneration:
     """Let transformers compile."""
     compile_config = transformers.CompileConfig(dynamic=False)
-    return transformers_generate.with_fixed_cache(model, request, compile_config, is_kept=request.options.get("cache") == "kept")
+    return transformers_generate.with_fixed_cache(
+        model, request, compile_config, is_kept=request.options.get("cache") == "kept"
+    )
 
 
 def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -> Engagement:
@@ -60,7 +64,11 @@ def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -
         how = "ran compiled"
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"
-    return Engagement(steps / passes, proof, {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks})
+    return Engagement(
+        steps / passes,
+        proof,
+        {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": breaks},
+    )
 
 
 def integration(request: Request) -> str:
@@ -71,7 +79,9 @@ def integration(request: Request) -> str:
     how, prepared = 'cache_implementation="static"', []
     if request.options.get("cache") == "kept":
         how = "past_key_values=cache"
-        prepared.append(f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls")
+        prepared.append(
+            f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls"
+        )
     if request.device == "cpu":
         how += ", compile_config=compile_config"
         prepared += [

@@ -22,7 +22,15 @@ synchronise = pytorch.synchronise
 #: Where the backend says, at a level that nobody shows, that it hands a graph to Inductor.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
 #: What neither computes nor copies much: how OpenVINO's backend reads tensors and hands them back.
-BOOKKEEPING = {"aten::detach", "aten::to", "aten::resolve_conj", "aten::resolve_neg", "aten::lift_fresh", "aten::view", "aten::alias"}
+BOOKKEEPING = {
+    "aten::detach",
+    "aten::to",
+    "aten::resolve_conj",
+    "aten::resolve_neg",
+    "aten::lift_fresh",
+    "aten::view",
+    "aten::alias",
+}
 
 
 class Refusals(logging.Handler):
@@ -51,7 +59,9 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
         # Without it models with parameters in nested modules are handed to Inductor.
         "aot_autograd": True,
     }
-    program = TorchProgram(subject, torch.compile(subject.module, backend="openvino", dynamic=False, options=options))
+    program = TorchProgram(
+        subject, torch.compile(subject.module, backend="openvino", dynamic=False, options=options)
+    )
     program(program.feed(inputs))
     return program
 
@@ -59,15 +69,26 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
 def engagement(program: TorchProgram, fed: Any) -> Engagement:
     """Show that OpenVINO took the graph: no refusal, no partition that fell back, and no operator of PyTorch's at work."""
     if refusals.reasons:
-        return Engagement(0.0, f"OpenVINO handed the graph to Inductor: {refusals.reasons[0]}"[:500], {"refusals": refusals.reasons[:5]})
+        return Engagement(
+            0.0,
+            f"OpenVINO handed the graph to Inductor: {refusals.reasons[0]}"[:500],
+            {"refusals": refusals.reasons[:5]},
+        )
     fallen = [part for part in find_partitions() if part.perm_fallback]
     if fallen:
-        return Engagement(0.0, f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch", {"fallen_back": len(fallen)})
+        return Engagement(
+            0.0,
+            f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch",
+            {"fallen_back": len(fallen)},
+        )
     eager = count_operators(lambda: program(fed))
     facts = [openvino_model.describe(compiled) for compiled in partitions.compiled_cache.values()]
-    layers = sum(count for each in facts for kind, count in each["layers"].items() if kind not in openvino_model.NO_WORK) // max(
-        len(facts), 1
-    )
+    layers = sum(
+        count
+        for each in facts
+        for kind, count in each["layers"].items()
+        if kind not in openvino_model.NO_WORK
+    ) // max(len(facts), 1)
     share = layers / (layers + eager) if facts else 0.0
     kinds = sorted({each["inference_precision"] for each in facts})
     proof = f"OpenVINO holds {layers} layers in {', '.join(kinds)}, {eager} operators ran in PyTorch, none fell back"
@@ -76,7 +97,9 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
 
 def find_partitions() -> list[Any]:
     """Return the parts of the graphs that OpenVINO has taken."""
-    modules = [module for whole in partitions.partitioned_modules.values() for module in whole.modules()]
+    modules = [
+        module for whole in partitions.partitioned_modules.values() for module in whole.modules()
+    ]
     return [module for module in modules if isinstance(module, partitions.OpenVINOGraphModule)]
 
 
@@ -84,7 +107,11 @@ def count_operators(call: Callable[[], object]) -> int:
     """Profile one call and count the operators that PyTorch computed itself."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         call()
-    names = [event.name for event in profile.events() if not str(getattr(event.cpu_parent, "name", "")).startswith("aten::")]
+    names = [
+        event.name
+        for event in profile.events()
+        if not str(getattr(event.cpu_parent, "name", "")).startswith("aten::")
+    ]
     return sum(name.startswith("aten::") and name not in BOOKKEEPING for name in names)
 
 

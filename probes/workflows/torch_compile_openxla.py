@@ -45,7 +45,9 @@ class XlaProgram:
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Put the inputs on the device."""
         with pytorch.ordinary_mode():
-            return tuple(tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs))
+            return tuple(
+                tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs)
+            )
 
     def __call__(self, fed: tuple[Any, ...]) -> Any:
         """Run once."""
@@ -79,12 +81,26 @@ def engagement(program: XlaProgram, fed: Any) -> Engagement:
     program(fed)
     synchronise()
     counted = {name: int(metrics.counter_value(name)) for name in metrics.counter_names()}
-    by_itself, handed_back = (sum(count for name, count in counted.items() if name.startswith(kind)) for kind in (BY_ITSELF, HANDED_BACK))
-    runs = (metrics.metric_data("RunCachedGraphOutputData") or metrics.metric_data("ExecuteTime") or (0,))[0]
+    by_itself, handed_back = (
+        sum(count for name, count in counted.items() if name.startswith(kind))
+        for kind in (BY_ITSELF, HANDED_BACK)
+    )
+    runs = (
+        metrics.metric_data("RunCachedGraphOutputData")
+        or metrics.metric_data("ExecuteTime")
+        or (0,)
+    )[0]
     with pytorch.ordinary_mode():
         host = tuple(tensor.cpu() for tensor in fed)
-        operators, _ = pytorch.operators_outside(lambda: program.subject.module(*host), ("no region",))
-    facts = {"runs": int(runs), "operators_outside": by_itself, "handed_back": handed_back, "operators": operators}
+        operators, _ = pytorch.operators_outside(
+            lambda: program.subject.module(*host), ("no region",)
+        )
+    facts = {
+        "runs": int(runs),
+        "operators_outside": by_itself,
+        "handed_back": handed_back,
+        "operators": operators,
+    }
     if not runs:
         return Engagement(0.0, "XLA ran no compiled program", facts)
     share = max(1 - (by_itself + handed_back) / max(operators, 1), 0.0)

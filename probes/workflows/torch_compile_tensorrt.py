@@ -15,7 +15,8 @@ from probes.subjects.by_task import open_by_task
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
-#: The update of a cache of fixed size stays in PyTorch: the converter of 2.11 fails (`Cannot broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).
+#: The update of a cache of fixed size stays in PyTorch: the converter of 2.11 fails (`Cannot
+#: broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).
 IN_PYTORCH = {"torch_executed_ops": ["torch.ops.aten.index_put.default"]}
 
 versions = torch_tensorrt_common.versions
@@ -26,26 +27,40 @@ synchronise = pytorch.synchronise
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Compile for these shapes; a failure is to be seen, where the backend by itself would run eager code with a line in its log."""
-    options = {**torch_tensorrt_common.compile_options(subject, request), "pass_through_build_failures": True}
+    options = {
+        **torch_tensorrt_common.compile_options(subject, request),
+        "pass_through_build_failures": True,
+    }
     if request.task == protocol.GENERATE:
         return build_generate(subject, inputs, request, options)
-    program = TorchProgram(subject, torch.compile(subject.module, backend="tensorrt", dynamic=False, options=options))
+    program = TorchProgram(
+        subject, torch.compile(subject.module, backend="tensorrt", dynamic=False, options=options)
+    )
     program(program.feed(inputs))
     return program
 
 
-def build_generate(subject: Any, inputs: list[Any], request: Request, options: dict[str, Any]) -> Program:
+def build_generate(
+    subject: Any, inputs: list[Any], request: Request, options: dict[str, Any]
+) -> Program:
     """Compile the module and then generate with it, as the paper did, or the decode step over a cache of fixed size."""
     import transformers  # noqa: PLC0415 - takes seconds to import
 
     from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
 
     if request.options.get("cache") != "static":
-        return transformers_generate.TextGeneration(torch.compile(subject.model, backend="tensorrt", options=options), request)
+        return transformers_generate.TextGeneration(
+            torch.compile(subject.model, backend="tensorrt", options=options), request
+        )
     # Of its fields transformers hands on all, and PyTorch takes a mode or options, not both.
-    compile_config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH})
-    # A model of its own for each batch size, with the same weights: a second one would make the shapes of the first dynamic.
-    program = transformers_generate.with_fixed_cache(transformers_generate.share_weights(subject.model), request, compile_config)
+    compile_config = transformers.CompileConfig(
+        backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH}
+    )
+    # A model of its own for each batch size, with the same weights: a second one would make the
+    # shapes of the first dynamic.
+    program = transformers_generate.with_fixed_cache(
+        transformers_generate.share_weights(subject.model), request, compile_config
+    )
     program(program.feed(inputs))
     return program
 
@@ -57,8 +72,12 @@ def engagement(program: Any, fed: Any) -> Engagement:
     from probes.subjects import transformers_generate  # noqa: PLC0415 - takes seconds to import
 
     model = getattr(program.model, "_orig_mod", program.model)
-    eager = transformers_generate.TextGeneration(transformers_generate.share_weights(model), program.request)
-    return torch_tensorrt_common.engagement_of_text(lambda: program(fed), lambda: eager(fed), program.request.output_tokens)
+    eager = transformers_generate.TextGeneration(
+        transformers_generate.share_weights(model), program.request
+    )
+    return torch_tensorrt_common.engagement_of_text(
+        lambda: program(fed), lambda: eager(fed), program.request.output_tokens
+    )
 
 
 def integration(request: Request) -> str:

@@ -38,12 +38,16 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineP
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
     if not _modules or not dynamic:
         with pytorch.ordinary_mode():
-            _modules[:] = [compile_module(subject, subject.tensors(inputs), request, dynamic=dynamic)]
+            _modules[:] = [
+                compile_module(subject, subject.tensors(inputs), request, dynamic=dynamic)
+            ]
     torch_tensorrt.runtime.set_cudagraphs_mode(cuda_graph)
     return EngineProgram(subject, _modules[0], cuda_graph)
 
 
-def compile_module(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request, *, dynamic: bool) -> torch.fx.GraphModule:
+def compile_module(
+    subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request, *, dynamic: bool
+) -> torch.fx.GraphModule:
     """Export for these shapes or a range of batch sizes, and build the engines."""
     examples = tuple(tensor.clone() for tensor in tensors)
     shapes, arguments = None, list(examples)
@@ -80,14 +84,23 @@ def of_batch(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
     return tensor[torch.arange(batch_size, device=tensor.device) % len(tensor)]
 
 
-def save(compiled: torch.fx.GraphModule, tensors: tuple[torch.Tensor, ...], file: pathlib.Path) -> None:
+def save(
+    compiled: torch.fx.GraphModule, tensors: tuple[torch.Tensor, ...], file: pathlib.Path
+) -> None:
     """Write the engines and what joins them, whole or not at all; they are not traced anew for that, as engines are nothing to trace.
 
-    Not part of a build: the file holds the engines as text, and for 1 GB of weights writing and reading it takes ten times as long.
+    Not part of a build: the file holds the engines as text, and for 1 GB of weights writing and
+    reading it takes ten times as long.
     """
     beside = file.with_suffix(".part.pt2")
     # The older pickle protocols end at 4 GB.
-    torch_tensorrt.save(compiled, str(beside), arg_inputs=list(tensors), retrace=False, pickle_protocol=PICKLE_PROTOCOL)
+    torch_tensorrt.save(
+        compiled,
+        str(beside),
+        arg_inputs=list(tensors),
+        retrace=False,
+        pickle_protocol=PICKLE_PROTOCOL,
+    )
     beside.rename(file)
 
 
@@ -99,13 +112,21 @@ def load(file: pathlib.Path) -> torch.nn.Module:
 def engagement(program: EngineProgram, fed: Any) -> Engagement:
     """Count engines and the operators that ran outside them, and captured graphs where they are asked for."""
     engaged = torch_tensorrt_common.engagement(program, fed)
-    return torch_tensorrt_common.with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed))) if program.cuda_graph else engaged
+    return (
+        torch_tensorrt_common.with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed)))
+        if program.cuda_graph
+        else engaged
+    )
 
 
 def integration(request: Request) -> str:
     """Return the lines that compile, save, load and run the module."""
     accumulate = ", use_fp32_acc=True" if request.options.get("fp32_accumulation") else ""
-    graphs = "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n" if request.options.get("cuda_graph") else ""
+    graphs = (
+        "torch_tensorrt.runtime.set_cudagraphs_mode(True)\n"
+        if request.options.get("cuda_graph")
+        else ""
+    )
     low, best, high = batch_range(request.batch_sizes)
     shapes, arguments = "None", "list(inputs)"
     if request.options.get("dynamic"):

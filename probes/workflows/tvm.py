@@ -28,7 +28,11 @@ def versions() -> dict[str, str]:
 
 def settings(request: Request) -> dict[str, str]:
     """Return the settings; the threads are set by a variable that TVM reads when it starts."""
-    return {**pytorch.apply_settings(request), "tvm_num_threads": os.environ.get("TVM_NUM_THREADS", ""), "tuned": "no"}
+    return {
+        **pytorch.apply_settings(request),
+        "tvm_num_threads": os.environ.get("TVM_NUM_THREADS", ""),
+        "tuned": "no",
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +47,10 @@ class TvmProgram:
 
     def feed(self, inputs: list[Any]) -> list[Any]:
         """Turn the inputs into tensors of TVM's."""
-        return [tvm.runtime.tensor(array.astype(kind)) for array, kind in zip(inputs, self.types, strict=True)]
+        return [
+            tvm.runtime.tensor(array.astype(kind))
+            for array, kind in zip(inputs, self.types, strict=True)
+        ]
 
     def __call__(self, fed: list[Any]) -> Any:
         """Run once."""
@@ -51,19 +58,29 @@ class TvmProgram:
 
     def collect(self, output: Any) -> list[Any]:
         """Return the outputs as numpy arrays."""
-        return [np.array(each.numpy()) for each in ([output] if hasattr(output, "numpy") else output)]
+        return [
+            np.array(each.numpy()) for each in ([output] if hasattr(output, "numpy") else output)
+        ]
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
     """Export, import into Relax, compile with LLVM for this processor, write the library and load it."""
     tensors = subject.tensors(inputs)
     with pytorch.ordinary_mode():
-        exported = torch.export.export(subject.module, tuple(tensor.clone() for tensor in tensors), strict=False)
-        imported, weights = relax.frontend.detach_params(from_exported_program(exported, keep_params_as_input=True))
+        exported = torch.export.export(
+            subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
+        )
+        imported, weights = relax.frontend.detach_params(
+            from_exported_program(exported, keep_params_as_input=True)
+        )
     lowered = relax.get_pipeline("zero")(imported)
-    target = tvm.target.Target({"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())})
+    target = tvm.target.Target(
+        {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}
+    )
     compiled = tvm.compile(lowered, target=target)
-    file = pathlib.Path(request.scratch_directory) / ("model-" + "x".join(str(size) for size in tensors[0].shape) + ".so")
+    file = pathlib.Path(request.scratch_directory) / (
+        "model-" + "x".join(str(size) for size in tensors[0].shape) + ".so"
+    )
     compiled.export_library(str(file))
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
     types = tuple(tensor.numpy().dtype for tensor in tensors)
@@ -75,7 +92,11 @@ def engagement(program: TvmProgram, fed: Any) -> Engagement:
     """Show that TVM's library ran the call by itself: no operator of PyTorch's was at work."""
     outside, _ = pytorch.operators_outside(lambda: program(fed), ())
     proof = f"TVM's library of {program.operators} generated functions ran the whole graph, untuned; {outside} operators ran in PyTorch"
-    facts = {"functions": program.operators, "library_bytes": program.file.stat().st_size, "operators_in_pytorch": outside}
+    facts = {
+        "functions": program.operators,
+        "library_bytes": program.file.stat().st_size,
+        "operators_in_pytorch": outside,
+    }
     return Engagement(0.0 if outside else 1.0, proof, facts)
 
 

@@ -21,9 +21,11 @@ TASKS = (protocol.GENERATE,)
 open_subject = EngineSubject
 
 GIBIBYTE = 2**30
-#: What an engine takes beside weights and cache: activations of the profiled batch, workspaces, captured graphs.
+#: What an engine takes beside weights and cache: activations of the profiled batch, workspaces,
+#: captured graphs.
 BESIDE_BYTES = 6 * GIBIBYTE
-#: The cache is given this much of what the largest batch needs: blocks are not filled to the last place, other shapes are tried too.
+#: The cache is given this much of what the largest batch needs: blocks are not filled to the last
+#: place, other shapes are tried too.
 CACHE_ROOM = 3.0
 #: Tokens of one scheduling step; a batch of prompts longer than that is worked off in several.
 STEP_TOKENS = 8192
@@ -32,14 +34,26 @@ LIKELIEST = 20
 #: A sequence may hold one token more than is generated, so that its last can be scored.
 SCORED = 1
 #: No child process, no usage reports, no binding to processors that others measure on.
-VARIABLES = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-#: A sampler that is compiled with nvcc when it is first used: greedy choice has no need of it, and many machines have no nvcc.
+VARIABLES = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+#: A sampler that is compiled with nvcc when it is first used: greedy choice has no need of it, and
+#: many machines have no nvcc.
 UNLESS_SET = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
 
 def versions() -> dict[str, str]:
     """Import the engine as it shall behave and return its version and torch's."""
-    os.environ.update({**UNLESS_SET, **os.environ, **VARIABLES, **device_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", ""))})
+    os.environ.update(
+        {
+            **UNLESS_SET,
+            **os.environ,
+            **VARIABLES,
+            **device_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
+        }
+    )
     import torch  # noqa: PLC0415 - after the variables that decide how it is imported
     import vllm  # noqa: PLC0415
 
@@ -51,9 +65,13 @@ def device_by_index(chosen: str) -> dict[str, str]:
     if not chosen.startswith("GPU-") or shutil.which("nvidia-smi") is None:
         return {}
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()  # noqa: S603 - an argument list, no shell
+    listed = subprocess.run(  # noqa: S603 - an argument list, no shell
+        command, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
     indices = [line.partition(",")[0].strip() for line in listed if line.endswith(chosen)]
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": indices[0]} if indices else {}
+    return (
+        {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": indices[0]} if indices else {}
+    )
 
 
 def settings(request: Request) -> dict[str, str]:
@@ -127,19 +145,34 @@ class Generation:
         """Give `tokens` as part of the prompts and return the likeliest tokens at their places."""
         start, count = self.request.input_tokens, tokens.shape[1]
         prompts = [
-            {"prompt_token_ids": [*one["prompt_token_ids"], *row]} for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)
+            {"prompt_token_ids": [*one["prompt_token_ids"], *row]}
+            for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)
         ]
-        asked = self._sampling(temperature=0.0, max_tokens=1, prompt_logprobs=LIKELIEST, ignore_eos=True, detokenize=False)
+        asked = self._sampling(
+            temperature=0.0,
+            max_tokens=1,
+            prompt_logprobs=LIKELIEST,
+            ignore_eos=True,
+            detokenize=False,
+        )
         outputs = self.engine.generate(prompts, asked, use_tqdm=False)
         told = [output.prompt_logprobs[start : start + count] for output in outputs]
-        return scores_of_likeliest([[{token: entry.logprob for token, entry in place.items()} for place in row] for row in told], LIKELIEST)
+        return scores_of_likeliest(
+            [
+                [{token: entry.logprob for token, entry in place.items()} for place in row]
+                for row in told
+            ],
+            LIKELIEST,
+        )
 
     def collect(self, output: Any) -> list[Any]:
         """Return the new tokens."""
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
     def _generate(self, fed: list[Any], new_tokens: int) -> Any:
-        asked = self._sampling(temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False)
+        asked = self._sampling(
+            temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
+        )
         return self.engine.generate(fed, asked, use_tqdm=False)
 
 
@@ -156,17 +189,24 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
     """Say how the engine compiles: on a GPU neither compiled nor captured means that it fell back to eager code."""
     config = program.engine.llm_engine.vllm_config
     compiled, graphs = (
-        str(getattr(value, "name", value)) for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode)
+        str(getattr(value, "name", value))
+        for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode)
     )
     plain = program.request.device == "cuda" and {compiled, graphs} == {"NONE"}
     facts = {
         "compilation_mode": compiled,
         "cudagraph_mode": graphs,
-        "memory_share": config.cache_config.gpu_memory_utilization if program.request.device == "cuda" else None,
+        "memory_share": config.cache_config.gpu_memory_utilization
+        if program.request.device == "cuda"
+        else None,
         "cache_blocks": config.cache_config.num_gpu_blocks,
         "preallocates": True,
     }
-    return Engagement(0.0 if plain else 1.0, f"the engine makes all tokens; compilation {compiled}, CUDA graphs {graphs}", facts)
+    return Engagement(
+        0.0 if plain else 1.0,
+        f"the engine makes all tokens; compilation {compiled}, CUDA graphs {graphs}",
+        facts,
+    )
 
 
 def serving_command(request: Request) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from advisor import applicability, catalogue
 from advisor.domain.question import CRITERIA, PILLARS
-from advisor.domain.workflow import Sourced, Workflow
+from advisor.domain.workflow import CitedFact, Workflow
 from advisor.errors import CatalogueError
 
 SHIPPED = catalogue.load()
@@ -28,7 +28,11 @@ Edit = Callable[[str, str, str], None]
 def rubric(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the files that ship."""
     directory = tmp_path / "rubric"
-    shutil.copytree(catalogue.rubric_directory(), directory, ignore=shutil.ignore_patterns("__pycache__", "schema"))
+    shutil.copytree(
+        catalogue.rubric_directory(),
+        directory,
+        ignore=shutil.ignore_patterns("__pycache__", "schema"),
+    )
     return directory
 
 
@@ -78,7 +82,9 @@ def test_every_workflow_can_be_used_where_it_says_so(workflow: Workflow) -> None
 
 
 def test_what_is_verified_is_a_workflow() -> None:
-    verified = catalogue.read(catalogue.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]])
+    verified = catalogue.read(
+        catalogue.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]]
+    )
     assert set(verified) <= {workflow.id for workflow in SHIPPED.workflows}
 
 
@@ -107,12 +113,18 @@ def test_a_workflow_has_a_probe_when_there_is_a_module_for_it(tmp_path: pathlib.
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "torch_compile_inductor.py").touch()
     known = catalogue.load(probes=tmp_path)
-    assert [workflow.id for workflow in known.workflows if workflow.has_probe] == ["torch-compile-inductor"]
+    assert [workflow.id for workflow in known.workflows if workflow.has_probe] == [
+        "torch-compile-inductor"
+    ]
 
 
 def test_where_a_workflow_was_verified_is_read_from_its_own_file(rubric: pathlib.Path) -> None:
     (rubric / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
-    verified = {workflow.id: workflow.verified for workflow in catalogue.load(rubric).workflows if workflow.verified}
+    verified = {
+        workflow.id: workflow.verified
+        for workflow in catalogue.load(rubric).workflows
+        if workflow.verified
+    }
     assert verified == {"onnxruntime-cpu": ("cpu 2026-11",)}
 
 
@@ -125,7 +137,16 @@ def test_another_rubric_replaces_the_criteria_alone(rubric: pathlib.Path, edit: 
 
 @pytest.mark.parametrize(
     "file",
-    ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml", "guidelines.toml", "published.toml"],
+    [
+        "workflows.toml",
+        "criteria.toml",
+        "models.toml",
+        "presets.toml",
+        "gpus.toml",
+        "verified.toml",
+        "guidelines.toml",
+        "published.toml",
+    ],
 )
 def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
     (rubric / file).unlink()
@@ -136,10 +157,21 @@ def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["workflows.toml", "criteria.toml", "models.toml", "presets.toml", "gpus.toml", "verified.toml", "guidelines.toml", "published.toml"],
+    [
+        "workflows.toml",
+        "criteria.toml",
+        "models.toml",
+        "presets.toml",
+        "gpus.toml",
+        "verified.toml",
+        "guidelines.toml",
+        "published.toml",
+    ],
 )
 @pytest.mark.parametrize("content", [b"= no toml", b"\xff\xfe", b'colour = "red"'])
-def test_a_file_that_is_something_else_is_told(rubric: pathlib.Path, file: str, content: bytes) -> None:
+def test_a_file_that_is_something_else_is_told(
+    rubric: pathlib.Path, file: str, content: bytes
+) -> None:
     (rubric / file).write_bytes(content)
     assert file in refusal(rubric).what
 
@@ -147,21 +179,51 @@ def test_a_file_that_is_something_else_is_told(rubric: pathlib.Path, file: str, 
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("workflows.toml", 'title = "PyTorch eager"', 'title = "PyTorch eager"\ncolour = "red"', "colour"),
+        (
+            "workflows.toml",
+            'title = "PyTorch eager"',
+            'title = "PyTorch eager"\ncolour = "red"',
+            "colour",
+        ),
         ("workflows.toml", 'title = "PyTorch eager"', "", "title"),
         ("workflows.toml", "build_order = 0", 'build_order = "first"', "build_order"),
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
-        ("workflows.toml", 'value = 0, source = "counted from this project\'s own recipe"', "value = 0", "source"),
-        ("workflows.toml", 'value = 0, source = "counted from this project\'s own recipe"', 'value = 0, source = ""', "source"),
+        (
+            "workflows.toml",
+            'value = 0, source = "counted from this project\'s own recipe"',
+            "value = 0",
+            "source",
+        ),
+        (
+            "workflows.toml",
+            'value = 0, source = "counted from this project\'s own recipe"',
+            'value = 0, source = ""',
+            "source",
+        ),
         ("models.toml", "hidden = 256", "hidden = 0", "hidden"),
         ("models.toml", "hidden = 256", 'hidden = 256\ncolour = "red"', "colour"),
         ("presets.toml", "measuring_seconds = 45", "measuring_seconds = 0", "measuring_seconds"),
         ("presets.toml", "measuring_seconds = 45", "measuring_seconds = nan", "measuring_seconds"),
         ("presets.toml", "most_rounds = 13", "most_rounds = 3", "most_rounds"),
         ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
-        ("criteria.toml", 'name = "p3-advisor 1"', 'name = "p3-advisor 1"\ncolour = "red"', "colour"),
-        ("criteria.toml", "minimum_engaged_share = 0.05", "minimum_engaged_share = nan", "minimum_engaged_share"),
-        ("criteria.toml", "minimum_engaged_share = 0.05", "minimum_engaged_share = 1.5", "minimum_engaged_share"),
+        (
+            "criteria.toml",
+            'name = "p3-advisor 1"',
+            'name = "p3-advisor 1"\ncolour = "red"',
+            "colour",
+        ),
+        (
+            "criteria.toml",
+            "minimum_engaged_share = 0.05",
+            "minimum_engaged_share = nan",
+            "minimum_engaged_share",
+        ),
+        (
+            "criteria.toml",
+            "minimum_engaged_share = 0.05",
+            "minimum_engaged_share = 1.5",
+            "minimum_engaged_share",
+        ),
         ("criteria.toml", "tier = 3", "tier = 4", "tier"),
         ("criteria.toml", 'basis = "paper"', 'basis = "hearsay"', "hearsay"),
         ("criteria.toml", 'why = "no gain over the baseline is shown"', 'why = ""', "why"),
@@ -183,18 +245,42 @@ def test_what_does_not_fit_the_schema_is_told_with_its_place(
         ('id = "performance"', 'id = "portability"', "the criteria must be"),
         ("tier = 2", "tier = 1", "performance: its tiers must be 3, 2, 1"),
         ("tier = 3", "tier = 2", "performance: its tiers must be 3, 2, 1"),
-        ("all = []", 'all = [{ fact = "vendors", at_least = 1 }]', "performance: tiers 3 and 2 need conditions"),
+        (
+            "all = []",
+            'all = [{ fact = "vendors", at_least = 1 }]',
+            "performance: tiers 3 and 2 need conditions",
+        ),
         (
             'all = [{ fact = "speedup_low", at_least = 1.20 }, { fact = "fastest_over_it", at_most = 1.20 }]',
             "all = []",
             "performance: tiers 3 and 2 need conditions",
         ),
-        ('fact = "speedup_low"', 'fact = "speedup_high"', "performance, tier 3: unknown fact 'speedup_high'"),
-        ("at_least = 1.20", "at_least = 1.20, at_most = 2", "performance, tier 3: speedup_low needs exactly one"),
+        (
+            'fact = "speedup_low"',
+            'fact = "speedup_high"',
+            "performance, tier 3: unknown fact 'speedup_high'",
+        ),
+        (
+            "at_least = 1.20",
+            "at_least = 1.20, at_most = 2",
+            "performance, tier 3: speedup_low needs exactly one",
+        ),
         (", at_least = 1.20", "", "performance, tier 3: speedup_low needs exactly one"),
-        ("at_least = 1.20", "at_least = nan", "performance, tier 3: the threshold of speedup_low is not a finite number"),
-        ("at_least = 1.20", "at_least = inf", "performance, tier 3: the threshold of speedup_low is not a finite number"),
-        ("at_most = 120 ", "at_most = -inf ", "productivity, tier 3: the threshold of cold_build_seconds is not a finite number"),
+        (
+            "at_least = 1.20",
+            "at_least = nan",
+            "performance, tier 3: the threshold of speedup_low is not a finite number",
+        ),
+        (
+            "at_least = 1.20",
+            "at_least = inf",
+            "performance, tier 3: the threshold of speedup_low is not a finite number",
+        ),
+        (
+            "at_most = 120 ",
+            "at_most = -inf ",
+            "productivity, tier 3: the threshold of cold_build_seconds is not a finite number",
+        ),
     ],
 )
 def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
@@ -209,19 +295,28 @@ def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
     [
         ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
         ("at_least = 1.20", "at_least = nan"),
-        ('why = "a substantial gain over the baseline, shown beyond the noise, and no other workflow brings substantially more"\n', ""),
+        (
+            'why = "a substantial gain over the baseline, shown beyond the noise, and no other workflow brings substantially more"\n',
+            "",
+        ),
     ],
 )
-def test_a_refused_tier_is_named_with_its_line(rubric: pathlib.Path, edit: Edit, old: str, new: str) -> None:
+def test_a_refused_tier_is_named_with_its_line(
+    rubric: pathlib.Path, edit: Edit, old: str, new: str
+) -> None:
     edit("criteria.toml", old, new)
     lines = (rubric / "criteria.toml").read_text().splitlines()
     assert f"criteria.toml:{lines.index('[[criteria.tiers]]') + 1}:" in refusal(rubric).what
 
 
-def test_a_fact_that_nothing_measures_or_declares_is_refused(rubric: pathlib.Path, edit: Edit) -> None:
+def test_a_fact_that_nothing_measures_or_declares_is_refused(
+    rubric: pathlib.Path, edit: Edit
+) -> None:
     """The vocabulary is closed: a rubric cannot add to it, because nobody would know the value."""
     edit(
-        "criteria.toml", "[facts.vendors]", '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n[facts.vendors]'
+        "criteria.toml",
+        "[facts.vendors]",
+        '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n[facts.vendors]',
     )
     edit("criteria.toml", 'fact = "speedup_low"', 'fact = "beauty"')
     assert "beauty" in refusal(rubric).what
@@ -246,14 +341,21 @@ def is_front_page(address: str) -> bool:
         return len(path) <= len(("OWNER", "REPOSITORY"))
     if parts.fragment or (path and re.search(r"\.[a-z]+$", path[-1])):
         return False
-    return not path or bool(GENERIC.fullmatch(path[-1])) or sum(not GENERIC.fullmatch(part) for part in path) < len(("TOPIC", "PAGE"))
+    return (
+        not path
+        or bool(GENERIC.fullmatch(path[-1]))
+        or sum(not GENERIC.fullmatch(part) for part in path) < len(("TOPIC", "PAGE"))
+    )
 
 
-def facts_of(workflow: Workflow) -> list[Sourced]:
+def facts_of(workflow: Workflow) -> list[CitedFact]:
     """Return everything that is declared about a workflow and has a source."""
     groups = [workflow.declared, *workflow.arm_declared.values()]
     values = [value for group in groups for value in msgspec.structs.asdict(group).values()]
-    return [*(value for value in values if isinstance(value, Sourced)), *workflow.refused.values()]
+    return [
+        *(value for value in values if isinstance(value, CitedFact)),
+        *workflow.refused.values(),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +372,10 @@ def facts_of(workflow: Workflow) -> list[Sourced]:
         ("https://github.com/pytorch/xla/pull/9603", False),
         ("https://iree.dev/guides/deployment-configurations/", False),
         ("https://docs.pytorch.org/docs/stable/torch.compiler.html", False),
-        ("https://onnxruntime.ai/docs/execution-providers/#summary-of-supported-execution-providers", False),
+        (
+            "https://onnxruntime.ai/docs/execution-providers/#summary-of-supported-execution-providers",
+            False,
+        ),
     ],
 )
 def test_a_front_page_is_told_from_a_page(address: str, *, front: bool) -> None:
@@ -283,7 +388,9 @@ def test_every_declared_fact_has_a_source_that_states_it(workflow: Workflow) -> 
     for fact in facts_of(workflow):
         addresses = re.findall(r"https?://[^\s,;]+", fact.source)
         assert not [address for address in addresses if is_front_page(address)], fact
-        elsewhere = re.search(r"doi 10\.|rubric/integration\.toml|counted from|measured with", fact.source)
+        elsewhere = re.search(
+            r"doi 10\.|rubric/integration\.toml|counted from|measured with", fact.source
+        )
         assert addresses or elsewhere or fact.basis == "not confirmed", fact
 
 
@@ -303,7 +410,9 @@ def test_what_is_known_of_a_gpu_has_a_source_and_a_day_too(name: str) -> None:
 
 @pytest.mark.parametrize("because", ["", ', because = " "'])
 @pytest.mark.parametrize("basis", ["ours", "not confirmed"])
-def test_a_reading_of_ours_without_a_reason_is_refused(rubric: pathlib.Path, edit: Edit, basis: str, because: str) -> None:
+def test_a_reading_of_ours_without_a_reason_is_refused(
+    rubric: pathlib.Path, edit: Edit, basis: str, because: str
+) -> None:
     told = 'value = 0, source = "counted from this project\'s own recipe"'
     edit("workflows.toml", told, f'{told}, basis = "{basis}"{because}')
     assert f"a fact whose basis is '{basis}' needs a sentence" in refusal(rubric).what
@@ -316,15 +425,23 @@ def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib
             assert workflow.declared.lines_changed.value == workflow.integration.lines_changed
     assert known["pytorch-eager"].declared.lines_changed.value == 0
     bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
-    assert all(workflow.integration is None for workflow in bare), "without a probe there is nobody to give one"
+    assert all(workflow.integration is None for workflow in bare), (
+        "without a probe there is nobody to give one"
+    )
 
 
 def test_the_integrations_are_those_of_the_modules() -> None:
-    answer = subprocess.run([sys.executable, INTEGRATION, "--print"], capture_output=True, text=True, check=True)
-    assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, "run python tests/stacks/integration.py"
+    answer = subprocess.run(
+        [sys.executable, INTEGRATION, "--print"], capture_output=True, text=True, check=True
+    )
+    assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, (
+        "run python tests/stacks/integration.py"
+    )
 
 
-def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(tmp_path: pathlib.Path) -> None:
+def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(
+    tmp_path: pathlib.Path,
+) -> None:
     subprocess.run([sys.executable, INTEGRATION, "--every", tmp_path], check=True)
     files = {file.name for file in tmp_path.glob("*.py")}
     assert files >= {
@@ -343,9 +460,16 @@ def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [('yes = "=tensorrt"', 'yes = "=nowhere"'), ('no = "settled"', 'no = "nvidia"'), ('first = "nvidia"', "")]
+    ("old", "new"),
+    [
+        ('yes = "=tensorrt"', 'yes = "=nowhere"'),
+        ('no = "settled"', 'no = "nvidia"'),
+        ('first = "nvidia"', ""),
+    ],
 )
-def test_a_tree_that_leads_nowhere_or_back_is_refused(old: str, new: str, rubric: pathlib.Path) -> None:
+def test_a_tree_that_leads_nowhere_or_back_is_refused(
+    old: str, new: str, rubric: pathlib.Path
+) -> None:
     file = rubric / "tree.toml"
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
@@ -355,11 +479,15 @@ def test_a_tree_that_leads_nowhere_or_back_is_refused(old: str, new: str, rubric
 
 def test_what_is_said_of_an_arm_is_said_of_one_that_is_there() -> None:
     for workflow in catalogue.load().workflows:
-        assert {*workflow.arm_devices, *workflow.arm_tasks, *workflow.arm_declared} <= {*workflow.arms}, workflow.id
+        assert {*workflow.arm_devices, *workflow.arm_tasks, *workflow.arm_declared} <= {
+            *workflow.arms
+        }, workflow.id
 
 
 def test_an_arm_has_its_own_facts_and_otherwise_those_of_its_workflow() -> None:
-    eager = next(workflow for workflow in catalogue.load().workflows if workflow.id == "pytorch-eager")
+    eager = next(
+        workflow for workflow in catalogue.load().workflows if workflow.id == "pytorch-eager"
+    )
     graph = eager.as_arm("cuda-graph")
     assert graph.declared.vendors.value == 2
     assert graph.declared.export_step == eager.declared.export_step

@@ -47,4 +47,8 @@ def test_exit_codes_are_those_that_scripts_rely_on(kind: type[UserError], code: 
 
 def test_an_error_says_what_is_wrong_and_what_to_do() -> None:
     error = errors.SizeError("it is too large", "make it smaller")
-    assert (str(error), error.what, error.next_step) == ("it is too large", "it is too large", "make it smaller")
+    assert (str(error), error.what, error.next_step) == (
+        "it is too large",
+        "it is too large",
+        "make it smaller",
+    )

@@ -11,13 +11,15 @@ import msgspec
 import pytest
 
 from advisor import catalogue, schemas
-from advisor.domain.run_events import Finished, Heard, Planned, Spawned
+from advisor.domain.run_events import Finished, Planned, Spawned, WorkerReported
 from advisor.question.answers import Answers
 
 
 @pytest.mark.parametrize("name", schemas.SHIPPED)
 def test_a_shipped_schema_is_current(name: str) -> None:
-    assert schemas.file_of(name).read_bytes() == schemas.render(name), "run python -m advisor.schemas"
+    assert schemas.file_of(name).read_bytes() == schemas.render(name), (
+        "run python -m advisor.schemas"
+    )
 
 
 def test_no_schema_ships_that_describes_nothing() -> None:
@@ -37,7 +39,7 @@ def toml(name: str) -> Any:
 PLANNED, SPAWNED, HEARD, FINISHED = builders.events(
     Planned(plan=builders.plan("compiled", excluded=[builders.excluded()])),
     Spawned(arm="compiled", process=0),
-    Heard(arm="compiled", process=0, said=builders.visits([0.1])[0]),
+    WorkerReported(arm="compiled", process=0, said=builders.visits([0.1])[0]),
     Finished(),
 )
 
@@ -47,7 +49,10 @@ PLANNED, SPAWNED, HEARD, FINISHED = builders.events(
     [
         ("run", builders.document()),
         ("run-header", builders.header()),
-        ("run-header", builders.header(machine=builders.gpu_machine(), catalogue=builders.shipped_catalogue())),
+        (
+            "run-header",
+            builders.header(machine=builders.gpu_machine(), catalogue=builders.shipped_catalogue()),
+        ),
         ("event", PLANNED),
         ("event", SPAWNED),
         ("event", HEARD),
@@ -63,7 +68,9 @@ def test_what_the_program_writes_and_ships_fits_its_schema(name: str, value: obj
     jsonschema.validate(json.loads(msgspec.json.encode(value)), schemas.generate(name))
 
 
-@pytest.mark.parametrize("workflow", builders.shipped_catalogue().workflows, ids=lambda workflow: workflow.id)
+@pytest.mark.parametrize(
+    "workflow", builders.shipped_catalogue().workflows, ids=lambda workflow: workflow.id
+)
 def test_every_shipped_workflow_fits_its_schema(workflow: object) -> None:
     jsonschema.validate(json.loads(msgspec.json.encode(workflow)), schemas.generate("workflow"))
 

@@ -20,7 +20,9 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 
 def describe_machine() -> dict[str, Any]:
     """Return what the figures hold for."""
-    installed = {distribution.name: distribution.version for distribution in metadata.distributions()}
+    installed = {
+        distribution.name: distribution.version for distribution in metadata.distributions()
+    }
     return {
         "date": dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="minutes"),
         "cpu": cpu_model(),
@@ -29,12 +31,20 @@ def describe_machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "load": os.getloadavg()[0],
-        **{package: installed.get(package, "absent") for package in ("torch", "onnxruntime", "p3-advisor")},
+        **{
+            package: installed.get(package, "absent")
+            for package in ("torch", "onnxruntime", "p3-advisor")
+        },
     }
 
 
 def publish(
-    name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], data: Mapping[str, Any], out: pathlib.Path
+    name: str,
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    data: Mapping[str, Any],
+    out: pathlib.Path,
 ) -> None:
     """Print the table and write the JSON."""
     machine = describe_machine()
@@ -50,4 +60,6 @@ def publish(
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{name}.json").write_text(json.dumps({"title": title, "machine": machine, **data}, indent=2) + "\n")
+    (out / f"{name}.json").write_text(
+        json.dumps({"title": title, "machine": machine, **data}, indent=2) + "\n"
+    )

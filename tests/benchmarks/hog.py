@@ -3,9 +3,9 @@
     python tests/benchmarks/hog.py                              # 20 runs without and 20 with a busy process: about 6 minutes
     python tests/benchmarks/hog.py --runs 1
 
-Three arms: two are equal, one does 5 % more work. A false winner is an arm that is shown faster than an equal one by more than the margin,
-or the slower arm shown best. Target: none; and the disturbance is seen in the discards or in visits that count although the machine was not
-fit.
+Three arms: two are equal, one does 5 % more work. A false winner is an arm that is shown faster
+than an equal one by more than the margin, or the slower arm shown best. Target: none; and the
+disturbance is seen in the discards or in visits that count although the machine was not fit.
 """
 
 from __future__ import annotations
@@ -59,13 +59,24 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
 
     run = SimulatedRun(["equal", "slower"])
     plan = plan_of(run.state)
-    question = builders.question(budget=Budget(name="quick", measuring_seconds=45, most_rounds=13), seed=seed)
-    run.state = builders.run_state({arm.id: builders.process(loaded=None) for arm in plan.arms}, plan=plan)
+    question = builders.question(
+        budget=Budget(name="quick", measuring_seconds=45, most_rounds=13), seed=seed
+    )
+    run.state = builders.run_state(
+        {arm.id: builders.process(loaded=None) for arm in plan.arms}, plan=plan
+    )
     run.take(racing.drive(session, lambda: run.state, question, RULES, time.monotonic))
-    results = measure.summarise(run.state, replay.results_by_batch_size(run.state, question), dtype="float32", margin=recommend.EPSILON)
+    results = measure.summarise(
+        run.state,
+        replay.results_by_batch_size(run.state, question),
+        dtype="float32",
+        margin=recommend.EPSILON,
+    )
     race = results.races[0]
     grade, reasons = trust.grade(results, race.verdict)
-    false = race.best == "slower" or (race.verdict == "PROVEN" and {BASELINE, "equal"} & set(race.eliminated) != set())
+    false = race.best == "slower" or (
+        race.verdict == "PROVEN" and {BASELINE, "equal"} & set(race.eliminated) != set()
+    )
     return {
         "verdict": race.verdict,
         "best": race.best,
@@ -91,7 +102,9 @@ def ratio_beyond_margin(results: Any, best: str) -> bool:
 
 def main() -> None:
     """Run without and with busy processes and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--hogs", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
@@ -115,8 +128,17 @@ def main() -> None:
                 ", ".join(sorted({one["verdict"] for one in runs})),
             ]
         )
-    header = ["busy processes", "false winners", "visits discarded", "unfit visits that count", "trust", "verdicts"]
-    figures.publish("hog", f"{asked.runs} runs beside busy processes", header, rows, {"runs": found}, asked.out)
+    header = [
+        "busy processes",
+        "false winners",
+        "visits discarded",
+        "unfit visits that count",
+        "trust",
+        "verdicts",
+    ]
+    figures.publish(
+        "hog", f"{asked.runs} runs beside busy processes", header, rows, {"runs": found}, asked.out
+    )
 
 
 if __name__ == "__main__":

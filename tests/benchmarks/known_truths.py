@@ -3,9 +3,10 @@
     python tests/benchmarks/known_truths.py                    # 600 sessions of equal arms, 200 of each difference: about 50 minutes
     python tests/benchmarks/known_truths.py --equal 4 --different 2 --per-process 2
 
-Targets: equal arms: "faster" in at most 5 % of the sessions, in at most 1 % by more than the margin. Different arms: 3 % found in at least
-90 %, in the wrong direction in at most 0.5 %; 10 % found in at least 99 %; at most 13 rounds in the middle. New processes after every
-`--per-process` sessions, so that the luck of a process does not decide all.
+Targets: equal arms: "faster" in at most 5 % of the sessions, in at most 1 % by more than the
+margin. Different arms: 3 % found in at least 90 %, in the wrong direction in at most 0.5 %; 10 %
+found in at least 99 %; at most 13 rounds in the middle. New processes after every `--per-process`
+sessions, so that the luck of a process does not decide all.
 """
 
 from __future__ import annotations
@@ -61,7 +62,12 @@ def run_sessions(extra: float, sessions: int, per_process: int) -> list[dict[str
                 ratio = contest.ratio("two", to="one")
                 verdict = contest.verdict
                 found.append(
-                    {"verdict": verdict.kind, "best": verdict.best, "rounds": verdict.rounds, "ratio": [ratio.value, ratio.low, ratio.high]}
+                    {
+                        "verdict": verdict.kind,
+                        "best": verdict.best,
+                        "rounds": verdict.rounds,
+                        "ratio": [ratio.value, ratio.low, ratio.high],
+                    }
                 )
     return found
 
@@ -74,7 +80,9 @@ def describe(extra: float, found: list[dict[str, Any]], seconds: float) -> list[
     """Return a row of the table."""
     proven = [one for one in found if one["verdict"] == "PROVEN"]
     wrong = [one for one in proven if one["best"] != "one"]
-    beyond = [one for one in found if one["ratio"][1] > 1 + MARGIN or one["ratio"][2] < 1 / (1 + MARGIN)]
+    beyond = [
+        one for one in found if one["ratio"][1] > 1 + MARGIN or one["ratio"][2] < 1 / (1 + MARGIN)
+    ]
     false = proven if extra == 0 else wrong
     return [
         f"{extra:.0%}",
@@ -89,7 +97,9 @@ def describe(extra: float, found: list[dict[str, Any]], seconds: float) -> list[
 
 def main() -> None:
     """Run all sessions and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--equal", type=int, default=600)
     parser.add_argument("--different", type=int, default=200)
     parser.add_argument("--per-process", type=int, default=20)
@@ -101,8 +111,23 @@ def main() -> None:
         found = run_sessions(extra, sessions, asked.per_process)
         rows.append(describe(extra, found, time.monotonic() - begun))
         data[f"{extra:.2f}"] = found
-    header = ["extra work", "shown different", "shown wrongly", "beyond the margin at 95 %", "rounds", "mean ratio", "a session"]
-    figures.publish("known-truths", "Known truths: equal arms, and known differences", header, rows, {"sessions": data}, asked.out)
+    header = [
+        "extra work",
+        "shown different",
+        "shown wrongly",
+        "beyond the margin at 95 %",
+        "rounds",
+        "mean ratio",
+        "a session",
+    ]
+    figures.publish(
+        "known-truths",
+        "Known truths: equal arms, and known differences",
+        header,
+        rows,
+        {"sessions": data},
+        asked.out,
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Times one function with one tool, in the interpreter that has it: `python one_tool.py TOOL SECONDS THREADS`; it prints one JSON object.
 
-Tools: `p3-advisor`, `torch.utils.benchmark`, `pyperf`, `optimum-benchmark`. Each is used as its documentation says, for about SECONDS.
-With SECONDS 0 an empty function is timed instead, 100,000 times: what the tool itself takes.
+Tools: `p3-advisor`, `torch.utils.benchmark`, `pyperf`, `optimum-benchmark`. Each is used as its
+documentation says, for about SECONDS. With SECONDS 0 an empty function is timed instead, 100,000
+times: what the tool itself takes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ def make_function(threads: int) -> Callable[[], object]:
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    layers = [torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 512), torch.nn.GELU(), torch.nn.Linear(512, 256)]
+    layers = [
+        torch.nn.Linear(256, 512),
+        torch.nn.GELU(),
+        torch.nn.Linear(512, 512),
+        torch.nn.GELU(),
+        torch.nn.Linear(512, 256),
+    ]
     network, batch = torch.nn.Sequential(*layers).eval(), torch.randn(32, 256)
     torch.inference_mode().__enter__()
     for _ in range(WARMUP_CALLS):
@@ -39,10 +46,16 @@ def p3_advisor(function: Callable[[], object], seconds: float, threads: int) -> 
     sys.path.insert(0, str(ROOT))
     from probes.measuring import timing  # noqa: PLC0415 - as above
 
-    block = timing.size_block(timing.warm_up(lambda _: function(), [None], no_wait, 0.2).typical_seconds, 0.05)
+    block = timing.size_block(
+        timing.warm_up(lambda _: function(), [None], no_wait, 0.2).typical_seconds, 0.05
+    )
     medians, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
-        medians.append(statistics.median(timing.time_block(lambda _: function(), [None], no_wait, block).seconds))
+        medians.append(
+            statistics.median(
+                timing.time_block(lambda _: function(), [None], no_wait, block).seconds
+            )
+        )
     return statistics.median(medians)
 
 
@@ -63,7 +76,14 @@ def pyperf(function: Callable[[], object], seconds: float, threads: int) -> floa
     for _ in range(WARMUP_CALLS):
         function()
     loops = max(round(0.1 * WARMUP_CALLS / (time.perf_counter() - begun)), 1)
-    sys.argv = [sys.argv[0], "--worker", "--quiet", f"--loops={loops}", f"--values={max(round(seconds / 0.1), 3)}", "--warmups=1"]
+    sys.argv = [
+        sys.argv[0],
+        "--worker",
+        "--quiet",
+        f"--loops={loops}",
+        f"--values={max(round(seconds / 0.1), 3)}",
+        "--warmups=1",
+    ]
     result: Any = tool.Runner().bench_func("function", function)
     return float(result.median())
 
@@ -105,7 +125,10 @@ def time_nothing(tool: str) -> dict[str, float]:
 
         begun = time.perf_counter()
         timed = timing.time_block(nothing, [None], no_wait, timing.Block(EMPTY_CALLS, 0))
-        return {"inside": statistics.median(timed.seconds), "around": (time.perf_counter() - begun) / EMPTY_CALLS}
+        return {
+            "inside": statistics.median(timed.seconds),
+            "around": (time.perf_counter() - begun) / EMPTY_CALLS,
+        }
     from optimum_benchmark.trackers.latency import LatencySessionTracker  # noqa: PLC0415 - as above
 
     tracker = LatencySessionTracker(device="cpu", backend="pytorch")

@@ -5,10 +5,12 @@
     python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python        # 3 arms: about 6 minutes
     python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python --duration 1 --warmups 2
 
-A small BERT with random weights, batch size 1, 64 tokens: eager PyTorch, `torch.compile`, `torch.compile` with max-autotune. The measuring
-time counts, without builds: for p3-advisor from the opening to the closing of the race, for optimum-benchmark from its first warm-up call
-to the end of its tracking, as its own report has them. Both programs' own processes are watched for the processor time that they use while
-their workers measure. Targets: at most a fifth of the wall time; at most 2 % of one core in the parent.
+A small BERT with random weights, batch size 1, 64 tokens: eager PyTorch, `torch.compile`,
+`torch.compile` with max-autotune. The measuring time counts, without builds: for p3-advisor from
+the opening to the closing of the race, for optimum-benchmark from its first warm-up call to the end
+of its tracking, as its own report has them. Both programs' own processes are watched for the
+processor time that they use while their workers measure. Targets: at most a fifth of the wall time;
+at most 2 % of one core in the parent.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ TOKENS = 64
 ARMS = {
     "pytorch-eager": [],
     "torch-compile-inductor": ["backend.torch_compile=true"],
-    "torch-compile-inductor/max-autotune": ["backend.torch_compile=true", "+backend.torch_compile_config.mode=max-autotune"],
+    "torch-compile-inductor/max-autotune": [
+        "backend.torch_compile=true",
+        "+backend.torch_compile_config.mode=max-autotune",
+    ],
 }
 POLL_SECONDS = 0.1
 
@@ -102,11 +107,15 @@ class Watch:
         self._thread.join()
 
 
-def run(command: list[str], environment: dict[str, str], directory: pathlib.Path, log: pathlib.Path) -> tuple[float, Watch]:
+def run(
+    command: list[str], environment: dict[str, str], directory: pathlib.Path, log: pathlib.Path
+) -> tuple[float, Watch]:
     """Run to the end and return the wall seconds and what was seen."""
     begun = time.monotonic()
     with log.open("wb") as file:
-        watch = Watch(psutil.Popen(command, env=environment, cwd=directory, stdout=file, stderr=file))
+        watch = Watch(
+            psutil.Popen(command, env=environment, cwd=directory, stdout=file, stderr=file)
+        )
         watch.wait()
     return time.monotonic() - begun, watch
 
@@ -114,33 +123,94 @@ def run(command: list[str], environment: dict[str, str], directory: pathlib.Path
 def rank_with_advisor(model: pathlib.Path, place: pathlib.Path) -> Cost:
     """Run p3-advisor once for all arms."""
     home = place / "home"
-    command = [sys.executable, "-m", "advisor", "recommend", "--json", "--model", str(model), "--gpu", "cpu", "--batch-sizes", "1"]
-    command += ["--input-tokens", str(TOKENS), "--workflows", ",".join(ARMS), "--budget", "quick", "--dtype", "float32"]
+    command = [
+        sys.executable,
+        "-m",
+        "advisor",
+        "recommend",
+        "--json",
+        "--model",
+        str(model),
+        "--gpu",
+        "cpu",
+        "--batch-sizes",
+        "1",
+    ]
+    command += [
+        "--input-tokens",
+        str(TOKENS),
+        "--workflows",
+        ",".join(ARMS),
+        "--budget",
+        "quick",
+        "--dtype",
+        "float32",
+    ]
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home), "HF_HUB_OFFLINE": "1"}
     wall, watch = run(command, environment, place, place / "advisor.log")
     stored = Store(home).find("latest")
-    times = {type(event.happening): event.at for event in stored.events() if isinstance(event.happening, (RaceOpened, RaceClosed))}
-    document = json.loads(subprocess.run([*command[:3], "show", "--json"], env=environment, capture_output=True, check=True).stdout)
-    medians = {entry["arm"]: entry["cells"][0]["seconds"]["median"] for entry in document["workflows"] if entry["cells"]}
+    times = {
+        type(event.run_event): event.at
+        for event in stored.events()
+        if isinstance(event.run_event, (RaceOpened, RaceClosed))
+    }
+    document = json.loads(
+        subprocess.run(
+            [*command[:3], "show", "--json"], env=environment, capture_output=True, check=True
+        ).stdout
+    )
+    medians = {
+        entry["arm"]: entry["cells"][0]["seconds"]["median"]
+        for entry in document["workflows"]
+        if entry["cells"]
+    }
     measuring = times[RaceClosed] - times[RaceOpened]
-    return Cost(wall, measuring, watch.parent_cpu_seconds, watch.tree_cpu_seconds, sorted(medians, key=medians.__getitem__), medians)
+    return Cost(
+        wall,
+        measuring,
+        watch.parent_cpu_seconds,
+        watch.tree_cpu_seconds,
+        sorted(medians, key=medians.__getitem__),
+        medians,
+    )
 
 
-def rank_with_optimum(python: str, model: pathlib.Path, place: pathlib.Path, warmups: int, duration: int) -> Cost:
+def rank_with_optimum(
+    python: str, model: pathlib.Path, place: pathlib.Path, warmups: int, duration: int
+) -> Cost:
     """Run optimum-benchmark once an arm."""
     configuration = place / "ob"
     configuration.mkdir()
     (configuration / "ranking.yaml").write_text(CONFIGURATION)
-    command = [str(pathlib.Path(python).with_name("optimum-benchmark")), "--config-dir", str(configuration), "--config-name", "ranking"]
-    command += [f"backend.model={model}", f"scenario.warmup_runs={warmups}", f"scenario.duration={duration}"]
-    command += ["+scenario.input_shapes.batch_size=1", f"+scenario.input_shapes.sequence_length={TOKENS}"]
+    command = [
+        str(pathlib.Path(python).with_name("optimum-benchmark")),
+        "--config-dir",
+        str(configuration),
+        "--config-name",
+        "ranking",
+    ]
+    command += [
+        f"backend.model={model}",
+        f"scenario.warmup_runs={warmups}",
+        f"scenario.duration={duration}",
+    ]
+    command += [
+        "+scenario.input_shapes.batch_size=1",
+        f"+scenario.input_shapes.sequence_length={TOKENS}",
+    ]
     walls, measuring, parents, trees, medians = 0.0, 0.0, 0.0, 0.0, {}
     for number, (arm, options) in enumerate(ARMS.items()):
         line = [*command, f"name=arm{number}", *options]
-        wall, watch = run(line, {**os.environ, "HF_HUB_OFFLINE": "1"}, place, place / f"optimum-{number}.log")
+        wall, watch = run(
+            line, {**os.environ, "HF_HUB_OFFLINE": "1"}, place, place / f"optimum-{number}.log"
+        )
         report = json.loads((place / "runs" / f"arm{number}" / "benchmark_report.json").read_text())
         values = report["forward"]["latency"]["values"]
-        walls, parents, trees = walls + wall, parents + watch.parent_cpu_seconds, trees + watch.tree_cpu_seconds
+        walls, parents, trees = (
+            walls + wall,
+            parents + watch.parent_cpu_seconds,
+            trees + watch.tree_cpu_seconds,
+        )
         medians[arm] = sorted(values)[len(values) // 2]
         measuring += sum(values) + warmups * medians[arm]
     return Cost(walls, measuring, parents, trees, sorted(medians, key=medians.__getitem__), medians)
@@ -148,7 +218,9 @@ def rank_with_optimum(python: str, model: pathlib.Path, place: pathlib.Path, war
 
 def main() -> None:
     """Rank with both and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--optimum-python", required=True)
     parser.add_argument("--warmups", type=int, default=10, help="optimum-benchmark's own default")
     parser.add_argument("--duration", type=int, default=10, help="optimum-benchmark's own default")
@@ -161,7 +233,9 @@ def main() -> None:
         subprocess.run([asked.optimum_python, "-c", MAKE_MODEL, str(model)], check=True)
         costs = {
             "p3-advisor": rank_with_advisor(model, place),
-            "optimum-benchmark": rank_with_optimum(asked.optimum_python, model, place, asked.warmups, asked.duration),
+            "optimum-benchmark": rank_with_optimum(
+                asked.optimum_python, model, place, asked.warmups, asked.duration
+            ),
         }
     rows = [
         [
@@ -174,9 +248,21 @@ def main() -> None:
         ]
         for tool, cost in costs.items()
     ]
-    header = ["tool", "measuring", "wall, builds included", "parent's processor time", "all processor time", "ranking"]
-    data: dict[str, Any] = {"costs": {tool: dataclasses.asdict(cost) for tool, cost in costs.items()}, "duration": asked.duration}
-    figures.publish("ranking-cost", f"What a ranking of {len(ARMS)} arms costs", header, rows, data, asked.out)
+    header = [
+        "tool",
+        "measuring",
+        "wall, builds included",
+        "parent's processor time",
+        "all processor time",
+        "ranking",
+    ]
+    data: dict[str, Any] = {
+        "costs": {tool: dataclasses.asdict(cost) for tool, cost in costs.items()},
+        "duration": asked.duration,
+    }
+    figures.publish(
+        "ranking-cost", f"What a ranking of {len(ARMS)} arms costs", header, rows, data, asked.out
+    )
 
 
 if __name__ == "__main__":

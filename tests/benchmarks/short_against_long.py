@@ -3,9 +3,10 @@
     python tests/benchmarks/short_against_long.py              # 3 models x 5 arms x 3 batch sizes: about 45 minutes
     python tests/benchmarks/short_against_long.py --models synthetic/matmul@64x128 --batch-sizes 1,2 --times 2 --budget 5
 
-The short probe is an ordinary run. The long one has the same workers' arms in fresh processes and visits every arm in every round, with
-nobody eliminated, for twenty times the rounds of the short one. Targets: same winner, or within 2 % of it, in at least 95 % of the cells;
-Kendall's tau-b, with pairs closer than 2 % as ties, at least 0.90; mean regret at most 0.5 %.
+The short probe is an ordinary run. The long one has the same workers' arms in fresh processes and
+visits every arm in every round, with nobody eliminated, for twenty times the rounds of the short
+one. Targets: same winner, or within 2 % of it, in at least 95 % of the cells; Kendall's tau-b, with
+pairs closer than 2 % as ties, at least 0.90; mean regret at most 0.5 %.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file_
 import figures
 
 from advisor import measure
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run import Header
-from advisor.domain.run_events import Happening
+from advisor.domain.run_events import RunEvent
 from advisor.pipeline import (
     racing,
 )
@@ -75,7 +76,9 @@ class Cell:
         from scipy.stats import kendalltau  # noqa: PLC0415 - slow to import
 
         arms = sorted(self.long)
-        value = kendalltau(ranks([self.short[arm] for arm in arms]), ranks([self.long[arm] for arm in arms])).statistic
+        value = kendalltau(
+            ranks([self.short[arm] for arm in arms]), ranks([self.long[arm] for arm in arms])
+        ).statistic
         return None if math.isnan(value) else float(value)
 
 
@@ -88,7 +91,7 @@ def ranks(values: list[float]) -> list[int]:
     return found
 
 
-def run_short(answers: Answers, world: World) -> tuple[Run, Decision]:
+def run_short(answers: Answers, world: Context) -> tuple[Run, Decision]:
     """Do an ordinary run."""
     run = prepare(answers, world)
     for _ in execute(run, world):
@@ -96,7 +99,9 @@ def run_short(answers: Answers, world: World) -> tuple[Run, Decision]:
     return run, decide(run)
 
 
-def run_long(answers: Answers, world: World, arms: Mapping[int, list[str]], rounds: Mapping[int, int]) -> dict[int, dict[str, float]]:
+def run_long(
+    answers: Answers, world: Context, arms: Mapping[int, list[str]], rounds: Mapping[int, int]
+) -> dict[int, dict[str, float]]:
     """Visit all `arms` of a batch size in every round; return the median log seconds against the baseline."""
     run = prepare(answers, world)
     header = run.header()
@@ -110,10 +115,15 @@ def run_long(answers: Answers, world: World, arms: Mapping[int, list[str]], roun
             exhaust(session.ask(REFERENCE, "stop"))
         for arm in wanted:
             exhaust(session.build(arm.id))
-        return {size: race_all(session, plan.baseline, names, size, rounds[size], header) for size, names in arms.items()}
+        return {
+            size: race_all(session, plan.baseline, names, size, rounds[size], header)
+            for size, names in arms.items()
+        }
 
 
-def race_all(session: Session, baseline: Arm, names: list[str], batch_size: int, rounds: int, header: Header) -> dict[str, float]:
+def race_all(
+    session: Session, baseline: Arm, names: list[str], batch_size: int, rounds: int, header: Header
+) -> dict[str, float]:
     """Visit every arm in every round, in fresh random order."""
     chance = random.Random(header.question.seed + batch_size)
     discards = racing.Discards(header.catalogue.presets.guard)
@@ -130,14 +140,22 @@ def race_all(session: Session, baseline: Arm, names: list[str], batch_size: int,
     return {name: statistics.median(each) for name, each in differences.items()}
 
 
-def exhaust(happenings: Iterator[Happening]) -> None:
-    for _ in happenings:
+def exhaust(run_events: Iterator[RunEvent]) -> None:
+    for _ in run_events:
         pass
 
 
-def compare(model: str, asked: argparse.Namespace, world: World) -> tuple[list[Cell], float, float]:
+def compare(
+    model: str, asked: argparse.Namespace, world: Context
+) -> tuple[list[Cell], float, float]:
     """Run short and long for one model; return its cells and the seconds both measured."""
-    answers = Answers(model=model, batch_sizes=asked.batch_sizes, workflows=asked.workflows, budget=asked.budget, gpu=asked.gpu)
+    answers = Answers(
+        model=model,
+        batch_sizes=asked.batch_sizes,
+        workflows=asked.workflows,
+        budget=asked.budget,
+        gpu=asked.gpu,
+    )
     begun = time.monotonic()
     _, decision = run_short(answers, world)
     middle = time.monotonic()
@@ -148,7 +166,14 @@ def compare(model: str, asked: argparse.Namespace, world: World) -> tuple[list[C
     end = time.monotonic()
     short = decision.results.log_speedups
     cells = [
-        Cell(model, size, race.best, race.verdict, {arm: -statistics.fmean(short[arm][size]) for arm in arms}, truth[size])
+        Cell(
+            model,
+            size,
+            race.best,
+            race.verdict,
+            {arm: -statistics.fmean(short[arm][size]) for arm in arms},
+            truth[size],
+        )
         for size, race in races.items()
     ]
     return cells, middle - begun, end - middle
@@ -156,7 +181,9 @@ def compare(model: str, asked: argparse.Namespace, world: World) -> tuple[list[C
 
 def main() -> None:
     """Run all models and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", default=MODELS)
     parser.add_argument("--batch-sizes", default="1,4,16")
     parser.add_argument("--workflows", default=WORKFLOWS)
@@ -168,7 +195,7 @@ def main() -> None:
     cells: list[Cell] = []
     seconds = [0.0, 0.0]
     with tempfile.TemporaryDirectory() as home:
-        world = World(environment=dict(os.environ), store=Store(pathlib.Path(home)))
+        world = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
         for model in asked.models.split(","):
             found, short, long = compare(model, asked, world)
             cells += found
@@ -182,20 +209,53 @@ def publish(cells: list[Cell], seconds: list[float], asked: argparse.Namespace) 
     for cell in cells:
         best = min(cell.long, key=cell.long.__getitem__)
         tau = f"{cell.tau:.2f}" if cell.tau is not None else "all tied"
-        rows.append([cell.model, str(cell.batch_size), cell.chosen, cell.verdict, best, f"{cell.regret:.2%}", tau, str(len(cell.long))])
+        rows.append(
+            [
+                cell.model,
+                str(cell.batch_size),
+                cell.chosen,
+                cell.verdict,
+                best,
+                f"{cell.regret:.2%}",
+                tau,
+                str(len(cell.long)),
+            ]
+        )
     taus = [cell.tau for cell in cells if cell.tau is not None]
     within = sum(cell.regret <= MARGIN for cell in cells)
     mean_tau = f"{statistics.fmean(taus):.2f}" if taus else "all tied"
     rows.append(
-        ["all", "", f"{within} of {len(cells)} within 2 %", "", "", f"{statistics.fmean(cell.regret for cell in cells):.2%}", mean_tau, ""]
+        [
+            "all",
+            "",
+            f"{within} of {len(cells)} within 2 %",
+            "",
+            "",
+            f"{statistics.fmean(cell.regret for cell in cells):.2%}",
+            mean_tau,
+            "",
+        ]
     )
-    header = ["model", "batch", "short probe says", "verdict", f"{asked.times} times as long says", "regret", "tau-b", "arms"]
+    header = [
+        "model",
+        "batch",
+        "short probe says",
+        "verdict",
+        f"{asked.times} times as long says",
+        "regret",
+        "tau-b",
+        "arms",
+    ]
     data: dict[str, Any] = {
-        "cells": [{**dataclasses.asdict(cell), "regret": cell.regret, "tau": cell.tau} for cell in cells],
+        "cells": [
+            {**dataclasses.asdict(cell), "regret": cell.regret, "tau": cell.tau} for cell in cells
+        ],
         "seconds_with_builds": {"short": seconds[0], "long": seconds[1]},
         "times": asked.times,
     }
-    figures.publish("short-against-long", "The short probe against a long run", header, rows, data, asked.out)
+    figures.publish(
+        "short-against-long", "The short probe against a long run", header, rows, data, asked.out
+    )
 
 
 if __name__ == "__main__":

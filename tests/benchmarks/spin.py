@@ -14,13 +14,21 @@ class Subject:
 
     def __init__(self, request):
         self.seed = request.seed
-        self.matrix = np.random.default_rng(request.seed).standard_normal((24, 24)).astype("float32")
+        self.matrix = (
+            np.random.default_rng(request.seed).standard_normal((24, 24)).astype("float32")
+        )
 
     def inputs(self, batch_size, number):
-        return [np.random.default_rng([self.seed, batch_size, number]).standard_normal((24, 24)).astype("float32")]
+        return [
+            np.random.default_rng([self.seed, batch_size, number])
+            .standard_normal((24, 24))
+            .astype("float32")
+        ]
 
     def reference(self, input_sets):
-        return "float64", ([inputs[0].astype("float64") @ self.matrix.astype("float64")] for inputs in input_sets)
+        return "float64", (
+            [inputs[0].astype("float64") @ self.matrix.astype("float64")] for inputs in input_sets
+        )
 
     def flops(self, inputs):
         return None

@@ -16,7 +16,7 @@ import msgspec
 from advisor import catalogue, machine
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.probing.conditions import Guard
-from advisor.probing.run_config import Site
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 
@@ -36,11 +36,15 @@ def session(extras: Mapping[str, float]) -> Iterator[Session]:
     with tempfile.TemporaryDirectory() as scratch:
         place = pathlib.Path(scratch)
         probes = place / "probes"
-        shutil.copytree(catalogue.probes_directory(), probes, ignore=shutil.ignore_patterns("workflows", "__pycache__"))
+        shutil.copytree(
+            catalogue.probes_directory(),
+            probes,
+            ignore=shutil.ignore_patterns("workflows", "__pycache__"),
+        )
         (probes / "workflows").mkdir()
         (probes / "workflows" / "__init__.py").write_text('"""One workflow."""\n')
         shutil.copy(HERE / "spin.py", probes / "workflows")
-        site = Site(
+        site = RunConfig(
             question=builders.question(python=sys.executable, batch_sizes=(1,)),
             machine=msgspec.structs.replace(builders.machine(), cpu=machine.detect_cpu()),
             arms=place / "arms",
@@ -52,8 +56,11 @@ def session(extras: Mapping[str, float]) -> Iterator[Session]:
         arms = [arm(name, extra) for name, extra in extras.items()]
         with Supervisor(catalogue.load().presets.deadlines) as supervisor:
             workers = Session(supervisor, site, Guard())
-            for happenings in (workers.make_reference(arms[0], 0), workers.start([(one, 0) for one in arms])):
-                for _ in happenings:
+            for run_events in (
+                workers.make_reference(arms[0], 0),
+                workers.start([(one, 0) for one in arms]),
+            ):
+                for _ in run_events:
                     pass
             if workers.is_running(REFERENCE):
                 for _ in workers.ask(REFERENCE, "stop"):

@@ -1,8 +1,9 @@
 """How quick the history and a comparison are with a thousand stored runs, as a table.
 
-`python tests/benchmarks/stored_runs.py [HOME]`; each run is a copy, under another id, of the newest finished run in HOME, or of one made by
-hand. Times are those of whole commands, by the clock and by what the processor did; they hold for the machine they were taken on, so those
-of `--version` stand beside them.
+`python tests/benchmarks/stored_runs.py [HOME]`; each run is a copy, under another id, of the newest
+finished run in HOME, or of one made by hand. Times are those of whole commands, by the clock and by
+what the processor did; they hold for the machine they were taken on, so those of `--version` stand
+beside them.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ def template(home: pathlib.Path | None) -> tuple[bytes, bytes]:
     if home is not None:
         newest = next(entry for entry in Store(home).history() if entry.finished)
         run: Run = Store(home).find(newest.run_id)
-        return (run.directory / "run.json").read_bytes(), (run.directory / "events.jsonl").read_bytes()
+        return (run.directory / "run.json").read_bytes(), (
+            run.directory / "events.jsonl"
+        ).read_bytes()
     events = builders.events(Planned(plan=builders.plan("compiled")), Finished())
     header = builders.header(catalogue=builders.shipped_catalogue())
-    return msgspec.json.encode(header), b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+    return msgspec.json.encode(header), b"".join(
+        msgspec.json.encode(event) + b"\n" for event in events
+    )
 
 
 def fill(home: pathlib.Path, header: bytes, events: bytes) -> list[str]:
@@ -58,7 +63,13 @@ def seconds(home: pathlib.Path, *arguments: str) -> tuple[float, float]:
     by_clock, of_processor = [], []
     for _ in range(REPEATS):
         begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([COMMAND, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            [COMMAND, *arguments],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         by_clock.append(time.perf_counter() - begun)
         of_processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -78,7 +89,9 @@ def main() -> None:
             ("compare", ["compare", ids[0], ids[-1]]),
         ):
             clock, processor = seconds(place, *arguments)
-            sys.stdout.write(f"{name:18} {clock:6.2f} s by the clock, {processor:6.2f} s of the processor\n")
+            sys.stdout.write(
+                f"{name:18} {clock:6.2f} s by the clock, {processor:6.2f} s of the processor\n"
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Two models on two GPUs of one host: races one after the other and side by side, beside what the contention check says of them.
 
-Needs two GPUs and no Ray: it drives what a node does, in two processes. Prints wall times, each model's winner and speed-ups both ways, and
-the verdict of the check for each model, as soon as it has them. Target: where the check allows it, the winners are the same and the wall
-time is less.
+Needs two GPUs and no Ray: it drives what a node does, in two processes. Prints wall times, each
+model's winner and speed-ups both ways, and the verdict of the check for each model, as soon as it
+has them. Target: where the check allows it, the winners are the same and the wall time is less.
 """
 
 from __future__ import annotations
@@ -36,19 +36,34 @@ HOST = "host"
 
 def race(task: bytes, gpu: str) -> bytes:
     """Make one race in this process."""
-    return msgspec.msgpack.encode(node.race(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None))
+    return msgspec.msgpack.encode(
+        node.race(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None)
+    )
 
 
-def race_all(models: Sequence[str], gpus: Sequence[str], answers: Answers, *, at_once: bool) -> dict[str, Any]:
+def race_all(
+    models: Sequence[str], gpus: Sequence[str], answers: Answers, *, at_once: bool
+) -> dict[str, Any]:
     """Make every model's race on its GPU; return the wall time and what came out."""
     begun, context = time.perf_counter(), multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(len(models) if at_once else 1, context) as pool:
         races = {}
         for number, (model, gpu) in enumerate(zip(models, gpus, strict=True), start=1):
-            task = Task(number=number, kind="gpu", answers=msgspec.structs.replace(answers, model=model), beside=(HOST,) if at_once else ())
+            task = Task(
+                number=number,
+                kind="gpu",
+                answers=msgspec.structs.replace(answers, model=model),
+                beside=(HOST,) if at_once else (),
+            )
             races[model] = pool.submit(race, msgspec.msgpack.encode(task), gpu)
-        packed = {model: msgspec.msgpack.decode(future.result(), type=Packed) for model, future in races.items()}
-    return {"seconds": time.perf_counter() - begun, "answers": {model: read(one) for model, one in packed.items()}}
+        packed = {
+            model: msgspec.msgpack.decode(future.result(), type=Packed)
+            for model, future in races.items()
+        }
+    return {
+        "seconds": time.perf_counter() - begun,
+        "answers": {model: read(one) for model, one in packed.items()},
+    }
 
 
 def read(packed: Packed) -> dict[str, Any]:
@@ -60,7 +75,8 @@ def read(packed: Packed) -> dict[str, Any]:
         run.rewrite(packed.events, {})
         decision = decide(run)
     speedups = {
-        measurement.arm: math.prod(cell.speedup.value for cell in measurement.cells) ** (1 / len(measurement.cells))
+        measurement.arm: math.prod(cell.speedup.value for cell in measurement.cells)
+        ** (1 / len(measurement.cells))
         for measurement in decision.results.measurements
         if measurement.cells
     }
@@ -76,16 +92,25 @@ def read(packed: Packed) -> dict[str, Any]:
 
 def main() -> None:
     """Race both ways, check, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="synthetic/ffn-multilayer@tinyllama,synthetic/ffn-multilayer@llama2-7b")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--models", default="synthetic/ffn-multilayer@tinyllama,synthetic/ffn-multilayer@llama2-7b"
+    )
     parser.add_argument("--gpus", default="0,1")
-    parser.add_argument("--workflows", default="torch-compile-inductor/default,torch-compile-inductor/reduce-overhead")
+    parser.add_argument(
+        "--workflows",
+        default="torch-compile-inductor/default,torch-compile-inductor/reduce-overhead",
+    )
     parser.add_argument("--batch-sizes", default="64")
     parser.add_argument("--budget", default="quick")
     parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
     options = parser.parse_args()
     models, gpus = options.models.split(","), options.gpus.split(",")
-    answers = Answers(workflows=options.workflows, batch_sizes=options.batch_sizes, budget=options.budget)
+    answers = Answers(
+        workflows=options.workflows, batch_sizes=options.batch_sizes, budget=options.budget
+    )
     found: dict[str, dict[str, Any]] = {}
     for name, at_once in (("side by side", True), ("in turn", False)):
         found[name] = race_all(models, gpus, answers, at_once=at_once)
@@ -93,17 +118,33 @@ def main() -> None:
         publish(found, [], models, options.out)
     checks: list[Contention] = []
     for model in models:
-        checks.append(contention.check(Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)), HOST, gpus[:2]))
+        checks.append(
+            contention.check(
+                Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)),
+                HOST,
+                gpus[:2],
+            )
+        )
         narrate(f"{model}: {checks[-1].words}")
         publish(found, checks, models, options.out)
 
 
-def publish(found: Mapping[str, Mapping[str, Any]], checks: Sequence[Contention], models: Sequence[str], out: pathlib.Path) -> None:
+def publish(
+    found: Mapping[str, Mapping[str, Any]],
+    checks: Sequence[Contention],
+    models: Sequence[str],
+    out: pathlib.Path,
+) -> None:
     """Print and keep what there is so far: a machine that is lent may be gone before the rest."""
-    rows = [[name, f"{one['seconds']:.0f}", *(_text(one["answers"][model]) for model in models)] for name, one in found.items()]
+    rows = [
+        [name, f"{one['seconds']:.0f}", *(_text(one["answers"][model]) for model in models)]
+        for name, one in found.items()
+    ]
     rows += [["check", "", *(check.words for check in checks)]] if checks else []
     data = {"checks": msgspec.to_builtins(checks), **found}
-    figures.publish("two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, out)
+    figures.publish(
+        "two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, out
+    )
 
 
 def narrate(words: str) -> None:

@@ -22,11 +22,27 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
-# A browser cannot come with the Python packages; CI installs it first, so there nothing is left out.
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium")
+CHROMIUM = next(
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
+)
+# A browser cannot come with the Python packages; CI installs it first, so there nothing is left
+# out.
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium"
+)
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 #: How a script moves a slider the way a hand does.
 MOVE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
@@ -50,30 +66,56 @@ class Opened:
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
-        self.page.on("request", lambda request: self.complaints.append(request.url) if request.url != file.as_uri() else None)
+        self.page.on(
+            "request",
+            lambda request: (
+                self.complaints.append(request.url) if request.url != file.as_uri() else None
+            ),
+        )
         self.page.goto(file.as_uri())
 
     def ranking(self) -> list[tuple[str, str]]:
         rows = self.page.locator("#reranked tr").all()
-        return [(row.locator("th").inner_text(), row.locator(".score").inner_text()) for row in rows]
+        return [
+            (row.locator("th").inner_text(), row.locator(".score").inner_text()) for row in rows
+        ]
 
     def weights(self) -> dict[str, float]:
         command = self.page.locator("#command").inner_text()
-        given = {name: float(value) for name, _, value in (part.partition("=") for part in command.split(" ")[-1].split(","))}
+        given = {
+            name: float(value)
+            for name, _, value in (
+                part.partition("=") for part in command.split(" ")[-1].split(",")
+            )
+        }
         return {name: given[name] for name in PILLARS}
 
 
 def three_arms() -> Decision:
     """Return a decision between arms that are good at different things, one of them barred."""
-    tiers = {"fast": (3, 1, 1, 2, 2), "easy": (1, 3, 2, 3, 3), "everywhere": (2, 1, 3, 1, 2), "barred": (3, 3, 3, 3, 3)}
-    measurements = [builders.measurement(arm, speedup=1 + place / 7) for place, arm in enumerate(tiers)]
+    tiers = {
+        "fast": (3, 1, 1, 2, 2),
+        "easy": (1, 3, 2, 3, 3),
+        "everywhere": (2, 1, 3, 1, 2),
+        "barred": (3, 3, 3, 3, 3),
+    }
+    measurements = [
+        builders.measurement(arm, speedup=1 + place / 7) for place, arm in enumerate(tiers)
+    ]
     known = builders.catalogue(*(builders.workflow(arm) for arm in tiers))
     asked = builders.question(priorities=builders.priorities(50, 30, 20, input_flexibility=20.0))
     results = builders.results(builders.measurement(builders.BASELINE, speedup=1.0), *measurements)
     header = builders.header(question=asked, catalogue=known)
     fails = {"barred": ("too slow",)}
     arms = [
-        builders.scored_arm(arm, asked.priorities, tiers=ratings, speedup=1 + place / 7, rank=place + 1, fails=fails.get(arm, ()))
+        builders.scored_arm(
+            arm,
+            asked.priorities,
+            tiers=ratings,
+            speedup=1 + place / 7,
+            rank=place + 1,
+            fails=fails.get(arm, ()),
+        )
         for place, (arm, ratings) in enumerate(tiers.items())
     ]
     return Decision(header, builders.decided().state, results, tuple(arms), None, None)
@@ -81,7 +123,9 @@ def three_arms() -> Decision:
 
 def expected(decision: Decision, command: str) -> list[tuple[str, str]]:
     """Return what `decide` makes of the weights in the command that the page shows."""
-    priorities = choose_priorities(Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue())
+    priorities = choose_priorities(
+        Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
+    )
     weighed = [
         builders.scored_arm(
             arm.arm,
@@ -104,12 +148,20 @@ def report(tmp_path: pathlib.Path) -> pathlib.Path:
     return file
 
 
-def test_the_page_opens_from_disk_without_an_error_or_a_request(browser: Browser, report: pathlib.Path) -> None:
-    for settings in ({"color_scheme": "light"}, {"color_scheme": "dark"}, {"viewport": {"width": 360, "height": 800}}):
+def test_the_page_opens_from_disk_without_an_error_or_a_request(
+    browser: Browser, report: pathlib.Path
+) -> None:
+    for settings in (
+        {"color_scheme": "light"},
+        {"color_scheme": "dark"},
+        {"viewport": {"width": 360, "height": 800}},
+    ):
         opened = Opened(browser, report, **settings)
         assert opened.complaints == []
         assert opened.page.title() != "owned"
-        width = opened.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        width = opened.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
         assert width <= 0, settings
         opened.context.close()
 
@@ -124,35 +176,57 @@ def test_moving_a_slider_ranks_as_the_program_does(browser: Browser, report: pat
             weights = opened.weights()
             assert weights[pillar] == value
             assert sum(weights.values()) == pytest.approx(100)
-            assert opened.ranking() == expected(decision, opened.page.locator("#command").inner_text())
+            assert opened.ranking() == expected(
+                decision, opened.page.locator("#command").inner_text()
+            )
             leaders.add(opened.ranking()[0][0])
             assert opened.page.locator("#answer").inner_text() == f"Use {opened.ranking()[0][0]}."
     assert len(leaders) > 1
     assert opened.ranking()[-1][0] == "barred"
     opened.page.locator("#reset").click()
-    assert opened.weights() == {name: getattr(decision.header.question.priorities, name) for name in PILLARS}
+    assert opened.weights() == {
+        name: getattr(decision.header.question.priorities, name) for name in PILLARS
+    }
     assert opened.complaints == []
     opened.context.close()
 
 
 @pytest.mark.parametrize(
-    ("kept", "scheme"), [("cpu-demo.json", "light"), ("cpu-demo.json", "dark"), ("h200-generate-demo-llama.json", "light")]
+    ("kept", "scheme"),
+    [
+        ("cpu-demo.json", "light"),
+        ("cpu-demo.json", "dark"),
+        ("h200-generate-demo-llama.json", "light"),
+    ],
 )
-def test_an_audit_finds_nothing_that_keeps_anybody_out(browser: Browser, kept: str, scheme: str, tmp_path: pathlib.Path) -> None:
+def test_an_audit_finds_nothing_that_keeps_anybody_out(
+    browser: Browser, kept: str, scheme: str, tmp_path: pathlib.Path
+) -> None:
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - it wants the browser's library, which may not be there
 
     file = tmp_path / "report.html"
-    file.write_text(page.render(msgspec.json.decode((EVIDENCE / kept).read_bytes(), type=document.RunDocument), "print('served')"))
+    file.write_text(
+        page.render(
+            msgspec.json.decode((EVIDENCE / kept).read_bytes(), type=document.RunDocument),
+            "print('served')",
+        )
+    )
     opened = Opened(browser, file, color_scheme=scheme)
     for details in opened.page.locator("details").all():
         details.evaluate("each => { each.open = true; }")
     found = Axe().run(opened.page).response
-    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
-    assert {"color-contrast", "heading-order", "svg-img-alt", "th-has-data-cells"} <= {each["id"] for each in found["passes"]}
+    assert [
+        (each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]
+    ] == []
+    assert {"color-contrast", "heading-order", "svg-img-alt", "th-has-data-cells"} <= {
+        each["id"] for each in found["passes"]
+    }
     opened.context.close()
 
 
-def test_without_scripts_everything_but_the_sliders_is_there(browser: Browser, report: pathlib.Path) -> None:
+def test_without_scripts_everything_but_the_sliders_is_there(
+    browser: Browser, report: pathlib.Path
+) -> None:
     opened = Opened(browser, report, java_script_enabled=False)
     assert not opened.page.locator("#sliders").is_visible()
     assert opened.page.locator("#reranked").is_visible()
@@ -165,6 +239,8 @@ def test_print_has_no_sliders_and_nothing_cut_off(browser: Browser, report: path
     opened.page.emulate_media(media="print")
     assert not opened.page.locator("#sliders").is_visible()
     assert not opened.page.locator("nav").is_visible()
-    assert opened.page.locator("pre").evaluate("element => element.scrollHeight <= element.clientHeight + 1")
+    assert opened.page.locator("pre").evaluate(
+        "element => element.scrollHeight <= element.clientHeight + 1"
+    )
     assert opened.page.pdf()[:4] == b"%PDF"
     opened.context.close()

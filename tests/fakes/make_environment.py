@@ -12,9 +12,13 @@ from advisor.errors import UserError
 from advisor.probing.environments import creation
 
 root = pathlib.Path(sys.argv[1])
-environment = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
-python = Interpreter(executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None)
-shop = creation.Workshop(
+environment = Environment(
+    kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",)
+)
+python = Interpreter(
+    executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None
+)
+shop = creation.BuildSettings(
     root=root,
     rubric=root.parent / "rubric",
     inherited=dict(os.environ),

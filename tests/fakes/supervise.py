@@ -1,6 +1,7 @@
 """Drives workers in a process of its own, so that a test can kill it: `python supervise.py SCRIPT DIRECTORY`, requests on standard input.
 
-The workers are run one after the other and have the environment of this process and what DIRECTORY/environment.json adds to it.
+The workers are run one after the other and have the environment of this process and what
+DIRECTORY/environment.json adds to it.
 """
 
 import json
@@ -17,9 +18,26 @@ from probes import protocol
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
-deadlines = Deadlines(**dict.fromkeys(("start", "import_", "load", "correctness", "warmup", "visit", "sustain", "diagnose", "done"), 600.0))
+deadlines = Deadlines(
+    **dict.fromkeys(
+        (
+            "start",
+            "import_",
+            "load",
+            "correctness",
+            "warmup",
+            "visit",
+            "sustain",
+            "diagnose",
+            "done",
+        ),
+        600.0,
+    )
+)
 with Supervisor(deadlines) as supervisor:
-    for number, request in enumerate(msgspec.json.decode(sys.stdin.buffer.readline(), type=list[protocol.Request])):
+    for number, request in enumerate(
+        msgspec.json.decode(sys.stdin.buffer.readline(), type=list[protocol.Request])
+    ):
         worker = supervisor.start(
             request,
             directory / f"control-{number}",

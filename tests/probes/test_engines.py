@@ -43,20 +43,39 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
     table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
     np.save(folder / "table.npy", table)
     (folder / "engine.json").write_text(json.dumps({"misdeed": misdeed}))
-    checkpoint.write_note(folder, checkpoint.Note(architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64))
+    checkpoint.write_note(
+        folder,
+        checkpoint.CheckpointInfo(
+            architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64
+        ),
+    )
     for size in SIZES:
-        prompts = [np.random.default_rng([size, number]).integers(3, VOCABULARY, (size, PROMPT)) for number in range(SETS)]
+        prompts = [
+            np.random.default_rng([size, number]).integers(3, VOCABULARY, (size, PROMPT))
+            for number in range(SETS)
+        ]
         runs = []
         for prompt in prompts:
             tokens = [prompt[:, -1]]
             for _ in range(NEW):
                 tokens.append(table[tokens[-1]].argmax(-1))
             exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
-            runs.append(text_correctness.Run(np.stack(tokens[1:], axis=1), Scores(exact), keep_likeliest(exact), Scores(exact)))
-        text_correctness.save_reference(shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs)
+            runs.append(
+                text_correctness.Run(
+                    np.stack(tokens[1:], axis=1),
+                    Scores(exact),
+                    keep_likeliest(exact),
+                    Scores(exact),
+                )
+            )
+        text_correctness.save_reference(
+            shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
+        )
 
 
-def request_for(workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM") -> protocol.Request:
+def request_for(
+    workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM"
+) -> protocol.Request:
     write_checkpoint(place / "shared", misdeed, architecture)
     return workers.make_request(
         WORKFLOWS / f"{workflow}.py",
@@ -72,10 +91,14 @@ def request_for(workflow: str, place: pathlib.Path, misdeed: str = "", architect
     )
 
 
-def ask(workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM") -> workers.Answer:
+def ask(
+    workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM"
+) -> workers.Answer:
     request = request_for(workflow, place, misdeed, architecture)
     environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
-    return workers.ask(request, place / "control", "build\nvisit 3 1\ndiagnose\nflex\n", environment=environment)
+    return workers.ask(
+        request, place / "control", "build\nvisit 3 1\ndiagnose\nflex\n", environment=environment
+    )
 
 
 def events(answer: workers.Answer, kind: str) -> list[dict[str, Any]]:
@@ -83,13 +106,19 @@ def events(answer: workers.Answer, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(workflow: str, tmp_path: pathlib.Path) -> None:
+def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(
+    workflow: str, tmp_path: pathlib.Path
+) -> None:
     answer = ask(workflow, tmp_path)
     assert answer.response == {"status": "completed"}, answer.log
     for checked in events(answer, "checked"):
         assert checked["verdict"] == "equivalent"
         agreement = checked["agreement"]
-        assert agreement["identical_sequences"] == agreement["sequences"] == SETS * checked["batch_size"]
+        assert (
+            agreement["identical_sequences"]
+            == agreement["sequences"]
+            == SETS * checked["batch_size"]
+        )
         assert ("likeliest" in agreement["method"]) == (workflow != "tensorrt_llm")
         assert (agreement["positions"] > 0) == (workflow != "tensorrt_llm")
     (engaged,) = events(answer, "engaged")
@@ -101,15 +130,24 @@ def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(workflow
     assert f"import {workflow}" in script or f"from {workflow} import" in script
     assert MODEL in shlex.split(recipe["serving_command"])
     (loaded,) = events(answer, "loaded")
-    assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == ("tokens", NEW, 2000)
+    assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == (
+        "tokens",
+        NEW,
+        2000,
+    )
     assert len(events(answer, "visited")) == 1
     for latency in events(answer, "latency"):
-        assert (latency["output_tokens"], len(latency["whole_seconds"])) == (NEW, len(latency["first_token_seconds"]))
+        assert (latency["output_tokens"], len(latency["whole_seconds"])) == (
+            NEW,
+            len(latency["first_token_seconds"]),
+        )
     assert {flexed["outcome"] for flexed in events(answer, "flexed")} == {"served"}
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_engine_with_other_probabilities_gets_no_time(workflow: str, tmp_path: pathlib.Path) -> None:
+def test_an_engine_with_other_probabilities_gets_no_time(
+    workflow: str, tmp_path: pathlib.Path
+) -> None:
     answer = ask(workflow, tmp_path, "wrong")
     assert answer.response["status"] == "incorrect"
     assert "departs" in answer.response["reason"]
@@ -117,7 +155,9 @@ def test_an_engine_with_other_probabilities_gets_no_time(workflow: str, tmp_path
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_architecture_that_an_engine_lacks_is_unsupported_before_anything_is_loaded(workflow: str, tmp_path: pathlib.Path) -> None:
+def test_an_architecture_that_an_engine_lacks_is_unsupported_before_anything_is_loaded(
+    workflow: str, tmp_path: pathlib.Path
+) -> None:
     answer = ask(workflow, tmp_path, "hangs", "OddForCausalLM")
     assert answer.response["status"] == "unsupported"
     assert "OddForCausalLM" in answer.response["reason"]
@@ -138,7 +178,9 @@ def supervisor(clock: Clock) -> Iterator[Supervisor]:
         yield supervisor
 
 
-def start(supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[str, str]) -> Worker:
+def start(
+    supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[str, str]
+) -> Worker:
     worker = supervisor.start(
         request_for("vllm", place, misdeed),
         place / "control",
@@ -153,7 +195,9 @@ def start(supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[
     return worker
 
 
-def test_an_engine_that_dies_at_its_start_leaves_no_process_that_holds_memory(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
+def test_an_engine_that_dies_at_its_start_leaves_no_process_that_holds_memory(
+    supervisor: Supervisor, tmp_path: pathlib.Path
+) -> None:
     with workers.mark("engine-dies") as mark:
         crashed = hear_end(supervisor, start(supervisor, tmp_path, "dies", mark))[-1]
         assert isinstance(crashed, Crashed)
@@ -166,7 +210,9 @@ def test_an_engine_that_hangs_at_its_start_ends_at_its_deadline_with_all_its_pro
 ) -> None:
     with workers.mark("engine-hangs") as mark:
         worker = start(supervisor, tmp_path, "hangs", mark)
-        workers.wait_until(lambda: any(process.name() == "sleep" for process in workers.marked("engine-hangs")))
+        workers.wait_until(
+            lambda: any(process.name() == "sleep" for process in workers.marked("engine-hangs"))
+        )
         list(supervisor.listen(timeout=0.0))
         clock.now += 31
         timed_out = hear_end(supervisor, worker)[-1]
@@ -179,7 +225,12 @@ def test_the_recorded_interface_of_tensorrt_llm_says_where_it_was_read() -> None
     recorded = msgspec.toml.decode((ENGINES / "tensorrt_llm" / "published.toml").read_bytes())
     assert recorded["source"].startswith("https://")
     assert recorded["read"]
-    assert next(workflow for workflow in catalogue.load().workflows if workflow.id == "tensorrt-llm").verified == ()
+    assert (
+        next(
+            workflow for workflow in catalogue.load().workflows if workflow.id == "tensorrt-llm"
+        ).verified
+        == ()
+    )
 
 
 def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
@@ -199,6 +250,10 @@ def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{ENGINES}:{root}", "PATH": path}
     for chosen, told in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):
         answer = subprocess.run(
-            [sys.executable, script], env={**environment, "CUDA_VISIBLE_DEVICES": chosen}, capture_output=True, text=True, check=True
+            [sys.executable, script],
+            env={**environment, "CUDA_VISIBLE_DEVICES": chosen},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert answer.stdout.strip() == told

@@ -74,9 +74,15 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (arm,) = next(each for each in catalogue.load().workflows if each.id == "onnxruntime-genai").arms.values()
-    subject = types.SimpleNamespace(engine=object(), note=types.SimpleNamespace(vocabulary=VOCABULARY))
-    return module.Generation(subject, types.SimpleNamespace(options=dict(arm), input_tokens=PROMPT, output_tokens=NEW))
+    (arm,) = next(
+        each for each in catalogue.load().workflows if each.id == "onnxruntime-genai"
+    ).arms.values()
+    subject = types.SimpleNamespace(
+        engine=object(), note=types.SimpleNamespace(vocabulary=VOCABULARY)
+    )
+    return module.Generation(
+        subject, types.SimpleNamespace(options=dict(arm), input_tokens=PROMPT, output_tokens=NEW)
+    )
 
 
 def prompts(count: int) -> Any:
@@ -84,7 +90,9 @@ def prompts(count: int) -> Any:
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(4, [4]), (32, [32]), (70, [32, 32, 6])])
-def test_prompts_take_turns_and_keep_their_order(program: Any, count: int, sizes: list[int]) -> None:
+def test_prompts_take_turns_and_keep_their_order(
+    program: Any, count: int, sizes: list[int]
+) -> None:
     (tokens,) = program.collect(program(prompts(count)))
     assert Generator.sizes == sizes
     assert (tokens == (prompts(count)[:, -1:] + np.arange(1, NEW + 1)) % VOCABULARY).all()

@@ -37,7 +37,7 @@ def tag_of(kind: Any) -> str:
     return str(kind.__struct_config__.tag)
 
 
-READ_EVENTS = {tag_of(kind): kind for kind in get_args(worker_events.Said)}
+READ_EVENTS = {tag_of(kind): kind for kind in get_args(worker_events.WorkerEvent)}
 READ_OUTCOMES = {tag_of(kind): kind for kind in get_args(outcome.Outcome)}
 
 
@@ -54,7 +54,11 @@ def field_names(kind: Any) -> set[str]:
 def statuses_in_use() -> set[str]:
     """Return the first argument of each `protocol.Failed(...)` in the harness."""
     tree = ast.parse((catalogue.probes_directory() / "runtime" / "harness.py").read_text())
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "protocol.Failed"]
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "protocol.Failed"
+    ]
     return {ast.literal_eval(call.args[0]) for call in calls}
 
 
@@ -62,7 +66,11 @@ def statuses_in_use() -> set[str]:
 def channel(tmp_path: pathlib.Path) -> Iterator[Channel]:
     """The worker's way of writing, to a bell that nobody needs to hear."""
     read, write = os.pipe()
-    with os.fdopen(read, "rb"), os.fdopen(write, "wb"), workers.open_channel(tmp_path, write) as channel:
+    with (
+        os.fdopen(read, "rb"),
+        os.fdopen(write, "wb"),
+        workers.open_channel(tmp_path, write) as channel,
+    ):
         yield channel
 
 
@@ -71,7 +79,14 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
     match kind:
         case inspect.UnionType(types):
             has_none = any(isinstance(each, inspect.NoneType) for each in types)
-            return None if bare and has_none else example(next(each for each in types if not isinstance(each, inspect.NoneType)), bare=bare)
+            return (
+                None
+                if bare and has_none
+                else example(
+                    next(each for each in types if not isinstance(each, inspect.NoneType)),
+                    bare=bare,
+                )
+            )
         case inspect.LiteralType(values):
             return values[0]
         case inspect.DictType(key_type=key, value_type=value):
@@ -92,33 +107,61 @@ def assert_nothing_is_lost(written: Any, read: Any) -> None:
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
 @pytest.mark.parametrize("kind", written_kinds("event"), ids=lambda kind: kind.event)
-def test_an_event_is_read_as_it_was_written(kind: Any, channel: Channel, tmp_path: pathlib.Path, *, bare: bool) -> None:
+def test_an_event_is_read_as_it_was_written(
+    kind: Any, channel: Channel, tmp_path: pathlib.Path, *, bare: bool
+) -> None:
     event = kind(**example(inspect.type_info(READ_EVENTS[kind.event]), bare=bare))
     channel.tell(event)
-    assert_nothing_is_lost(event, msgspec.json.decode((tmp_path / protocol.EVENTS).read_bytes(), type=worker_events.Said))
+    assert_nothing_is_lost(
+        event,
+        msgspec.json.decode(
+            (tmp_path / protocol.EVENTS).read_bytes(), type=worker_events.WorkerEvent
+        ),
+    )
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
 @pytest.mark.parametrize("status", sorted(statuses_in_use()))
-def test_a_failure_is_read_as_it_was_written(status: str, channel: Channel, tmp_path: pathlib.Path, *, bare: bool) -> None:
-    failed = protocol.Failed(status=status, **example(inspect.type_info(READ_OUTCOMES[status]), bare=bare))
+def test_a_failure_is_read_as_it_was_written(
+    status: str, channel: Channel, tmp_path: pathlib.Path, *, bare: bool
+) -> None:
+    failed = protocol.Failed(
+        status=status, **example(inspect.type_info(READ_OUTCOMES[status]), bare=bare)
+    )
     channel.respond(failed)
-    assert_nothing_is_lost(failed, msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome))
+    assert_nothing_is_lost(
+        failed,
+        msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome),
+    )
 
 
 def test_completion_is_read_as_it_was_written(channel: Channel, tmp_path: pathlib.Path) -> None:
     channel.respond(protocol.Completed())
-    assert msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome) == outcome.Completed()
+    assert (
+        msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.Outcome)
+        == outcome.Completed()
+    )
 
 
-@pytest.mark.parametrize("text", ['\N{SNOWMAN} \x00 \x1b[2J \u2028 \\ "', "not UTF-8: \udcff"], ids=["odd", "undecodable"])
-def test_any_text_that_a_stack_comes_up_with_can_be_read(text: str, channel: Channel, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ['\N{SNOWMAN} \x00 \x1b[2J \u2028 \\ "', "not UTF-8: \udcff"],
+    ids=["odd", "undecodable"],
+)
+def test_any_text_that_a_stack_comes_up_with_can_be_read(
+    text: str, channel: Channel, tmp_path: pathlib.Path
+) -> None:
     channel.tell(protocol.Engagement(1.0, text, {}))
     channel.respond(protocol.Failed("build-failed", "build", text))
     (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
     expected = text.replace("\udcff", "?")
     assert msgspec.json.decode(line, type=worker_events.Engaged).proof == expected
-    assert msgspec.json.decode((tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.BuildFailed).reason == expected
+    assert (
+        msgspec.json.decode(
+            (tmp_path / protocol.RESPONSE).read_bytes(), type=outcome.BuildFailed
+        ).reason
+        == expected
+    )
 
 
 def test_each_event_has_its_counterpart_with_the_same_fields() -> None:
@@ -129,7 +172,11 @@ def test_each_event_has_its_counterpart_with_the_same_fields() -> None:
 def test_each_end_has_its_counterpart_with_the_same_fields() -> None:
     failed = field_names(protocol.Failed) - {"status"}
     written = {"completed": set[str](), **dict.fromkeys(statuses_in_use(), failed)}
-    read = {tag: set(kind.__struct_fields__) for tag, kind in READ_OUTCOMES.items() if tag not in SEEN_FROM_OUTSIDE}
+    read = {
+        tag: set(kind.__struct_fields__)
+        for tag, kind in READ_OUTCOMES.items()
+        if tag not in SEEN_FROM_OUTSIDE
+    }
     assert written == read
 
 
@@ -138,15 +185,23 @@ def test_both_sides_know_the_same_phases() -> None:
 
 
 def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> None:
-    request = workers.make_request(tmp_path / "workflow.py", tmp_path, options={"mode": None, "depth": [1, {"x": 2.5}]})
+    request = workers.make_request(
+        tmp_path / "workflow.py", tmp_path, options={"mode": None, "depth": [1, {"x": 2.5}]}
+    )
     (tmp_path / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
     assert protocol.read_request(tmp_path) == request
 
 
 @pytest.mark.parametrize("version", [protocol.VERSION - 1, protocol.VERSION + 98, "2.0"])
-def test_another_version_is_refused_by_an_error_that_names_both(version: object, tmp_path: pathlib.Path) -> None:
-    (tmp_path / protocol.REQUEST).write_text(json.dumps({"version": version, "of": "fields nobody knows"}))
-    with pytest.raises(protocol.VersionMismatchError, match=rf"version {protocol.VERSION}\b.* version {version}$"):
+def test_another_version_is_refused_by_an_error_that_names_both(
+    version: object, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / protocol.REQUEST).write_text(
+        json.dumps({"version": version, "of": "fields nobody knows"})
+    )
+    with pytest.raises(
+        protocol.VersionMismatchError, match=rf"version {protocol.VERSION}\b.* version {version}$"
+    ):
         protocol.read_request(tmp_path)
 
 

@@ -82,7 +82,14 @@ def tell(
     workflow = place / "telling.py"
     workflow.write_text(TELLING.format(expression=expression))
     request = workers.make_request(workflow, place)
-    answer = workers.ask(request, place / "control", "stop\n", probes=probes, interpreter=interpreter, environment=environment)
+    answer = workers.ask(
+        request,
+        place / "control",
+        "stop\n",
+        probes=probes,
+        interpreter=interpreter,
+        environment=environment,
+    )
     assert answer.response == {"status": "completed"}, answer.log
     value: object = json.loads(answer.versions["answer"])
     return value
@@ -102,15 +109,24 @@ def test_the_foreign_path_stays_as_it_is(foreign_python: str, tmp_path: pathlib.
 
 
 @pytest.mark.parametrize("name", ["advisor", "rubric", "msgspec", "harness", "timing"])
-def test_neither_our_code_nor_our_packages_can_be_imported_there(name: str, foreign_python: str, tmp_path: pathlib.Path) -> None:
-    assert tell(f"importlib.util.find_spec({name!r}) is None", tmp_path, interpreter=foreign_python) is True
+def test_neither_our_code_nor_our_packages_can_be_imported_there(
+    name: str, foreign_python: str, tmp_path: pathlib.Path
+) -> None:
+    assert (
+        tell(f"importlib.util.find_spec({name!r}) is None", tmp_path, interpreter=foreign_python)
+        is True
+    )
 
 
-def test_the_scripts_folder_is_off_the_path_by_whatever_name_it_was_reached(foreign_python: str, tmp_path: pathlib.Path) -> None:
+def test_the_scripts_folder_is_off_the_path_by_whatever_name_it_was_reached(
+    foreign_python: str, tmp_path: pathlib.Path
+) -> None:
     link = tmp_path / "link"
     link.symlink_to(catalogue.probes_directory())
     environment = {**os.environ, "PYTHONPATH": str(link)}
-    assert tell("sys.path", tmp_path, probes=link, interpreter=foreign_python, environment=environment) == path_of(foreign_python)
+    assert tell(
+        "sys.path", tmp_path, probes=link, interpreter=foreign_python, environment=environment
+    ) == path_of(foreign_python)
 
 
 def test_a_process_that_the_stack_spawns_has_the_package_and_the_same_path(
@@ -119,10 +135,16 @@ def test_a_process_that_the_stack_spawns_has_the_package_and_the_same_path(
     workflow = own_probes / "workflows" / "spawning.py"
     workflow.write_text(SPAWNING)
     request = workers.make_request(workflow, tmp_path)
-    answer = workers.ask(request, tmp_path / "control", "stop\n", probes=own_probes, interpreter=foreign_python)
+    answer = workers.ask(
+        request, tmp_path / "control", "stop\n", probes=own_probes, interpreter=foreign_python
+    )
     assert answer.response == {"status": "completed"}, answer.log
     seen = json.loads(answer.versions["answer"])
-    expected = {"package": str(own_probes / "__init__.py"), "version": protocol.VERSION, "path": path_of(foreign_python)}
+    expected = {
+        "package": str(own_probes / "__init__.py"),
+        "version": protocol.VERSION,
+        "path": path_of(foreign_python),
+    }
     assert seen == expected
 
 
@@ -147,13 +169,22 @@ def test_modules_of_the_same_names_on_the_users_path_are_left_alone(tmp_path: pa
 
 def standard_modules(name: str) -> set[str]:
     """Return the modules of the standard library that a module of the core imports."""
-    tree = ast.parse((catalogue.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text())
-    named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    tree = ast.parse(
+        (catalogue.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text()
+    )
+    named = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     return {module.partition(".")[0] for module in named} & set(sys.stdlib_module_names)
 
 
-def test_no_module_of_the_core_can_stand_in_for_the_standard_library(own_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_no_module_of_the_core_can_stand_in_for_the_standard_library(
+    own_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     names = set[str]().union(*(standard_modules(name) for name in workers.CORE)) - {"__future__"}
     assert {"json", "pathlib", "statistics"} <= names
     for name in (*names, "queue", "warnings"):
@@ -173,7 +204,9 @@ def test_what_the_stack_prints_goes_to_the_log_and_only_events_ring(tmp_path: pa
 
 
 @pytest.mark.parametrize("version", [protocol.VERSION + 98, protocol.VERSION - 1])
-def test_a_request_of_another_version_is_answered_by_a_failure_that_names_both(version: int, tmp_path: pathlib.Path) -> None:
+def test_a_request_of_another_version_is_answered_by_a_failure_that_names_both(
+    version: int, tmp_path: pathlib.Path
+) -> None:
     request = workers.make_request(tmp_path / "no-such-file.py", tmp_path, version=version)
     answer = workers.ask(request, tmp_path / "control", "")
     assert answer.response["status"] == "unsupported"
@@ -183,12 +216,16 @@ def test_a_request_of_another_version_is_answered_by_a_failure_that_names_both(v
 
 
 def test_a_workflow_that_is_not_there_is_answered(tmp_path: pathlib.Path) -> None:
-    answer = workers.ask(workers.make_request(tmp_path / "no_such_file.py", tmp_path), tmp_path / "control", "")
+    answer = workers.ask(
+        workers.make_request(tmp_path / "no_such_file.py", tmp_path), tmp_path / "control", ""
+    )
     assert (answer.response["status"], answer.response["phase"]) == ("unsupported", "import")
     assert "no_such_file.py" in answer.response["reason"]
 
 
-def test_a_crash_leaves_the_python_line_that_it_came_from_in_the_log(tmp_path: pathlib.Path) -> None:
+def test_a_crash_leaves_the_python_line_that_it_came_from_in_the_log(
+    tmp_path: pathlib.Path,
+) -> None:
     control = tmp_path / "control"
     workflow = tmp_path / "telling.py"
     workflow.write_text("import ctypes\n\ndef versions():\n    ctypes.string_at(0)\n")

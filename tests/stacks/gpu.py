@@ -1,6 +1,7 @@
 """What the measuring itself is worth on an NVIDIA GPU, as JSON: `python tests/stacks/gpu.py memory agreement ramp equal killed crowded`.
 
-Not collected by pytest: it needs the GPU, torch and some minutes. Kept answers lie in `evidence/measuring/`.
+Not collected by pytest: it needs the GPU, torch and some minutes. Kept answers lie in
+`evidence/measuring/`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ import msgspec
 import psutil
 
 from advisor import machine, measure
-from advisor.context import World
-from advisor.domain.run_events import Ended, Heard, RaceOpened
+from advisor.context import Context
+from advisor.domain.run_events import Ended, RaceOpened, WorkerReported
 from advisor.domain.run_state import fold
-from advisor.domain.worker_events import Entered, Visited
+from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.machine import gpus
 from advisor.pipeline.arms import plan_of
 from advisor.pipeline.decision import decide
@@ -37,7 +38,7 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.probing.conditions import Guard
 from advisor.probing.device_memory import MemoryWatch
-from advisor.probing.run_config import Site
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.question.answers import Answers
@@ -57,8 +58,8 @@ def uuid() -> str:
     return found[0].uuid
 
 
-def a_world() -> World:
-    return World(environment=dict(os.environ), store=Store(pathlib.Path(tempfile.mkdtemp())))
+def a_world() -> Context:
+    return Context(environment=dict(os.environ), store=Store(pathlib.Path(tempfile.mkdtemp())))
 
 
 # T12: bytes taken in and outside PyTorch are seen from outside
@@ -69,7 +70,11 @@ def hold() -> None:
     import torch  # noqa: PLC0415 - only this process needs it
 
     torch.zeros(1, device="cuda")
-    libraries = {line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if "libcudart" in line}
+    libraries = {
+        line.split()[-1]
+        for line in pathlib.Path("/proc/self/maps").read_text().splitlines()
+        if "libcudart" in line
+    }
     runtime = ctypes.CDLL(next(iter(libraries)))
     held: list[Any] = []
     print("ready", flush=True)  # noqa: T201
@@ -79,7 +84,10 @@ def hold() -> None:
             held.append(torch.empty(int(mebibytes) * MEBIBYTE, dtype=torch.uint8, device="cuda"))
         else:
             place = ctypes.c_void_p()
-            assert runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(int(mebibytes) * MEBIBYTE)) == 0
+            assert (
+                runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(int(mebibytes) * MEBIBYTE))
+                == 0
+            )
         torch.cuda.synchronize()
         print("done", flush=True)  # noqa: T201
 
@@ -87,7 +95,9 @@ def hold() -> None:
 @contextlib.contextmanager
 def holder() -> Iterator[Callable[[str], None]]:
     """Yield a function that has a process take bytes of the GPU; afterwards that process is gone."""
-    with subprocess.Popen([sys.executable, __file__, "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, __file__, "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
@@ -142,13 +152,19 @@ def agreement(repeats: int = 10) -> dict[str, Any]:
         ("22 layers, 64x32 tokens", 2048, 22),
     ):
         stack = [
-            torch.nn.Linear(*pair, device="cuda", dtype=torch.bfloat16) for _ in range(layers) for pair in ((2048, 5632), (5632, 2048))
+            torch.nn.Linear(*pair, device="cuda", dtype=torch.bfloat16)
+            for _ in range(layers)
+            for pair in ((2048, 5632), (5632, 2048))
         ]
         module = torch.nn.Sequential(*stack)
         value = torch.randn(rows, 2048, device="cuda", dtype=torch.bfloat16)
         warmth = timing.warm_up(module, [value], torch.cuda.synchronize, 1.0)
         block = timing.size_block(warmth.typical_seconds, 0.05)
-        times: dict[str, list[float]] = {"p3-advisor": [], "triton do_bench": [], "torch.utils.benchmark": []}
+        times: dict[str, list[float]] = {
+            "p3-advisor": [],
+            "triton do_bench": [],
+            "torch.utils.benchmark": [],
+        }
         times |= {"p3-advisor, enqueued": [], "p3-advisor, sustained": []}
         for _ in range(repeats):
             timed = timing.time_block(module, [value], torch.cuda.synchronize, block)
@@ -156,8 +172,14 @@ def agreement(repeats: int = 10) -> dict[str, Any]:
             times["p3-advisor, enqueued"].append(timed.enqueue_seconds)
             calls, taken = timing.sustain(module, [value], torch.cuda.synchronize, 0.3)
             times["p3-advisor, sustained"].append(taken / calls)
-            times["triton do_bench"].append(triton.do_bench(lambda: module(value), return_mode="median") * 1e-3)  # noqa: B023
-            timer = benchmark.Timer("module(value)", globals={"module": module, "value": value}, num_threads=torch.get_num_threads())
+            times["triton do_bench"].append(
+                triton.do_bench(lambda: module(value), return_mode="median") * 1e-3  # noqa: B023
+            )
+            timer = benchmark.Timer(
+                "module(value)",
+                globals={"module": module, "value": value},
+                num_threads=torch.get_num_threads(),
+            )
             times["torch.utils.benchmark"].append(timer.blocked_autorange(min_run_time=0.2).median)
         ours = statistics.median(times["p3-advisor"])
         found[name] = {
@@ -179,7 +201,9 @@ def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
     import torch  # noqa: PLC0415 - only this needs it
 
     torch.inference_mode().__enter__()
-    module = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(8)])
+    module = torch.nn.Sequential(
+        *[torch.nn.Linear(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(8)]
+    )
     value = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
     module(value)
     courses = []
@@ -205,9 +229,11 @@ def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
 def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
     """Yield a session in which eager PyTorch is ready twice."""
     world = a_world()
-    run = prepare(Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), world)
+    run = prepare(
+        Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), world
+    )
     header, state = run.header(), fold(run.events())
-    site = Site(
+    site = RunConfig(
         question=header.question,
         machine=header.machine,
         arms=run.arms,
@@ -266,14 +292,18 @@ def kill_worker(run: Run, arm: str) -> None:
     mark = str(run.arms / arm.replace("/", "+") / "0")
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(protocol.MARK) == mark and "worker.py" in " ".join(process.cmdline()):
+            if process.environ().get(protocol.MARK) == mark and "worker.py" in " ".join(
+                process.cmdline()
+            ):
                 process.kill()
 
 
 def statuses(run: Run) -> dict[str, str]:
     document = pipeline_document(run)
     return {
-        entry["arm"]: f"{entry['status']}: {entry['reason']}" if entry["reason"] else entry["status"]
+        entry["arm"]: f"{entry['status']}: {entry['reason']}"
+        if entry["reason"]
+        else entry["status"]
         for entry in document
         if planned(entry)
     }
@@ -297,17 +327,22 @@ def killed() -> dict[str, Any]:
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
     world, watch = a_world(), MemoryWatch(uuid())
     before = used(watch)
-    run = prepare(Answers(model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"), world)
+    run = prepare(
+        Answers(
+            model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"
+        ),
+        world,
+    )
     freed: dict[str, int] = {}
     held: dict[str, int] = {}
     visits = 0
     for event in execute(run, world):
-        match event.happening:
-            case Heard(arm=arm, said=Entered(phase="build")) if arm == building:
+        match event.run_event:
+            case WorkerReported(arm=arm, said=PhaseStarted(phase="build")) if arm == building:
                 time.sleep(SETTLED_SECONDS)
                 held[arm] = used(watch)
                 kill_worker(run, arm)
-            case Heard(arm=arm, said=Visited()) if arm == visiting:
+            case WorkerReported(arm=arm, said=BlockTimed()) if arm == visiting:
                 visits += 1
                 if visits == 2:
                     held[arm] = used(watch)
@@ -318,7 +353,11 @@ def killed() -> dict[str, Any]:
             case _:
                 pass
     time.sleep(SETTLED_SECONDS)
-    return {"ends": statuses(run), "freed_bytes": freed, "left_after_the_run_bytes": used(watch) - before}
+    return {
+        "ends": statuses(run),
+        "freed_bytes": freed,
+        "left_after_the_run_bytes": used(watch) - before,
+    }
 
 
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
@@ -332,10 +371,13 @@ def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
         time.sleep(SETTLED_SECONDS)
         left = found[0].memory_bytes - used(watch)
         names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
-        run = prepare(Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names), world)
+        run = prepare(
+            Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names),
+            world,
+        )
         for event in execute(run, world):
-            if isinstance(event.happening, RaceOpened):
-                raced = event.happening.arms
+            if isinstance(event.run_event, RaceOpened):
+                raced = event.run_event.arms
     return {"free_bytes": left, "raced": list(raced), "ends": statuses(run)}
 
 
@@ -360,8 +402,14 @@ def main(names: list[str]) -> None:
         here = machine.detect(sys.executable, ["torch", "triton"])
         answers = {}
         for name in names or list(CHECKS):
-            answer = subprocess.run([sys.executable, __file__, name], stdout=subprocess.PIPE, check=False)
-            answers[name] = json.loads(answer.stdout) if answer.returncode == 0 else {"failed": answer.returncode}
+            answer = subprocess.run(
+                [sys.executable, __file__, name], stdout=subprocess.PIPE, check=False
+            )
+            answers[name] = (
+                json.loads(answer.stdout)
+                if answer.returncode == 0
+                else {"failed": answer.returncode}
+            )
         document = {
             "created": dt.datetime.now().astimezone().isoformat(timespec="seconds"),
             "gpu": msgspec.to_builtins(found[0]),

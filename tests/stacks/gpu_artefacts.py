@@ -25,9 +25,22 @@ def artefact(step: str, workflow: str, place: str) -> None:
 
     module = importlib.import_module(f"probes.workflows.{workflow}")
     folder = pathlib.Path(place)
-    subject = {"kind": "synthetic", "block": "ffn", "hidden": 256, "intermediate": 512, "layers": 1, "heads": 1}
+    subject = {
+        "kind": "synthetic",
+        "block": "ffn",
+        "hidden": 256,
+        "intermediate": 512,
+        "layers": 1,
+        "heads": 1,
+    }
     request = workers.make_request(
-        folder / "none.py", folder, subject=subject, batch_sizes=[4], dtype="bfloat16", device="cuda", scratch_directory=place
+        folder / "none.py",
+        folder,
+        subject=subject,
+        batch_sizes=[4],
+        dtype="bfloat16",
+        device="cuda",
+        scratch_directory=place,
     )
     module.settings(request)
     opened = module.open_subject(request)
@@ -56,11 +69,16 @@ def saved() -> dict[str, Any]:
     found = {}
     places = {name: tempfile.mkdtemp() for name in ("tensorrt_rtx", "torch_tensorrt")}
     for step in ("save", "load"):
-        running = [subprocess.Popen([sys.executable, __file__, step, *each]) for each in places.items()]
+        running = [
+            subprocess.Popen([sys.executable, __file__, step, *each]) for each in places.items()
+        ]
         assert [process.wait() for process in running] == [0, 0]
     for name, place in places.items():
         one, other = (np.load(pathlib.Path(place) / f"{step}.npy") for step in ("save", "load"))
-        found[name] = {"largest": float(abs(one).max()), "largest_difference": float(abs(one - other).max())}
+        found[name] = {
+            "largest": float(abs(one).max()),
+            "largest_difference": float(abs(one - other).max()),
+        }
     return found
 
 

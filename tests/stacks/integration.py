@@ -1,7 +1,8 @@
 """Write `rubric/integration.toml` from what the workflows' modules say that a user writes: `python tests/stacks/integration.py`.
 
-These lines are text, so no stack is needed: whatever a module imports is pretended. That is why this runs in a process of its own.
-With `--every DIRECTORY` those of every arm, task and device are written there instead.
+These lines are text, so no stack is needed: whatever a module imports is pretended. That is why
+this runs in a process of its own. With `--every DIRECTORY` those of every arm, task and device are
+written there instead.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from typing_extensions import Self
 ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
 HEADER = """\
-# The lines that a user writes for each workflow, with its first set of options, and how many of them eager PyTorch does not have. They are
-# counted; the script that `p3-advisor recipe` hands out is another thing. Written by tests/stacks/integration.py, never by hand.
+# The lines that a user writes for each workflow, with its first set of options, and how many of
+# them eager PyTorch does not have. They are counted; the script that `p3-advisor recipe` hands out
+# is another thing. Written by tests/stacks/integration.py, never by hand.
 """
 
 
@@ -71,7 +73,9 @@ class Pretended(types.ModuleType):
 class Pretending(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds every package that is neither ours nor of the standard library."""
 
-    def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, _path: object = None, _target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         package = fullname.partition(".")[0]
         if package in {"probes", "advisor", "rubric", "msgspec"} | set(sys.stdlib_module_names):
             return None
@@ -92,10 +96,17 @@ def significant_lines(text: str) -> list[str]:
 
 def changed_lines(text: str, baseline: str) -> int:
     """Return how many lines of the text the baseline's does not have."""
-    return sum((collections.Counter(significant_lines(text)) - collections.Counter(significant_lines(baseline))).values())
+    return sum(
+        (
+            collections.Counter(significant_lines(text))
+            - collections.Counter(significant_lines(baseline))
+        ).values()
+    )
 
 
-def integration_of(file: pathlib.Path, options: dict[str, Any], task: str, device: str = "cuda") -> str:
+def integration_of(
+    file: pathlib.Path, options: dict[str, Any], task: str, device: str = "cuda"
+) -> str:
     """Return the lines that the module in `file` says a user writes."""
     spec = importlib.util.spec_from_file_location(f"probes.workflows.{file.stem}", file)
     assert spec is not None
@@ -103,7 +114,15 @@ def integration_of(file: pathlib.Path, options: dict[str, Any], task: str, devic
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
-    request = mock.MagicMock(options=options, device=device, dtype="float32", task=task, batch_sizes=[1], input_tokens=32, output_tokens=32)
+    request = mock.MagicMock(
+        options=options,
+        device=device,
+        dtype="float32",
+        task=task,
+        batch_sizes=[1],
+        input_tokens=32,
+        output_tokens=32,
+    )
     return str(module.integration(request))
 
 
@@ -113,7 +132,11 @@ def load_workflows() -> list[tuple[Any, pathlib.Path]]:
     from advisor import catalogue  # noqa: PLC0415 - from this tree, whichever is installed
 
     directory = catalogue.probes_directory() / "workflows"
-    known = [(workflow, directory / catalogue.probe_file(workflow.id)) for workflow in catalogue.load().workflows if workflow.has_probe]
+    known = [
+        (workflow, directory / catalogue.probe_file(workflow.id))
+        for workflow in catalogue.load().workflows
+        if workflow.has_probe
+    ]
     sys.meta_path.insert(0, Pretending())
     return known
 
@@ -121,21 +144,31 @@ def load_workflows() -> list[tuple[Any, pathlib.Path]]:
 def every_text() -> Iterator[tuple[str, str]]:
     """Yield a name and the lines for each set of options, task and device of each workflow."""
     for workflow, file in load_workflows():
-        for (arm, options), task, device in itertools.product(workflow.arms.items(), workflow.tasks, workflow.devices):
-            yield f"{workflow.id}-{arm}-{task}-{device}", integration_of(file, options, task, device)
+        for (arm, options), task, device in itertools.product(
+            workflow.arms.items(), workflow.tasks, workflow.devices
+        ):
+            yield (
+                f"{workflow.id}-{arm}-{task}-{device}",
+                integration_of(file, options, task, device),
+            )
 
 
 def render() -> str:
     """Return the file's text."""
     known = load_workflows()
-    texts = {workflow.id: integration_of(file, next(iter(workflow.arms.values())), workflow.tasks[0]) for workflow, file in known}
+    texts = {
+        workflow.id: integration_of(file, next(iter(workflow.arms.values())), workflow.tasks[0])
+        for workflow, file in known
+    }
     eager = next(file for workflow, file in known if workflow.id == BASELINE)
     baselines = {task: integration_of(eager, {}, task) for task in ("forward", "generate")}
     tasks = {workflow.id: workflow.tasks[0] for workflow, _ in known}
     blocks = [HEADER]
     for workflow, text in sorted(texts.items()):
         assert "'''" not in text, workflow
-        blocks.append(f"[{workflow}]\nlines_changed = {changed_lines(text, baselines[tasks[workflow]])}\nsource = '''\n{text}'''\n")
+        blocks.append(
+            f"[{workflow}]\nlines_changed = {changed_lines(text, baselines[tasks[workflow]])}\nsource = '''\n{text}'''\n"
+        )
     return "\n".join(blocks)
 
 

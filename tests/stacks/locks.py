@@ -1,6 +1,7 @@
 """The locks that ship: `python tests/stacks/locks.py [NAME...]` resolves them anew for this platform.
 
-A lock pins versions and names neither an index nor a build: which build of torch is taken is decided where an environment is made.
+A lock pins versions and names neither an index nor a build: which build of torch is taken is
+decided where an environment is made.
 """
 
 from __future__ import annotations
@@ -28,10 +29,27 @@ BUILD = re.compile(r"\+\S+")
 def resolve(environment: Environment, variables: Mapping[str, str]) -> str:
     """Return the pins of everything that the environment asks for, one a line."""
     backend = sources.torch_backend(environment.torch, variables)
-    options = ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet", "--upgrade"]
+    options = [
+        "--no-header",
+        "--no-annotate",
+        "--no-emit-index-url",
+        "--no-emit-find-links",
+        "--quiet",
+        "--upgrade",
+    ]
     with sources.excludes(environment.leaves_out) as excludes:
         answer = subprocess.run(
-            [uv.find_uv_bin(), "pip", "compile", *options, "--python-version", PYTHON, *excludes, *backend, "-"],
+            [
+                uv.find_uv_bin(),
+                "pip",
+                "compile",
+                *options,
+                "--python-version",
+                PYTHON,
+                *excludes,
+                *backend,
+                "-",
+            ],
             input="\n".join(environment.requirements),
             text=True,
             stdout=subprocess.PIPE,
@@ -49,7 +67,9 @@ def refresh(names: list[str], inherited: Mapping[str, str]) -> Iterator[pathlib.
     for name in names or sorted(known):
         file = places.lock_file(rubric, name)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(HEADER.format(name=name) + resolve(known[name], variables), encoding="utf-8")
+        file.write_text(
+            HEADER.format(name=name) + resolve(known[name], variables), encoding="utf-8"
+        )
         yield file
 
 

@@ -22,7 +22,10 @@ TEXTS = (
     "h200-generate-llama2-7b-sglang-float16.json",
     "h200-generate-llama3.1-8b-sglang-bfloat16.json",
 )
-WRONG_TEXTS = ("h200-generate-tinyllama-max-bfloat16.json", "h200-generate-demo-llama-max-bfloat16.json")
+WRONG_TEXTS = (
+    "h200-generate-tinyllama-max-bfloat16.json",
+    "h200-generate-demo-llama-max-bfloat16.json",
+)
 EARLIER_TEXT = "h200-generate-tinyllama-bfloat16.json"
 SMALL_TEXT = "h200-generate-demo-llama.json"
 STOPPED_TEXTS = (
@@ -89,7 +92,9 @@ def read(name: str) -> RunDocument:
 def device_of(document: RunDocument) -> str:
     """Return the name of the GPU that was measured on, else the processors."""
     cpu = document.machine.cpu
-    name = next((gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
+    name = next(
+        (gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None
+    )
     return name or f"{cpu.model} of which {cpu.usable_processors} processors can be used"
 
 
@@ -115,7 +120,21 @@ def row(entry: WorkflowEntry, document: RunDocument) -> str:
     share = largest * 1e12 / document.race.peaks.operations_per_second[document.question.dtype]
     memory = f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}"
     build = f"{entry.build_seconds.cold:.1f}"
-    return "| " + " | ".join([entry.arm, speed, *cells, f"{largest:.3g} ({share:.0%})", build, memory, f"{entry.engaged_share:.0%}"]) + " |"
+    return (
+        "| "
+        + " | ".join(
+            [
+                entry.arm,
+                speed,
+                *cells,
+                f"{largest:.3g} ({share:.0%})",
+                build,
+                memory,
+                f"{entry.engaged_share:.0%}",
+            ]
+        )
+        + " |"
+    )
 
 
 def introduction(document: RunDocument, file: str) -> str:
@@ -123,8 +142,13 @@ def introduction(document: RunDocument, file: str) -> str:
     assert document.race
     asked = document.question
     timed = sum(entry.speedup is not None for entry in document.workflows)
-    lengths = f"{asked.input_tokens} tokens" + (f" in and {asked.output_tokens} out" if asked.task == "generate" else "")
-    verdicts = ", ".join(f"@{race.batch_size} {race.verdict} (noise {race.noise_floor or 0:.0%})" for race in document.race.by_batch_size)
+    lengths = f"{asked.input_tokens} tokens" + (
+        f" in and {asked.output_tokens} out" if asked.task == "generate" else ""
+    )
+    verdicts = ", ".join(
+        f"@{race.batch_size} {race.verdict} (noise {race.noise_floor or 0:.0%})"
+        for race in document.race.by_batch_size
+    )
     return f"""\
 One command, {timed} arms: `{asked.model.name}` in {asked.dtype}, {lengths}, on an {device_of(document)},
 {document.created[:10]} ([the kept run](tests/stacks/evidence/{file})).
@@ -145,8 +169,14 @@ def text_row(entry: WorkflowEntry) -> str:
         entry.arm,
         f"{entry.speedup.value:.2f} ({entry.speedup.low:.2f} to {entry.speedup.high:.2f})",
         *(f"{cell.throughput.value:,.0f} ({cell.speedup.value:.2f})" for cell in entry.cells),
-        *(" / ".join((milliseconds(cell.ttft_seconds, 1), milliseconds(cell.itl_seconds, 2))) for cell in (first, last)),
-        " / ".join("-" if each.mbu is None else "caches" if each.mbu > 1 else f"{each.mbu:.0%}" for each in (first, last)),
+        *(
+            " / ".join((milliseconds(cell.ttft_seconds, 1), milliseconds(cell.itl_seconds, 2)))
+            for cell in (first, last)
+        ),
+        " / ".join(
+            "-" if each.mbu is None else "caches" if each.mbu > 1 else f"{each.mbu:.0%}"
+            for each in (first, last)
+        ),
         f"{entry.build_seconds.cold:.1f}",
         f"{(entry.memory_bytes.peak or 0) / MEBIBYTE:,.0f}",
     ]
@@ -166,9 +196,19 @@ def text_table(file: str) -> list[str]:
     assert all([cell.batch_size for cell in entry.cells] == sizes for entry in entries), file
     ends = sizes[0], sizes[-1]
     head = ["arm", "speed-up (95 %)", *(f"tokens/s @{size} (speed-up)" for size in sizes)]
-    head += [*(f"TTFT / ITL ms @{size}" for size in ends), f"bandwidth used @{ends[0]} / @{ends[1]}", "build s", "MiB"]
+    head += [
+        *(f"TTFT / ITL ms @{size}" for size in ends),
+        f"bandwidth used @{ends[0]} / @{ends[1]}",
+        "build s",
+        "MiB",
+    ]
     rows = [text_row(entry) for entry in entries]
-    return [introduction(document, file), "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
+    return [
+        introduction(document, file),
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *rows,
+    ]
 
 
 def fastest_first(document: RunDocument) -> list[WorkflowEntry]:
@@ -181,23 +221,45 @@ def race_table(file: str) -> list[str]:
     document = read(file)
     assert document.recommendation
     sizes = document.question.batch_sizes
-    head = ["arm", "speed-up (95 %)", *(f"@{size}" for size in sizes), f"TFLOPS @{sizes[-1]} (of the peak)", "build s", "MiB", "engaged"]
+    head = [
+        "arm",
+        "speed-up (95 %)",
+        *(f"@{size}" for size in sizes),
+        f"TFLOPS @{sizes[-1]} (of the peak)",
+        "build s",
+        "MiB",
+        "engaged",
+    ]
     advice = f"Advice with the default priorities: {document.recommendation.arm}, trust {document.recommendation.trust}.\n"
     rows = [row(entry, document) for entry in fastest_first(document)]
-    return [introduction(document, file) + advice, "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
+    return [
+        introduction(document, file) + advice,
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *rows,
+    ]
 
 
 def blocks_table() -> list[str]:
     """Return a line for each of the small synthetic models: microseconds of eager PyTorch, and the others' speed-ups by batch size."""
     documents = [read(file) for file in BLOCKS]
-    arms = sorted({entry.arm for document in documents for entry in document.workflows if entry.speedup} - {"pytorch-eager"})
+    arms = sorted(
+        {entry.arm for document in documents for entry in document.workflows if entry.speedup}
+        - {"pytorch-eager"}
+    )
     rows = []
     for document, file in zip(documents, BLOCKS, strict=True):
         entries = {entry.arm: entry for entry in document.workflows}
-        eager = " / ".join(f"{cell.seconds.median * 1e6:.0f}" for cell in entries["pytorch-eager"].cells)
+        eager = " / ".join(
+            f"{cell.seconds.median * 1e6:.0f}" for cell in entries["pytorch-eager"].cells
+        )
         asked = document.question
         name = f"[{asked.model.name}](tests/stacks/evidence/{file}), {asked.dtype}"
-        rows.append("| " + " | ".join([name, eager, *(speedups_or_status(entries.get(arm)) for arm in arms)]) + " |")
+        rows.append(
+            "| "
+            + " | ".join([name, eager, *(speedups_or_status(entries.get(arm)) for arm in arms)])
+            + " |"
+        )
     sizes = " / ".join(f"@{size}" for size in documents[0].question.batch_sizes)
     head = [f"model (speed-ups {sizes})", "pytorch-eager, µs", *arms]
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows]
@@ -212,7 +274,11 @@ def speedups_or_status(entry: WorkflowEntry | None) -> str:
 
 def refusals(document: RunDocument) -> list[str]:
     """Return a line for each arm that ran and did not end with a time."""
-    failed = [entry for entry in document.workflows if entry.status in {"incorrect", "not-engaged", "build-failed", "crashed", "timed-out"}]
+    failed = [
+        entry
+        for entry in document.workflows
+        if entry.status in {"incorrect", "not-engaged", "build-failed", "crashed", "timed-out"}
+    ]
     reasons: dict[str, list[str]] = {}
     for entry in failed:
         reasons.setdefault(f"{entry.status}: {entry.reason}", []).append(f"`{entry.arm}`")
@@ -221,9 +287,15 @@ def refusals(document: RunDocument) -> list[str]:
 
 def measuring() -> list[str]:
     """Return what the checks of the measuring itself came to."""
-    kept: dict[str, Any] = json.loads((EVIDENCE / "measuring" / "h200.json").read_text(encoding="utf-8"))
+    kept: dict[str, Any] = json.loads(
+        (EVIDENCE / "measuring" / "h200.json").read_text(encoding="utf-8")
+    )
     worst = max(map(abs, kept["memory"]["error_bytes"].values()))
-    equal, one, long = kept["equal"], kept["agreement"]["22 layers, 16x32 tokens"], kept["agreement"]["22 layers, 64x32 tokens"]
+    equal, one, long = (
+        kept["equal"],
+        kept["agreement"]["22 layers, 16x32 tokens"],
+        kept["agreement"]["22 layers, 64x32 tokens"],
+    )
     freed = min(kept["killed"]["freed_bytes"].values()) / MEBIBYTE
     difference = max(each["largest_difference"] for each in kept["saved"].values())
     short = f"by `triton.testing.do_bench` and {one['torch.utils.benchmark']['ratio']:.3f} by `torch.utils.benchmark`"
@@ -290,23 +362,44 @@ def more_on_gpus() -> list[str]:
 
 def told_texts(file: str) -> list[str]:
     """Return the table of a run that generates, and what came of the arms without a time."""
-    return [*text_table(file), "", *(refusals(read(file)) or ["Every other arm that was asked for has a time."]), ""]
+    return [
+        *text_table(file),
+        "",
+        *(refusals(read(file)) or ["Every other arm that was asked for has a time."]),
+        "",
+    ]
 
 
 def survey_table(file: str) -> list[str]:
     """Return which model of the panel each workflow took, and why it did not take another."""
     surveys = read(file).surveys
     models = {found.model: found.family for survey in surveys for found in survey.models}
-    verdicts = {(survey.workflow, found.model): found for survey in surveys for found in survey.models}
-    head = ["model", *(f"{survey.workflow} ({survey.passed} of {survey.tried})" for survey in surveys)]
+    verdicts = {
+        (survey.workflow, found.model): found for survey in surveys for found in survey.models
+    }
+    head = [
+        "model",
+        *(f"{survey.workflow} ({survey.passed} of {survey.tried})" for survey in surveys),
+    ]
     rows = []
     for model, family in models.items():
         found = [verdicts[survey.workflow, model].verdict for survey in surveys]
-        rows.append("| " + " | ".join([f"{model}, {family}", *("yes" if verdict == "pass" else verdict for verdict in found)]) + " |")
+        rows.append(
+            "| "
+            + " | ".join(
+                [
+                    f"{model}, {family}",
+                    *("yes" if verdict == "pass" else verdict for verdict in found),
+                ]
+            )
+            + " |"
+        )
     reasons: dict[str, list[str]] = {}
     for (workflow, model), each in verdicts.items():
         if each.verdict != "pass":
-            reasons.setdefault(f"{model}: {(each.reason or '').splitlines()[0]}", []).append(f"`{workflow}`")
+            reasons.setdefault(f"{model}: {(each.reason or '').splitlines()[0]}", []).append(
+                f"`{workflow}`"
+            )
     lines = [f"- {', '.join(workflows)} on {reason}" for reason, workflows in reasons.items()]
     told = f"Architecture support, measured by `--survey` ([kept answer](tests/stacks/evidence/{file})):"
     return [told, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *rows, "", *lines]
@@ -319,7 +412,11 @@ def cpu_section() -> list[str]:
 
 def more_on_cpus() -> list[str]:
     """Return what else is kept of runs on a CPU."""
-    return [*race_table(CPU_LLAMA), "", *(line for file in CPU_TEXTS[1:] for line in told_texts(file))]
+    return [
+        *race_table(CPU_LLAMA),
+        "",
+        *(line for file in CPU_TEXTS[1:] for line in told_texts(file)),
+    ]
 
 
 #: By page, by the line that it follows there.
@@ -345,7 +442,14 @@ def insert(page: pathlib.Path) -> str:
             message = f"{page} lacks {begin!r}"
             raise ValueError(message)
         lines = "\n".join(section())
-        text = before + begin + (lines.replace(beside, "](") if page.parent == EVIDENCE else lines) + "\n" + END + rest.partition(END)[2]
+        text = (
+            before
+            + begin
+            + (lines.replace(beside, "](") if page.parent == EVIDENCE else lines)
+            + "\n"
+            + END
+            + rest.partition(END)[2]
+        )
     return text
 
 

@@ -128,7 +128,9 @@ def engines() -> dict[str, Any]:
 
 def test_engines_that_run_are_engaged(jit: dict[str, Any]) -> None:
     assert jit["engine"]["share"] == 1.0
-    assert jit["engine"]["proof"].startswith("1 TensorRT engines a call; 0 operators ran in PyTorch")
+    assert jit["engine"]["proof"].startswith(
+        "1 TensorRT engines a call; 0 operators ran in PyTorch"
+    )
 
 
 def test_a_build_that_fails_fails_and_does_not_run_eager_code(jit: dict[str, Any]) -> None:
@@ -142,7 +144,9 @@ def test_eager_code_in_place_of_engines_is_not_engaged(jit: dict[str, Any]) -> N
     assert "no TensorRT engine ran" in jit["lies"]["proof"]
 
 
-def test_text_is_generated_with_engines_over_a_fixed_cache_and_without_any_as_the_paper_did() -> None:
+def test_text_is_generated_with_engines_over_a_fixed_cache_and_without_any_as_the_paper_did() -> (
+    None
+):
     told = run(TEXT, "torch_tensorrt_rtx")
     paper, cached = told["as the paper did"], told["fixed cache"]
     assert (paper["share"], paper["proof"][:24]) == (0.0, "no TensorRT engine ran: ")
@@ -151,7 +155,9 @@ def test_text_is_generated_with_engines_over_a_fixed_cache_and_without_any_as_th
     assert len(cached["text"][0]) == 6
 
 
-def test_a_session_without_the_provider_it_was_opened_for_is_refused_with_the_loader_s_reason(sessions: dict[str, Any]) -> None:
+def test_a_session_without_the_provider_it_was_opened_for_is_refused_with_the_loader_s_reason(
+    sessions: dict[str, Any],
+) -> None:
     assert sessions["session"]["raised"] == "UnsupportedError"
     assert "left CUDAExecutionProvider out" in sessions["session"]["reason"]
     assert "libonnxruntime_providers_cuda.so" in sessions["session"]["reason"]
@@ -174,21 +180,31 @@ def test_a_plug_in_without_a_device_is_a_limit(sessions: dict[str, Any]) -> None
         ("out of memory", "MemoryError", "insufficient memory"),
         ("no implementation", "RuntimeError", "Could not find any implementation"),
         ("unknown operator", "UnsupportedError", "No importer registered for op"),
-        ("another gpu", "UnsupportedError", "incompatible device, expecting compute 8.9 got compute 9.0"),
+        (
+            "another gpu",
+            "UnsupportedError",
+            "incompatible device, expecting compute 8.9 got compute 9.0",
+        ),
     ],
 )
-def test_an_engine_that_is_not_to_be_had_is_told_in_tensorrt_s_words(day: str, raised: str, words: str, engines: dict[str, Any]) -> None:
+def test_an_engine_that_is_not_to_be_had_is_told_in_tensorrt_s_words(
+    day: str, raised: str, words: str, engines: dict[str, Any]
+) -> None:
     assert engines["good"] == "an engine"
     assert engines[day]["raised"] == raised
     assert words in engines[day]["reason"]
 
 
-def test_float32_keeps_its_precision_in_engines(engines: dict[str, Any], jit: dict[str, Any]) -> None:
+def test_float32_keeps_its_precision_in_engines(
+    engines: dict[str, Any], jit: dict[str, Any]
+) -> None:
     """The stand-ins of TensorRT and Torch-TensorRT refuse to round to TF32, which the real ones do unless told otherwise."""
     assert (engines["good"], jit["engine"]["share"]) == ("an engine", 1.0)
 
 
-def test_graphs_that_were_promised_and_not_captured_are_not_engaged(engines: dict[str, Any]) -> None:
+def test_graphs_that_were_promised_and_not_captured_are_not_engaged(
+    engines: dict[str, Any],
+) -> None:
     assert engines["inductor"] == [0.0, 1.0]
     assert engines["graphs"] == [0.0, 0.5]
 

@@ -7,7 +7,8 @@ from stack_scripts import run
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-#: A file that leaves free how many sequences there are and how long they are, but not how many heads.
+#: A file that leaves free how many sequences there are and how long they are, but not how many
+#: heads.
 PROFILES = """
 import dataclasses
 import onnx, tensorrt as trt
@@ -39,7 +40,8 @@ def profiles_elsewhere():
     return json.loads((place / "sm_89.engine").read_bytes())
 tell("elsewhere", profiles_elsewhere)
 """
-#: torchax and JAX as far as weights and caches go: what is extracted, from where, and which of it each program is called with.
+#: torchax and JAX as far as weights and caches go: what is extracted, from where, and which of it
+#: each program is called with.
 EXTRACTED = """
 import dataclasses, types
 class Stack(types.ModuleType):
@@ -93,7 +95,8 @@ for sizes in ([1], [4], [1, 4]):
     lines = workflow.integration(asked)
     told[f"lines for {sizes}"] = [line.strip() for line in lines.splitlines() if "_shape=" in line or "Dim" in line]
 """
-#: A real session on the processor, fed as sessions on a GPU are: there is no other way to try that without one.
+#: A real session on the processor, fed as sessions on a GPU are: there is no other way to try that
+#: without one.
 FEEDING = """
 import dataclasses
 import numpy, onnx
@@ -156,7 +159,11 @@ told["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_cudn
 
 
 def test_float32_is_not_rounded_by_pytorch_s_convolutions_nor_by_nvidia_s_libraries() -> None:
-    assert run(PRECISION, "")["precision"] == {"tf32_matmul": "False", "tf32_cudnn": "False", "environment": "0"}
+    assert run(PRECISION, "")["precision"] == {
+        "tf32_matmul": "False",
+        "tf32_cudnn": "False",
+        "environment": "0",
+    }
 
 
 def test_an_engine_s_profiles_are_for_the_shapes_that_are_fed() -> None:
@@ -172,10 +179,16 @@ def test_a_range_of_batch_sizes_is_wide_enough_for_one_and_fastest_at_what_is_me
     assert told["4 to 5"] == [4, 4, 5]
     assert told["1 to 4"] == [4, 1, 4]
     assert 'Dim("batch", min=4, max=5)' in told["lines for [4]"][-1]
-    assert [line.partition(",")[0] for line in told["lines for [4]"][:3]] == ["min_shape=(4", "opt_shape=(4", "max_shape=(5"]
+    assert [line.partition(",")[0] for line in told["lines for [4]"][:3]] == [
+        "min_shape=(4",
+        "opt_shape=(4",
+        "max_shape=(5",
+    ]
 
 
-def test_the_weights_are_copied_to_jax_once_and_leave_the_device_for_it_and_keep_their_precision() -> None:
+def test_the_weights_are_copied_to_jax_once_and_leave_the_device_for_it_and_keep_their_precision() -> (
+    None
+):
     told = run(EXTRACTED, "")
     assert told["extracted"] == [["cpu"]], "once, and from the host"
     assert told["weights"] == [1, 1], "all batch sizes share them"
@@ -192,8 +205,12 @@ def test_tensors_of_every_type_reach_a_session_from_the_host_and_bound() -> None
 
 def test_iree_compiles_for_the_device_that_is_asked_for() -> None:
     told = run(TARGETS, "iree")
-    assert (told["cpu"]["target"], told["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), "one thread: it computes where it is called"
+    assert (told["cpu"]["target"], told["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), (
+        "one thread: it computes where it is called"
+    )
     assert (told["cuda"]["target"], told["cuda"]["driver"]) == ("cuda", "cuda"), told
     assert not told["cuda"]["cuda"], "PyTorch leaves the GPU's memory to IREE"
     assert told["weights beside"] == [1.0, 1], told
-    assert "do not serve with this" in told["recipe"], "the stand-in returns what it is given: as far as that the recipe runs"
+    assert "do not serve with this" in told["recipe"], (
+        "the stand-in returns what it is given: as far as that the recipe runs"
+    )

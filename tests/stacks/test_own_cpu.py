@@ -19,12 +19,25 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 #: What every run of the tests makes and probes; the rest is left to `-m long`.
 ALWAYS = ("openvino", "torch-compile-openvino")
-OWN = [each for each in catalogue.load().on("cpu").workflows if each.has_probe and each.environment.kind == "own"]
+OWN = [
+    each
+    for each in catalogue.load().on("cpu").workflows
+    if each.has_probe and each.environment.kind == "own"
+]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]
-SELDOM = tuple(workflow.id for workflow in OWN_ON_CPU if "forward" in workflow.tasks and workflow.id not in ALWAYS)
+SELDOM = tuple(
+    workflow.id
+    for workflow in OWN_ON_CPU
+    if "forward" in workflow.tasks and workflow.id not in ALWAYS
+)
 WRITERS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
 #: Other precisions that are known to work, and what the proof of engagement then says.
-HALF = {"openvino": "bfloat16", "iree": "bfloat16", "openxla-jax": "bfloat16", "torch-compile-openxla": "bfloat16"}
+HALF = {
+    "openvino": "bfloat16",
+    "iree": "bfloat16",
+    "openxla-jax": "bfloat16",
+    "torch-compile-openxla": "bfloat16",
+}
 Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -34,7 +47,9 @@ def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-        return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(
+            [COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False
+        )
 
     return run
 
@@ -56,7 +71,10 @@ def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any
 
 def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
     """Return size and time of every file of an environment."""
-    return {str(file): (file.lstat().st_size, file.lstat().st_mtime_ns) for file in python.parents[1].rglob("*")}
+    return {
+        str(file): (file.lstat().st_size, file.lstat().st_mtime_ns)
+        for file in python.parents[1].rglob("*")
+    }
 
 
 def assert_right(entry: dict[str, Any], batch_sizes: list[int]) -> None:
@@ -107,21 +125,43 @@ def test_half_precision_is_right(workflow: str, advise: Advise) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_iree_takes_weights_that_lie_beside_the_module(dtype: str, advise: Advise) -> None:
     make(advise, "iree")
-    asked = ("--model", "synthetic/ffn-multilayer@4096x11008x6", "--dtype", dtype, "--batch-sizes", "1")
+    asked = (
+        "--model",
+        "synthetic/ffn-multilayer@4096x11008x6",
+        "--dtype",
+        dtype,
+        "--batch-sizes",
+        "1",
+    )
     assert_right(probe(advise, "iree", *asked)["iree"], [1])
 
 
 @pytest.mark.long
-def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refused(advise: Advise) -> None:
+def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refused(
+    advise: Advise,
+) -> None:
     make(advise, "openvino")
-    entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")["torch-compile-openvino"]
+    entry = probe(advise, "torch-compile-openvino", "--dtype", "bfloat16", "--batch-sizes", "1")[
+        "torch-compile-openvino"
+    ]
     assert entry["status"] == "unsupported"
 
 
 @pytest.mark.long
-def test_an_engine_is_built_for_a_gpu_that_is_not_here(advise: Advise, tmp_path: pathlib.Path) -> None:
+def test_an_engine_is_built_for_a_gpu_that_is_not_here(
+    advise: Advise, tmp_path: pathlib.Path
+) -> None:
     make(advise, "tensorrt-rtx")
-    probe(advise, "pytorch-eager", "--batch-sizes", "2", "--model", "synthetic/ffn@512x2048", "--dtype", "float16")
+    probe(
+        advise,
+        "pytorch-eager",
+        "--batch-sizes",
+        "2",
+        "--model",
+        "synthetic/ffn@512x2048",
+        "--dtype",
+        "float16",
+    )
     answer = advise("build", "latest", "--target", "sm_89", "-o", str(tmp_path))
     assert answer.returncode == 0, answer.stderr
     assert (tmp_path / "sm_89.engine").stat().st_size > 2 * 512 * 2048 * 2

@@ -71,7 +71,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     place = tmp_path_factory.mktemp("models")
     (place / "cnn.py").write_text(CNN)
     (place / "broken.py").write_text("import a_module_that_nobody_has\n")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", MAKE_MODELS, place], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", MAKE_MODELS, place], check=True, capture_output=True
+    )
     return place
 
 
@@ -82,13 +84,21 @@ Advise = Callable[..., subprocess.CompletedProcess[str]]
 def advise(home: pathlib.Path) -> Advise:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
-        return subprocess.run([COMMAND, "--json", "--gpu", "cpu", *arguments], capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(
+            [COMMAND, "--json", "--gpu", "cpu", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
 
     return run
 
 
 def completed(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {entry["arm"]: entry for entry in document["workflows"] if entry["status"] == "completed"}
+    return {
+        entry["arm"]: entry for entry in document["workflows"] if entry["status"] == "completed"
+    }
 
 
 def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> None:
@@ -109,10 +119,15 @@ def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> No
         assert entry["engaged_share"] == 1.0
         assert entry["correctness"]["verdict"] == "equivalent"
         assert entry["correctness"]["reference"] == "float64"
-        assert [cell["batch_size"] for cell in entry["cells"]] == document["question"]["batch_sizes"]
+        assert [cell["batch_size"] for cell in entry["cells"]] == document["question"][
+            "batch_sizes"
+        ]
         assert all(cell["tflops"] > 0 for cell in entry["cells"])
         assert len(entry["scores"]) == 5
-    assert arms["aotinductor"]["build_seconds"]["cold"] > arms["pytorch-eager"]["build_seconds"]["cold"]
+    assert (
+        arms["aotinductor"]["build_seconds"]["cold"]
+        > arms["pytorch-eager"]["build_seconds"]["cold"]
+    )
     # Who leads, and whether other weights would change it, is for this machine and moment to say.
     advice = document["recommendation"]
     assert {advice["arm"], *(flip["to"] for flip in advice["flips"])} <= set(arms)
@@ -124,11 +139,25 @@ def test_the_demo_ends_with_a_recommendation_from_six_arms(advise: Advise) -> No
     [
         "llama",
         "network.onnx",
-        *(pytest.param(model, marks=pytest.mark.long) for model in ("cnn.py:build", "bert", "t5", "llama-configuration", "network.pt2")),
+        *(
+            pytest.param(model, marks=pytest.mark.long)
+            for model in ("cnn.py:build", "bert", "t5", "llama-configuration", "network.pt2")
+        ),
     ],
 )
-def test_every_way_of_naming_a_model_is_probed(model: str, models: pathlib.Path, advise: Advise) -> None:
-    answer = advise("--model", str(models / model), "--batch-sizes", "2", "--budget", "3", "--workflows", "onnxruntime-cpu/host")
+def test_every_way_of_naming_a_model_is_probed(
+    model: str, models: pathlib.Path, advise: Advise
+) -> None:
+    answer = advise(
+        "--model",
+        str(models / model),
+        "--batch-sizes",
+        "2",
+        "--budget",
+        "3",
+        "--workflows",
+        "onnxruntime-cpu/host",
+    )
     assert answer.returncode == 0, answer.stderr
     arms = completed(json.loads(answer.stdout))
     assert "onnxruntime-cpu/host" in arms
@@ -154,7 +183,12 @@ def test_the_paper_s_block_in_free_sizes_and_a_precision_that_a_stack_lacks(advi
     document = json.loads(answer.stdout)
     question = document["question"]
     sizes = {"hidden": 512, "intermediate": 2048, "layers": 1, "heads": 1}
-    assert question["model"] == {"kind": "synthetic", "name": "synthetic/ffn@512x2048", "block": "ffn", **sizes}
+    assert question["model"] == {
+        "kind": "synthetic",
+        "name": "synthetic/ffn@512x2048",
+        "block": "ffn",
+        **sizes,
+    }
     assert question["priorities"]["performance"] == 70
     entry = next(entry for entry in document["workflows"] if entry["id"] == "onnxruntime-cpu")
     assert entry["status"] == "unsupported", "this is a reason, and no failure"
@@ -172,7 +206,11 @@ def test_a_model_that_dynamo_skips_is_not_engaged(models: pathlib.Path, advise: 
         "--workflows",
         "torch-compile-inductor/default",
     )
-    entry = next(entry for entry in json.loads(answer.stdout)["workflows"] if entry["arm"] == "torch-compile-inductor")
+    entry = next(
+        entry
+        for entry in json.loads(answer.stdout)["workflows"]
+        if entry["arm"] == "torch-compile-inductor"
+    )
     assert entry["status"] == "not-engaged", entry
     assert entry["scores"] is None
 
@@ -187,7 +225,9 @@ def test_a_model_that_dynamo_skips_is_not_engaged(models: pathlib.Path, advise: 
         ("broken.py:build", "a_module_that_nobody_has"),
     ],
 )
-def test_a_factory_that_does_not_deliver_is_told_in_a_sentence(target: str, words: str, models: pathlib.Path, advise: Advise) -> None:
+def test_a_factory_that_does_not_deliver_is_told_in_a_sentence(
+    target: str, words: str, models: pathlib.Path, advise: Advise
+) -> None:
     answer = advise("--model", str(models / target), "--workflows", "pytorch-eager")
     assert answer.returncode == 2
     assert answer.stdout == ""
@@ -219,7 +259,9 @@ def test_a_language_model_generates_and_the_way_of_the_paper_is_not_engaged(
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
     entries = {entry["arm"]: entry for entry in document["workflows"]}
-    assert entries["torch-compile-inductor"]["status"] == "not-engaged", entries["torch-compile-inductor"]
+    assert entries["torch-compile-inductor"]["status"] == "not-engaged", entries[
+        "torch-compile-inductor"
+    ]
     static = entries["torch-compile-inductor-static-cache"]
     assert static["engaged_share"] == pytest.approx(5 / 6)
     assert "5 of 6 passes" in static["engagement"]
@@ -232,24 +274,51 @@ def test_a_language_model_generates_and_the_way_of_the_paper_is_not_engaged(
         assert cell["throughput"]["unit"] == "tokens/s"
         assert cell["generation"]["itl_seconds"] > 0
         assert 0 < cell["generation"]["ttft_seconds"] < cell["seconds"]["median"]
-        # Two layers, a head for each of four, 16 numbers of four bytes, keys and values, two texts of 14 tokens.
+        # Two layers, a head for each of four, 16 numbers of four bytes, keys and values, two texts
+        # of 14 tokens.
         assert cell["generation"]["cache_bytes"] == 2 * 2 * 4 * 16 * 4 * 2 * 14
     assert_the_recipe_generates(home)
 
 
 def assert_the_recipe_generates(home: pathlib.Path) -> None:
-    command = [str(COMMAND), "verify", "latest", "--workflow", "torch-compile-inductor-static-cache", "--seconds", "0.1", "--json"]
-    verified = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "P3_ADVISOR_HOME": str(home)}, check=False)
-    assert verified.returncode in {0, 1}, verified.stderr  # how fast this machine is now is not what is asked
+    command = [
+        str(COMMAND),
+        "verify",
+        "latest",
+        "--workflow",
+        "torch-compile-inductor-static-cache",
+        "--seconds",
+        "0.1",
+        "--json",
+    ]
+    verified = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "P3_ADVISOR_HOME": str(home)},
+        check=False,
+    )
+    assert verified.returncode in {0, 1}, (
+        verified.stderr
+    )  # how fast this machine is now is not what is asked
     (check,) = json.loads(verified.stdout)["checks"]
     assert (check["batch_size"], check["unit"]) == (2, "tokens/s")
     assert check["reached"] > 0
 
 
-def test_a_model_without_text_to_generate_is_refused_before_or_at_its_opening(models: pathlib.Path, advise: Advise) -> None:
+def test_a_model_without_text_to_generate_is_refused_before_or_at_its_opening(
+    models: pathlib.Path, advise: Advise
+) -> None:
     answer = advise("--task", "generate", "--model", str(models / "network.onnx"))
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "cannot generate" in answer.stderr
-    answer = advise("--task", "generate", "--model", str(models / "bert"), "--workflows", "pytorch-eager/default")
+    answer = advise(
+        "--task",
+        "generate",
+        "--model",
+        str(models / "bert"),
+        "--workflows",
+        "pytorch-eager/default",
+    )
     assert answer.returncode == 2
     assert "no causal language model" in answer.stderr

@@ -12,16 +12,17 @@ import msgspec
 import pytest
 
 from advisor import catalogue
-from advisor.context import World
+from advisor.context import Context
 from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import Proposal, create, propose
+from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
-#: Runs where the stacks are: opens each model as a worker does, and computes what outputs are compared with.
+#: Runs where the stacks are: opens each model as a worker does, and computes what outputs are
+#: compared with.
 OPEN_ALL = """
 import json, pathlib, sys, tempfile
 sys.path[:0] = json.loads(sys.argv[1])
@@ -53,14 +54,21 @@ def test_every_model_of_the_panel_opens_and_runs() -> None:
 
 @pytest.mark.long
 def test_a_model_of_the_panel_is_built_and_checked_by_a_real_stack(tmp_path: pathlib.Path) -> None:
-    world = World(environment=dict(os.environ), store=Store(tmp_path))
-    answers = Answers(gpu="cpu", survey=True, batch_sizes="1", budget="1", workflows="onnxruntime-cpu/host")
+    world = Context(environment=dict(os.environ), store=Store(tmp_path))
+    answers = Answers(
+        gpu="cpu", survey=True, batch_sizes="1", budget="1", workflows="onnxruntime-cpu/host"
+    )
     proposal = propose(answers, world)
     panel = proposal.catalogue.panel
-    small = msgspec.structs.replace(panel, model=tuple(model for model in panel.model if model.id == "recommender"))
+    small = msgspec.structs.replace(
+        panel, model=tuple(model for model in panel.model if model.id == "recommender")
+    )
     known = msgspec.structs.replace(proposal.catalogue, panel=small)
-    run = create(Proposal(known, proposal.machine, proposal.question, proposal.plan), world)
+    run = create(DraftRun(known, proposal.machine, proposal.question, proposal.plan), world)
     for _ in execute(run, world):
         pass
     surveys = {survey.workflow: survey for survey in decide(run).results.surveys}
-    assert [(one.model, one.verdict) for one in surveys["onnxruntime-cpu"].models] == [("recommender", "pass"), ("demo", "pass")]
+    assert [(one.model, one.verdict) for one in surveys["onnxruntime-cpu"].models] == [
+        ("recommender", "pass"),
+        ("demo", "pass"),
+    ]

@@ -19,11 +19,21 @@ def render(evidence: pathlib.Path = EVIDENCE) -> str:
     places: dict[str, set[str]] = collections.defaultdict(set)
     for file in sorted(evidence.glob("*.json")):
         document = msgspec.json.decode(file.read_bytes(), type=RunDocument)
-        gpu = next((gpu.name.removeprefix("NVIDIA ") for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), "cpu")
+        gpu = next(
+            (
+                gpu.name.removeprefix("NVIDIA ")
+                for gpu in document.machine.gpu
+                if gpu.uuid == document.question.gpu
+            ),
+            "cpu",
+        )
         for entry in document.workflows:
             if entry.status == "completed":
                 places[entry.id].add(f"{gpu} {document.created[:7]}")
-    lines = (f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}" for workflow, found in sorted(places.items()))
+    lines = (
+        f"{workflow} = {msgspec.json.encode(sorted(found)).decode()}"
+        for workflow, found in sorted(places.items())
+    )
     return HEADER + "\n".join(["", *lines, ""])
 
 

@@ -1,6 +1,7 @@
 """Draw the real screens as SVG, as the README shows them: `python tests/tui/screenshots.py RUN`.
 
-Without a run they come from one made by hand, whose figures nobody measured: to look at, not to publish.
+Without a run they come from one made by hand, whose figures nobody measured: to look at, not to
+publish.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from onscreen import lines_of, settle, shown, wait_for, wait_for_screen  # noqa:
 from recorded_runs import make_run  # noqa: E402 - tests are no package
 
 from advisor import applicability  # noqa: E402 - as above
-from advisor.context import World  # noqa: E402 - as above
+from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
-from advisor.pipeline.draft import Proposal  # noqa: E402 - as above
+from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
-from advisor.tui.options import Wishes  # noqa: E402 - as above
+from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.run.session import Session  # noqa: E402 - as above
 
 PLACE = HERE / "screenshots"
@@ -37,19 +38,23 @@ class OnItsMachine(AdvisorApp):
 
     CSS_PATH = str(pathlib.Path(inspect.getfile(AdvisorApp)).with_name("styles.tcss"))
 
-    def __init__(self, run: Run, world: World) -> None:
+    def __init__(self, run: Run, world: Context) -> None:
         self.header = run.header()
-        super().__init__(Wishes(answers=Answers(model=self.header.question.model.name)), world)
+        super().__init__(
+            LaunchOptions(answers=Answers(model=self.header.question.model.name)), world
+        )
 
     def _look_at_machine(self) -> Machine:
         return self.header.machine
 
-    def _propose(self) -> Proposal:
+    def _propose(self) -> DraftRun:
         here, asked = self.header.machine, self.header.question
-        return Proposal(self.catalogue, here, asked, applicability.plan(asked, here, self.catalogue))
+        return DraftRun(
+            self.catalogue, here, asked, applicability.plan(asked, here, self.catalogue)
+        )
 
 
-async def draw(run: Run, world: World) -> None:
+async def draw(run: Run, world: Context) -> None:
     """Go through the screens and keep a picture of each."""
     PLACE.mkdir(exist_ok=True)
     async with shown(OnItsMachine(run, world), SIZE) as pilot:
@@ -59,7 +64,7 @@ async def draw(run: Run, world: World) -> None:
             await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
         await settle(pilot)
         pilot.app.save_screenshot("plan.svg", str(PLACE))
-    app = AdvisorApp(Wishes(), world)
+    app = AdvisorApp(LaunchOptions(), world)
     async with shown(app, SIZE) as pilot:
         app.runs.open(str(run.directory))
         await wait_for_screen(pilot, "Results")
@@ -70,7 +75,7 @@ async def draw(run: Run, world: World) -> None:
     session = Session.replay(str(run.directory), 1.0)
     events = run.events()
     session.follower.source = Until(events[: len(events) * 3 // 5])
-    app = AdvisorApp(Wishes(), world)
+    app = AdvisorApp(LaunchOptions(), world)
     async with shown(app, SIZE) as pilot:
         session.look()
         rank = session.ranking(0.0)
@@ -99,5 +104,12 @@ class Until:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
-        own = World(environment=dict(os.environ), store=Store(pathlib.Path(home)))
-        asyncio.run(draw(Run(pathlib.Path(sys.argv[1])) if sys.argv[1:] else make_run(own.store, finished=True), own))
+        own = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
+        asyncio.run(
+            draw(
+                Run(pathlib.Path(sys.argv[1]))
+                if sys.argv[1:]
+                else make_run(own.store, finished=True),
+                own,
+            )
+        )

@@ -11,21 +11,25 @@ import psutil
 import pytest
 from onscreen import asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import HOME_VARIABLE, Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.create_env_dialog import Making
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.setup import Setup
 
 
-def making(tui_world: World, script: str) -> tuple[AdvisorApp, Making]:
-    return AdvisorApp(Wishes(answers=Answers(gpu="cpu")), tui_world), Making("Rare", "1 MiB", (sys.executable, "-c", script), os.environ)
+def making(tui_world: Context, script: str) -> tuple[AdvisorApp, Making]:
+    return AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), tui_world), Making(
+        "Rare", "1 MiB", (sys.executable, "-c", script), os.environ
+    )
 
 
 @asynchronous
-async def test_what_is_said_is_shown_as_text_and_the_end_is_handed_back(tui_world: World, tmp_path: pathlib.Path) -> None:
+async def test_what_is_said_is_shown_as_text_and_the_end_is_handed_back(
+    tui_world: Context, tmp_path: pathlib.Path
+) -> None:
     go_on = tmp_path / "go-on"
     app, screen = making(
         tui_world,
@@ -49,7 +53,9 @@ async def test_what_is_said_is_shown_as_text_and_the_end_is_handed_back(tui_worl
 
 
 @asynchronous
-async def test_who_stops_it_has_it_take_back_what_it_began(tui_world: World, tmp_path: pathlib.Path) -> None:
+async def test_who_stops_it_has_it_take_back_what_it_began(
+    tui_world: Context, tmp_path: pathlib.Path
+) -> None:
     begun = tmp_path / "begun"
     app, screen = making(
         tui_world,
@@ -64,14 +70,18 @@ async def test_who_stops_it_has_it_take_back_what_it_began(tui_world: World, tmp
         await pilot.press("y")
         await wait_for(pilot, begun.exists)
         await pilot.press("escape")
-        await wait_for(pilot, lambda: "It was not made" in lines_of(pilot) and "taken back" in lines_of(pilot))
+        await wait_for(
+            pilot, lambda: "It was not made" in lines_of(pilot) and "taken back" in lines_of(pilot)
+        )
         assert not begun.exists()
         await pilot.press("escape")
         await wait_for_screen(pilot, "Setup")
 
 
 @asynchronous
-async def test_nothing_is_made_that_nobody_waits_for(tui_world: World, tmp_path: pathlib.Path) -> None:
+async def test_nothing_is_made_that_nobody_waits_for(
+    tui_world: Context, tmp_path: pathlib.Path
+) -> None:
     number = tmp_path / "number"
     script = f"import os, pathlib, time; pathlib.Path({str(number)!r}).write_text(str(os.getpid())); time.sleep(3600)"
     app, screen = making(tui_world, script)
@@ -96,8 +106,11 @@ async def test_an_environment_is_offered_in_the_plan_and_why_it_was_not_made_is_
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("UV_FIND_LINKS", raising=False)
-    world = World(environment={**os.environ, HOME_VARIABLE: str(tmp_path)}, store=Store(tmp_path))
-    async with shown(AdvisorApp(Wishes(answers=Answers(gpu="cpu", workflows="openvino")), world), (100, 30)) as pilot:
+    world = Context(environment={**os.environ, HOME_VARIABLE: str(tmp_path)}, store=Store(tmp_path))
+    async with shown(
+        AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu", workflows="openvino")), world),
+        (100, 30),
+    ) as pilot:
         setup = pilot.app.screen
         assert isinstance(setup, Setup)
         while setup.place < 3:

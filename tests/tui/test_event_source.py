@@ -14,15 +14,15 @@ from recorded_runs import make_run
 
 from advisor.cli import host as hosting
 from advisor.cli.host import Gate
-from advisor.context import World
-from advisor.domain.run_events import Event, Finished, Heard, Surveyed
+from advisor.context import Context
+from advisor.domain.run_events import Finished, LoggedEvent, Surveyed, WorkerReported
 from advisor.domain.run_state import fold
-from advisor.domain.worker_events import Entered
+from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.run.event_source import Follower, Recording, Tail
 from advisor.tui.run.host_process import Host
 from advisor.tui.run.session import Session
@@ -75,12 +75,16 @@ def test_a_pause_stops_the_clock() -> None:
 
 def test_a_pause_comes_between_sections_and_between_the_models_of_a_survey() -> None:
     found = Surveyed(workflow="quick", model="demo", family="demo", verdict="pass", reason=None)
-    building = Heard(arm="quick", process=0, said=Entered(phase="build", batch_size=1))
+    building = WorkerReported(
+        arm="quick", process=0, said=PhaseStarted(phase="build", batch_size=1)
+    )
     assert [hosting._is_between_sections(each) for each in (found, building)] == [True, False]
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["at work", "paused"])
-def test_a_run_that_is_left_alone_goes_on_to_its_end(tui_world: World, fake_host: Callable[[Run], Host], *, paused: bool) -> None:
+def test_a_run_that_is_left_alone_goes_on_to_its_end(
+    tui_world: Context, fake_host: Callable[[Run], Host], *, paused: bool
+) -> None:
     run = prepare(Answers(gpu="cpu", batch_sizes="3", budget="2", workflows="quick"), tui_world)
     host = fake_host(run)
     if paused:
@@ -90,7 +94,7 @@ def test_a_run_that_is_left_alone_goes_on_to_its_end(tui_world: World, fake_host
         time.sleep(0.01)
     host.leave_alone()
     end = time.monotonic() + 60
-    while not isinstance(run.events()[-1].happening, Finished) and time.monotonic() < end:
+    while not isinstance(run.events()[-1].run_event, Finished) and time.monotonic() < end:
         time.sleep(0.1)
     session = Session.of(run)
     session.look()
@@ -99,17 +103,25 @@ def test_a_run_that_is_left_alone_goes_on_to_its_end(tui_world: World, fake_host
 
 
 @asynchronous
-async def test_ten_thousand_events_at_once_are_all_taken_in_and_the_screen_answers(run: Run, tui_world: World) -> None:
+async def test_ten_thousand_events_at_once_are_all_taken_in_and_the_screen_answers(
+    run: Run, tui_world: Context
+) -> None:
     last = run.events()[-3]
     visits = builders.visits([0.004] * 10_000, first_round=7)
     with (run.directory / "events.jsonl").open("rb") as file:
         lines = file.read().splitlines(keepends=True)
     flood = [
-        Event(seq=last.seq + number, at=last.at, happening=Heard(arm="compiled", process=0, said=visit))
+        LoggedEvent(
+            seq=last.seq + number,
+            at=last.at,
+            run_event=WorkerReported(arm="compiled", process=0, said=visit),
+        )
         for number, visit in enumerate(visits)
     ]
-    (run.directory / "events.jsonl").write_bytes(b"".join(lines[:-6]) + b"".join(msgspec.json.encode(event) + b"\n" for event in flood))
-    async with shown(AdvisorApp(Wishes(), tui_world)) as pilot:
+    (run.directory / "events.jsonl").write_bytes(
+        b"".join(lines[:-6]) + b"".join(msgspec.json.encode(event) + b"\n" for event in flood)
+    )
+    async with shown(AdvisorApp(LaunchOptions(), tui_world)) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
         pilot.app.runs.show(Session.of(run))
         await wait_for_screen(pilot, "Live")

@@ -16,15 +16,16 @@ from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, w
 from recorded_runs import make_run
 from textual.pilot import Pilot
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.run.session import Session
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
-#: Less than that of other waits: a screen that does look different is not to keep the tests waiting at every size.
+#: Less than that of other waits: a screen that does look different is not to keep the tests waiting
+#: at every size.
 PATIENCE_SECONDS = 20
 
 
@@ -62,14 +63,20 @@ async def compare_at(size: tuple[int, int], name: str, pilot: Pilot[int], *, upd
 
 
 def kept_lines(drawn: str) -> str:
-    lines = [line for line in drawn.splitlines() if "elapsed" not in line and "CPU  busy" not in line]
+    lines = [
+        line for line in drawn.splitlines() if "elapsed" not in line and "CPU  busy" not in line
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
 @asynchronous
-async def test_results_and_detail_look_as_they_did(finished: Run, tui_world: World, request: pytest.FixtureRequest) -> None:
+async def test_results_and_detail_look_as_they_did(
+    finished: Run, tui_world: Context, request: pytest.FixtureRequest
+) -> None:
     update = request.config.getoption("--update-goldens")
-    async with shown(AdvisorApp(Wishes(replay=str(finished.directory), speed=1000), tui_world)) as pilot:
+    async with shown(
+        AdvisorApp(LaunchOptions(replay=str(finished.directory), speed=1000), tui_world)
+    ) as pilot:
         await wait_for_screen(pilot, "Results")
         for size in SIZES:  # all screens at one size: a resize costs more than a key
             await compare_at(size, "results", pilot, update=update)
@@ -89,7 +96,11 @@ async def test_results_and_detail_look_as_they_did(finished: Run, tui_world: Wor
 
 @asynchronous
 async def test_the_questions_and_the_history_look_as_they_did(
-    finished: Run, going_on: Run, tui_world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    finished: Run,
+    going_on: Run,
+    tui_world: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     software = builders.interpreter(executable=sys.executable, torch_cuda="13.0")
     here = builders.machine(gpus=(builders.gpu(),), gpu_problem=None, software=software)
@@ -98,14 +109,21 @@ async def test_the_questions_and_the_history_look_as_they_did(
     store = Store(finished.directory.parents[1])
     update = request.config.getoption("--update-goldens")
     async with shown(
-        AdvisorApp(Wishes(answers=Answers(gpu="cpu", workflows="quick,alike")), dataclasses.replace(tui_world, store=store))
+        AdvisorApp(
+            LaunchOptions(answers=Answers(gpu="cpu", workflows="quick,alike")),
+            dataclasses.replace(tui_world, store=store),
+        )
     ) as pilot:
         app = pilot.app
         assert isinstance(app, AdvisorApp)
         await wait_for(pilot, lambda: app.machine is not None)
         await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
         await compare("model", pilot, update=update)
-        for words, name in (("Fancy CPU", "target"), ("sum to 100", "priorities"), ("ways to run", "plan")):
+        for words, name in (
+            ("Fancy CPU", "target"),
+            ("sum to 100", "priorities"),
+            ("ways to run", "plan"),
+        ):
             await pilot.press("enter")
             await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
             await compare(name, pilot, update=update)
@@ -123,8 +141,10 @@ async def test_the_questions_and_the_history_look_as_they_did(
 
 
 @asynchronous
-async def test_a_run_looks_as_it_did(going_on: Run, tui_world: World, request: pytest.FixtureRequest) -> None:
-    async with shown(AdvisorApp(Wishes(), tui_world)) as pilot:
+async def test_a_run_looks_as_it_did(
+    going_on: Run, tui_world: Context, request: pytest.FixtureRequest
+) -> None:
+    async with shown(AdvisorApp(LaunchOptions(), tui_world)) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
         session = Session.of(going_on)
         session.look()
@@ -135,10 +155,14 @@ async def test_a_run_looks_as_it_did(going_on: Run, tui_world: World, request: p
 
 
 @asynchronous
-async def test_generated_text_looks_as_it_did(tui_world: World, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
+async def test_generated_text_looks_as_it_did(
+    tui_world: Context, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
     update = request.config.getoption("--update-goldens")
     store = Store(tmp_path)
-    async with shown(AdvisorApp(Wishes(), dataclasses.replace(tui_world, store=store))) as pilot:
+    async with shown(
+        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=store))
+    ) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
         pilot.app.runs.show(Session.of(make_run(store, finished=False, generates=True)))
         await wait_for_screen(pilot, "Live")

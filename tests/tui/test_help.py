@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,14 @@ from advisor.tui.options import Wishes
         ("device", ["--gpu: index, UUID or name", "Left and right, or space, choose"]),
     ],
 )
-def test_a_question_s_part_is_explained_in_the_words_of_its_option(part: str, words: list[str], tui_world: World) -> None:
+def test_a_question_s_part_is_explained_in_the_words_of_its_option(
+    part: str, words: list[str], tui_world: Context
+) -> None:
     @asynchronous
     async def look() -> None:
-        async with shown(AdvisorApp(Wishes(answers=Answers(gpu="cpu")), tui_world), (100, 30)) as pilot:
+        async with shown(
+            AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), tui_world), (100, 30)
+        ) as pilot:
             await pilot.press("enter")
             await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
             pilot.app.screen.query_one(f"#{part}").focus()
@@ -35,7 +39,9 @@ def test_a_question_s_part_is_explained_in_the_words_of_its_option(part: str, wo
 
 
 @asynchronous
-async def test_the_weights_and_the_ranking_are_explained_each(tui_world: World, recorded: Run) -> None:
+async def test_the_weights_and_the_ranking_are_explained_each(
+    tui_world: Context, recorded: Run
+) -> None:
     async with shown(replay(tui_world, recorded), (100, 30)) as pilot:
         await wait_for_screen(pilot, "Results")
         await pilot.press("question_mark")

@@ -10,11 +10,11 @@ import pytest
 from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
 from recorded_runs import make_run
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import Host
 from advisor.tui.run.unfinished import find_waiting
 from advisor.tui.screens.live import Live
@@ -50,11 +50,13 @@ def test_the_newest_run_that_was_not_finished_waits_unless_it_is_another_machine
 
 @asynchronous
 async def test_a_run_that_was_stopped_is_offered_at_the_start_and_gone_on_with_by_one_key(
-    store: Store, tui_world: World, fake_host: Callable[[Run], Host]
+    store: Store, tui_world: Context, fake_host: Callable[[Run], Host]
 ) -> None:
     run = make_run(store, finished=False)
     world = dataclasses.replace(tui_world, store=store)
-    async with shown(AdvisorApp(Wishes(answers=Answers(gpu="cpu")), world, start_host=fake_host)) as pilot:
+    async with shown(
+        AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), world, start_host=fake_host)
+    ) as pilot:
         app = pilot.app
         assert isinstance(app, AdvisorApp)
         await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
@@ -74,10 +76,12 @@ async def test_a_run_that_was_stopped_is_offered_at_the_start_and_gone_on_with_b
 
 
 @asynchronous
-async def test_a_note_is_written_shown_found_and_removed(store: Store, tui_world: World) -> None:
+async def test_a_note_is_written_shown_found_and_removed(store: Store, tui_world: Context) -> None:
     run = make_run(store, finished=True)
     make_run(store, finished=False)
-    async with shown(AdvisorApp(Wishes(), dataclasses.replace(tui_world, store=store))) as pilot:
+    async with shown(
+        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=store))
+    ) as pilot:
         pilot.app.action_history()  # type: ignore[attr-defined]
         await wait_for(pilot, lambda: run.directory.name in lines_of(pilot))
         await pilot.press("t", *"[/old] driver", "enter")
@@ -95,9 +99,13 @@ async def test_a_note_is_written_shown_found_and_removed(store: Store, tui_world
 
 
 @asynchronous
-async def test_a_run_is_removed_only_after_asking_and_never_while_it_goes_on(store: Store, tui_world: World) -> None:
+async def test_a_run_is_removed_only_after_asking_and_never_while_it_goes_on(
+    store: Store, tui_world: Context
+) -> None:
     run, other = make_run(store, finished=True), make_run(store, finished=False)
-    async with shown(AdvisorApp(Wishes(), dataclasses.replace(tui_world, store=store))) as pilot:
+    async with shown(
+        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=store))
+    ) as pilot:
         pilot.app.action_history()  # type: ignore[attr-defined]
         await wait_for(pilot, lambda: run.directory.name in lines_of(pilot))
         await pilot.press("d")

@@ -12,9 +12,9 @@ import pytest
 from onscreen import asynchronous, lines_of, shown, wait_for, wait_for_screen
 from recorded_runs import make_run
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.outcome import Skipped
-from advisor.domain.run_events import Event, Finished, Happening
+from advisor.domain.run_events import Finished, LoggedEvent, RunEvent
 from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
@@ -24,7 +24,7 @@ from advisor.store import Run, Store
 from advisor.tui import documents
 from advisor.tui.app import AdvisorApp
 from advisor.tui.documents import document_of
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.run.host_process import Host
 from advisor.tui.run.retry import failed_arms, propose_again
 from advisor.tui.run.session import Session
@@ -35,7 +35,7 @@ from advisor.tui.widgets.table import Table
 class Copyist:
     """Stands for the process that works on a run: it writes what another run came to, one event at a time."""
 
-    def __init__(self, run: Run, events: list[Event]) -> None:
+    def __init__(self, run: Run, events: list[LoggedEvent]) -> None:
         self._run, self._events = run, events
         self.is_paused = False
 
@@ -50,7 +50,9 @@ class Copyist:
             writer.append(self._events.pop(0))
 
 
-def test_a_run_taken_up_again_after_any_event_comes_to_the_same_document(tmp_path: pathlib.Path) -> None:
+def test_a_run_taken_up_again_after_any_event_comes_to_the_same_document(
+    tmp_path: pathlib.Path,
+) -> None:
     run = make_run(Store(tmp_path), finished=True)
     file = run.directory / "events.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
@@ -58,7 +60,9 @@ def test_a_run_taken_up_again_after_any_event_comes_to_the_same_document(tmp_pat
     watched.look()
     whole = encode(document_of(watched.judge()))
     for kept in range(1, len(lines)):
-        file.write_bytes(b"".join(lines[:kept]) + lines[kept][:5])  # killed while it wrote the next one
+        file.write_bytes(
+            b"".join(lines[:kept]) + lines[kept][:5]
+        )  # killed while it wrote the next one
         session = Session.of(run, Copyist(run, events[kept:]))  # type: ignore[arg-type]
         while not session.is_over:
             session.look()
@@ -66,15 +70,21 @@ def test_a_run_taken_up_again_after_any_event_comes_to_the_same_document(tmp_pat
 
 
 def sleepers() -> list[psutil.Process]:
-    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "3601"]]
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] == ["sleep", "3601"]
+    ]
 
 
 @asynchronous
 async def test_an_arm_that_hangs_is_skipped_and_asked_once_more_and_left_behind_without_a_trace(
-    tui_world: World, fake_host: Callable[[Run], Host]
+    tui_world: Context, fake_host: Callable[[Run], Host]
 ) -> None:
     answers = Answers(gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="2")
-    async with shown(AdvisorApp(Wishes(answers=answers), tui_world, start_host=fake_host)) as pilot:
+    async with shown(
+        AdvisorApp(LaunchOptions(answers=answers), tui_world, start_host=fake_host)
+    ) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
         await pilot.press("ctrl+r")
         await wait_for_screen(pilot, "Live")
@@ -87,7 +97,9 @@ async def test_an_arm_that_hangs_is_skipped_and_asked_once_more_and_left_behind_
         assert sleepers() == []
         screen = pilot.app.screen
         assert isinstance(screen, Results)
-        assert isinstance(screen.original.state.processes["misbehaving/escapes"][0].outcome, Skipped)
+        assert isinstance(
+            screen.original.state.processes["misbehaving/escapes"][0].outcome, Skipped
+        )
         assert failed_arms(screen.original) == ("misbehaving/escapes",)
         await pilot.press("x")
         await wait_for(pilot, lambda: "skipped by the user in the phase build" in lines_of(pilot))
@@ -104,11 +116,15 @@ async def test_an_arm_that_hangs_is_skipped_and_asked_once_more_and_left_behind_
 
 
 @asynchronous
-async def test_a_run_whose_process_was_killed_is_resumed_from_the_history(tui_world: World, fake_host: Callable[[Run], Host]) -> None:
+async def test_a_run_whose_process_was_killed_is_resumed_from_the_history(
+    tui_world: Context, fake_host: Callable[[Run], Host]
+) -> None:
     run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), tui_world)
     host = fake_host(run)
-    async with shown(AdvisorApp(Wishes(), tui_world, start_host=fake_host)) as pilot:
-        await wait_for(pilot, lambda: "race-opened" in {tag_of(event.happening) for event in run.events()})
+    async with shown(AdvisorApp(LaunchOptions(), tui_world, start_host=fake_host)) as pilot:
+        await wait_for(
+            pilot, lambda: "race-opened" in {tag_of(event.run_event) for event in run.events()}
+        )
         host._process.kill()
         host.end()
         measured = len(run.events())
@@ -119,26 +135,36 @@ async def test_a_run_whose_process_was_killed_is_resumed_from_the_history(tui_wo
         await wait_for_screen(pilot, "Results")
         assert lines_of(pilot).splitlines()[1].startswith((" Use ", " Tie "))
     events = run.events()
-    assert isinstance(events[-1].happening, Finished)
+    assert isinstance(events[-1].run_event, Finished)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert "resumed" in {tag_of(event.happening) for event in events[measured:]}
+    assert "resumed" in {tag_of(event.run_event) for event in events[measured:]}
 
 
-def tag_of(happening: Happening) -> str:
-    return str(happening.__struct_config__.tag)
+def tag_of(run_event: RunEvent) -> str:
+    return str(run_event.__struct_config__.tag)
 
 
 def test_what_failed_on_a_gpu_that_is_gone_is_not_asked_again(tmp_path: pathlib.Path) -> None:
     header = make_run(Store(tmp_path), finished=True).header()
-    asked = msgspec.structs.replace(header.question, gpu="GPU-gone", device="cuda", python=sys.executable)
+    asked = msgspec.structs.replace(
+        header.question, gpu="GPU-gone", device="cuda", python=sys.executable
+    )
     with pytest.raises(GpuNotAttachedError):
         propose_again(msgspec.structs.replace(header, question=asked), ("broken/default",))
 
 
 @pytest.mark.parametrize(
-    ("ending", "words"), [(".html", "<!doctype html>"), (".md", "| compiled |"), (".csv", "compiled,"), (".json", '"compiled"')]
+    ("ending", "words"),
+    [
+        (".html", "<!doctype html>"),
+        (".md", "| compiled |"),
+        (".csv", "compiled,"),
+        (".json", '"compiled"'),
+    ],
 )
-def test_a_run_is_exported_as_its_file_name_says(ending: str, words: str, tmp_path: pathlib.Path) -> None:
+def test_a_run_is_exported_as_its_file_name_says(
+    ending: str, words: str, tmp_path: pathlib.Path
+) -> None:
     file = tmp_path / f"out{ending}"
     decision = decide(make_run(Store(tmp_path), finished=True))
     documents.write(documents.document_of(decision), file, decision.state)

@@ -12,11 +12,11 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 from advisor import settings, tui
-from advisor.context import World
+from advisor.context import Context
 from advisor.errors import SettingsError
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 
 
 def test_settings_are_read_or_refused(tmp_path: pathlib.Path) -> None:
@@ -38,12 +38,17 @@ def test_settings_are_read_or_refused(tmp_path: pathlib.Path) -> None:
     [
         ("", 'theme = "dusk"\n'),
         ('theme = "dawn"\n', 'theme = "dusk"\n'),
-        ('# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n', '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n'),
+        (
+            '# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n',
+            '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n',
+        ),
         ('[keys]\nsort = "theme = 3"\n', 'theme = "dusk"\n[keys]\nsort = "theme = 3"\n'),
         ('# only keys\n[keys]\nsort = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nsort = "s"\n'),
     ],
 )
-def test_a_theme_is_kept_and_the_rest_of_the_file_stays(before: str, after: str, tmp_path: pathlib.Path) -> None:
+def test_a_theme_is_kept_and_the_rest_of_the_file_stays(
+    before: str, after: str, tmp_path: pathlib.Path
+) -> None:
     file = tmp_path / "new" / "config.toml"
     if before:
         file.parent.mkdir()
@@ -61,15 +66,23 @@ def test_every_action_with_a_name_can_be_given_another_key() -> None:
         kind = kinds.pop()
         kinds += kind.__subclasses__()
         if kind.__module__.startswith("advisor."):
-            found |= {binding.id for binding in getattr(kind, "BINDINGS", ()) if isinstance(binding, Binding) and binding.id}
+            found |= {
+                binding.id
+                for binding in getattr(kind, "BINDINGS", ())
+                if isinstance(binding, Binding) and binding.id
+            }
     assert found == settings.ACTIONS
 
 
 @asynchronous
-async def test_keys_can_be_changed(recorded: Run, tui_world: World, tmp_path: pathlib.Path) -> None:
+async def test_keys_can_be_changed(
+    recorded: Run, tui_world: Context, tmp_path: pathlib.Path
+) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[keys]\nexport = "ctrl+e"\n')
-    app = AdvisorApp(Wishes(replay=str(recorded.directory), speed=1000), tui_world, settings_file=file)
+    app = AdvisorApp(
+        LaunchOptions(replay=str(recorded.directory), speed=1000), tui_world, settings_file=file
+    )
     async with shown(app) as pilot:
         await wait_for_screen(pilot, "Results")
         await pilot.press("ctrl+e")
@@ -77,13 +90,15 @@ async def test_keys_can_be_changed(recorded: Run, tui_world: World, tmp_path: pa
 
 
 @asynchronous
-async def test_a_chosen_theme_holds_the_next_time(recorded: Run, tui_world: World, tmp_path: pathlib.Path) -> None:
+async def test_a_chosen_theme_holds_the_next_time(
+    recorded: Run, tui_world: Context, tmp_path: pathlib.Path
+) -> None:
     file = tmp_path / "config.toml"
-    async with shown(AdvisorApp(Wishes(), tui_world, settings_file=file)) as pilot:
+    async with shown(AdvisorApp(LaunchOptions(), tui_world, settings_file=file)) as pilot:
         assert not file.exists()
         pilot.app.theme = "p3-high-contrast"
         await wait_for(pilot, file.exists)
-    async with shown(AdvisorApp(Wishes(), tui_world, settings_file=file)) as pilot:
+    async with shown(AdvisorApp(LaunchOptions(), tui_world, settings_file=file)) as pilot:
         assert pilot.app.theme == "p3-high-contrast"
     asked = replay(tui_world, recorded, theme="p3-dark")
     async with shown(asked) as pilot:

@@ -34,8 +34,18 @@ COLOURED = re.compile(rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(
 class Terminal:
     """A program on a terminal of its own."""
 
-    def __init__(self, *arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **more: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"}}
+    def __init__(
+        self,
+        *arguments: str,
+        home: pathlib.Path,
+        command: Sequence[str] = (str(COMMAND),),
+        **more: str,
+    ) -> None:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"CI", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"}
+        }
         environment |= {"TERM": "xterm-256color", "P3_ADVISOR_HOME": str(home), **more}
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
@@ -46,7 +56,9 @@ class Terminal:
     def press(self, keys: bytes) -> None:
         os.write(self._fd, keys)
 
-    def wait_for(self, words: bytes, since: int = 0, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def wait_for(
+        self, words: bytes, since: int = 0, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
         end = time.monotonic() + patience_seconds
         while words not in self.out[since:]:
             assert time.monotonic() < end, self.out[-2000:]
@@ -79,7 +91,9 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **more: str) -> Iterator[Terminal]:
+def terminal(
+    *arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **more: str
+) -> Iterator[Terminal]:
     made = Terminal(*arguments, home=home, command=command, **more)
     try:
         yield made
@@ -92,7 +106,10 @@ def working_on(home: pathlib.Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if any(str(home) in word for word in process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                any(str(home) in word for word in process.cmdline())
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
     return found
 
@@ -109,8 +126,20 @@ def test_bare_it_asks_and_q_leaves_the_terminal_as_it_was(home: pathlib.Path) ->
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = ("--gpu", "cpu", "--workflows", "pytorch-eager", "--batch-sizes", "1", "--budget", "3", "--priority")
-    with terminal("ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home) as screen:
+    options = (
+        "--gpu",
+        "cpu",
+        "--workflows",
+        "pytorch-eager",
+        "--batch-sizes",
+        "1",
+        "--budget",
+        "3",
+        "--priority",
+    )
+    with terminal(
+        "ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home
+    ) as screen:
         screen.wait_for(b"Which model")
         screen.press(b"\x12")
         screen.wait_for(b"elapsed")
@@ -125,7 +154,9 @@ def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathl
         screen.press(b"e")
         screen.wait_for(b"Write", since)  # the line has the focus
         file = tmp_path / "whole.json"
-        screen.press(str(file).encode())  # the name that is proposed is selected, so that typing replaces it
+        screen.press(
+            str(file).encode()
+        )  # the name that is proposed is selected, so that typing replaces it
         screen.wait_for(file.name.encode(), since)
         screen.press(b"\r")
         screen.wait_for(b"written:", since)
@@ -140,13 +171,33 @@ def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathl
 
 def test_the_first_sight_needs_neither_the_stages_nor_a_stack() -> None:
     script = "import sys, advisor.cli, advisor.tui.program; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split())
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
     assert "textual.app" in loaded
-    assert not {"advisor.pipeline", "advisor.machine", "advisor.report", "psutil", "scipy", "numpy", "torch", "jinja2"} & loaded
+    assert (
+        not {
+            "advisor.pipeline",
+            "advisor.machine",
+            "advisor.report",
+            "psutil",
+            "scipy",
+            "numpy",
+            "torch",
+            "jinja2",
+        }
+        & loaded
+    )
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda end: end.name)
-def test_however_it_ends_during_a_run_nothing_is_left(end: signal.Signals, home: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    "end", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda end: end.name
+)
+def test_however_it_ends_during_a_run_nothing_is_left(
+    end: signal.Signals, home: pathlib.Path
+) -> None:
     with terminal("ask", "--tui", "--gpu", "cpu", "--budget", "60", home=home) as screen:
         screen.wait_for(b"Which model")
         time.sleep(0.5)
@@ -173,8 +224,16 @@ def test_however_it_ends_during_a_run_nothing_is_left(end: signal.Signals, home:
 def test_suspended_it_gives_the_terminal_back_and_the_run_goes_on(
     home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> None:
-    command = (sys.executable, str(FAKES / "show.py"), str(fake_probes), str(fake_rubric), str(home))
-    with terminal("gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=2", home=home, command=command) as screen:
+    command = (
+        sys.executable,
+        str(FAKES / "show.py"),
+        str(fake_probes),
+        str(fake_rubric),
+        str(home),
+    )
+    with terminal(
+        "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=2", home=home, command=command
+    ) as screen:
         screen.wait_for(b"Which model")
         screen.press(b"\x12")
         screen.wait_for(b"elapsed")
@@ -185,7 +244,9 @@ def test_suspended_it_gives_the_terminal_back_and_the_run_goes_on(
         assert os.WIFSTOPPED(os.waitpid(screen.pid, os.WUNTRACED)[1])
         (run,) = (home / "runs").iterdir()
         limit = time.monotonic() + PATIENCE_SECONDS
-        while b'"finished"}' not in (run / "events.jsonl").read_bytes() and time.monotonic() < limit:
+        while (
+            b'"finished"}' not in (run / "events.jsonl").read_bytes() and time.monotonic() < limit
+        ):
             time.sleep(0.05)
         since = len(screen.out)
         os.kill(screen.pid, signal.SIGCONT)
@@ -196,7 +257,9 @@ def test_suspended_it_gives_the_terminal_back_and_the_run_goes_on(
 
 
 def test_no_colour_means_no_colour(recorded: Run, home: pathlib.Path) -> None:
-    with terminal("--replay", str(recorded.directory), "--speed", "1000", home=home, NO_COLOR="1") as screen:
+    with terminal(
+        "--replay", str(recorded.directory), "--speed", "1000", home=home, NO_COLOR="1"
+    ) as screen:
         screen.wait_for(b"Noise floor")
         screen.press(b"w")
         screen.wait_for(b"> Performance")
@@ -225,7 +288,11 @@ def test_without_a_terminal_there_is_short_help_and_no_escape_code(
     pid, fd = pty.fork()
     if pid == 0:
         environment = {name: value for name, value in os.environ.items() if name != "CI"}
-        os.execve("/bin/bash", ["bash", "-c", script], {**environment, "P3_ADVISOR_HOME": str(home), **more})
+        os.execve(
+            "/bin/bash",
+            ["bash", "-c", script],
+            {**environment, "P3_ADVISOR_HOME": str(home), **more},
+        )
     out = b""
     with contextlib.suppress(OSError):
         while chunk := os.read(fd, 65536):
@@ -241,7 +308,14 @@ def test_without_a_terminal_there_is_short_help_and_no_escape_code(
 def test_the_plain_questions_lead_to_an_answer_or_say_what_does_not_fit(home: pathlib.Path) -> None:
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
     answers = "gone.onnx\n\ncpu\n\n\n"
-    told = subprocess.run([COMMAND, "--plain"], input=answers, capture_output=True, text=True, env=environment, check=False)
+    told = subprocess.run(
+        [COMMAND, "--plain"],
+        input=answers,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
     assert "That does not fit: there is no file 'gone.onnx'" in told.stdout
     assert told.returncode == 2
     assert "\x1b" not in told.stdout + told.stderr

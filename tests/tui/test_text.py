@@ -10,17 +10,27 @@ import pytest
 from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
 from recorded_runs import make_run
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.store import Run, Store
 from advisor.tui import text
 from advisor.tui.app import AdvisorApp
 from advisor.tui.ascii_only import to_ascii
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.run.logs import LogTail, clean
 from advisor.tui.run.session import Session
 from advisor.tui.screens.results import Results
 
-HOSTILE = ["[/", "[/tmp/x]", "{'a':[true]}", "[red]x[/red]", "\x1b[31mred", "a\x00b\x07", "\u202eevil\u202c", "n" * 10000, "\ud800"]
+HOSTILE = [
+    "[/",
+    "[/tmp/x]",
+    "{'a':[true]}",
+    "[red]x[/red]",
+    "\x1b[31mred",
+    "a\x00b\x07",
+    "\u202eevil\u202c",
+    "n" * 10000,
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=lambda words: ascii(words[:20]))
@@ -32,7 +42,7 @@ def test_what_is_shown_has_no_control_and_no_direction(words: str) -> None:
 
 
 @asynchronous
-async def test_a_model_with_a_hostile_name_is_shown(tui_world: World, recorded: Run) -> None:
+async def test_a_model_with_a_hostile_name_is_shown(tui_world: Context, recorded: Run) -> None:
     async with shown(replay(tui_world, recorded)) as pilot:
         await wait_for_screen(pilot, "Results")
         screen = pilot.app.screen
@@ -40,7 +50,9 @@ async def test_a_model_with_a_hostile_name_is_shown(tui_world: World, recorded: 
         for words in HOSTILE[:-1]:
             header = screen.decision.header
             model = msgspec.structs.replace(header.question.model, name=words)
-            header = msgspec.structs.replace(header, question=msgspec.structs.replace(header.question, model=model))
+            header = msgspec.structs.replace(
+                header, question=msgspec.structs.replace(header.question, model=model)
+            )
             screen.original = screen.decision = dataclasses.replace(screen.decision, header=header)
             screen.draw()
             await pilot.pause()
@@ -53,13 +65,20 @@ async def test_a_model_with_a_hostile_name_is_shown(tui_world: World, recorded: 
 
 
 @asynchronous
-async def test_what_a_stack_prints_is_shown_as_text(tui_world: World, tmp_path: pathlib.Path) -> None:
+async def test_what_a_stack_prints_is_shown_as_text(
+    tui_world: Context, tmp_path: pathlib.Path
+) -> None:
     session = Session.of(make_run(Store(tmp_path), finished=False))
     session.look()
     log = session.follower.run.log_of(str(session.follower.active), 0)
     log.parent.mkdir(parents=True)
-    log.write_bytes("\n".join(words[:200] for words in HOSTILE[:-1]).encode() + b"\n\xff\xfe\n" + b"x" * 100_000 + b"\nlast words\n")
-    async with shown(AdvisorApp(Wishes(), tui_world), (100, 40)) as pilot:
+    log.write_bytes(
+        "\n".join(words[:200] for words in HOSTILE[:-1]).encode()
+        + b"\n\xff\xfe\n"
+        + b"x" * 100_000
+        + b"\nlast words\n"
+    )
+    async with shown(AdvisorApp(LaunchOptions(), tui_world), (100, 40)) as pilot:
         assert isinstance(pilot.app, AdvisorApp)
         pilot.app.runs.show(session)
         await wait_for_screen(pilot, "Live")
@@ -86,7 +105,14 @@ def test_ascii_keeps_the_width() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown_value"), [(None, "\N{EN DASH}"), (1.2345, "1.23"), (12.345, "12.3"), (1234.5, "1234"), (0.00123, "0.00123")]
+    ("value", "shown_value"),
+    [
+        (None, "\N{EN DASH}"),
+        (1.2345, "1.23"),
+        (12.345, "12.3"),
+        (1234.5, "1234"),
+        (0.00123, "0.00123"),
+    ],
 )
 def test_figures_have_three_digits(value: float | None, shown_value: str) -> None:
     assert text.figure(value) == shown_value
@@ -94,4 +120,7 @@ def test_figures_have_three_digits(value: float | None, shown_value: str) -> Non
 
 def test_durations_and_names_are_short() -> None:
     assert [text.duration(seconds) for seconds in (0, 61, 3661)] == ["00:00", "01:01", "1:01:01"]
-    assert text.squeeze("torch-compile-inductor/max-autotune", 21) == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
+    assert (
+        text.squeeze("torch-compile-inductor/max-autotune", 21)
+        == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
+    )

@@ -11,13 +11,13 @@ from onscreen import asynchronous, lines_of, replay, settle, shown, wait_for, wa
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.errors import SizeError, UserError
 from advisor.store import Run
 from advisor.tui import crash
 from advisor.tui.app import AdvisorApp
 from advisor.tui.background import Background
-from advisor.tui.options import Wishes
+from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.jump import Jump
 from advisor.tui.widgets.keys import fit
 
@@ -34,20 +34,26 @@ HINTS = [
     ("width", "shown_places"),
     [(80, [1, 0, 2, 3, 4]), (45, [1, 0, 2, 3, 4]), (41, [1, 0, 2, 4]), (20, [1, 4]), (1, [1, 4])],
 )
-def test_help_comes_first_and_the_way_out_last_and_between_them_what_fits(width: int, shown_places: list[int]) -> None:
+def test_help_comes_first_and_the_way_out_last_and_between_them_what_fits(
+    width: int, shown_places: list[int]
+) -> None:
     assert fit(HINTS, width) == shown_places
 
 
 @asynchronous
-async def test_a_letter_moves_to_any_part_of_a_screen(tui_world: World) -> None:
-    async with shown(AdvisorApp(Wishes(), tui_world)) as pilot:
+async def test_a_letter_moves_to_any_part_of_a_screen(tui_world: Context) -> None:
+    async with shown(AdvisorApp(LaunchOptions(), tui_world)) as pilot:
         await pilot.press("enter")
         await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
         await pilot.press("ctrl+o")
         await wait_for_screen(pilot, "Jump")
         jump = pilot.app.screen
         assert isinstance(jump, Jump)
-        letter, target = next((letter, widget) for letter, widget in jump.targets.items() if widget.id == "batch_sizes")
+        letter, target = next(
+            (letter, widget)
+            for letter, widget in jump.targets.items()
+            if widget.id == "batch_sizes"
+        )
         assert f" {letter} " in lines_of(pilot)
         await pilot.press(letter, "4", ",", "8")
         await settle(pilot)
@@ -60,7 +66,9 @@ async def test_a_letter_moves_to_any_part_of_a_screen(tui_world: World) -> None:
 
 
 @asynchronous
-async def test_a_mouse_alone_reaches_an_exported_report(tui_world: World, recorded: Run, tmp_path: pathlib.Path) -> None:
+async def test_a_mouse_alone_reaches_an_exported_report(
+    tui_world: Context, recorded: Run, tmp_path: pathlib.Path
+) -> None:
     async def click(words: str) -> None:
         (hint,) = (hint for hint in pilot.app.screen.query(FooterKey) if hint.description == words)
         assert await pilot.click(hint)
@@ -120,10 +128,10 @@ def test_a_defect_is_told_without_the_values_of_variables(tmp_path: pathlib.Path
     assert password not in written
 
 
-def test_a_defect_ends_the_screens_and_leaves_a_report(tui_world: World) -> None:
+def test_a_defect_ends_the_screens_and_leaves_a_report(tui_world: Context) -> None:
     @asynchronous
     async def run() -> None:
-        app = AdvisorApp(Wishes(), tui_world)
+        app = AdvisorApp(LaunchOptions(), tui_world)
         async with shown(app) as pilot:
             app.background.do("defect", lambda: 1 / 0, print)
             await wait_for(pilot, lambda: app.defect is not None)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from advisor.domain.machine import Machine
 from advisor.domain.question import Question
 
-#: Caches of compilers and drivers; each worker gets its own, so that a cold build is cold and says nothing about an earlier run.
+#: Caches of compilers and drivers; each worker gets its own, so that a cold build is cold and says
+#: nothing about an earlier run.
 CACHES = {
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TRITON_CACHE_DIR": "triton",
@@ -18,8 +19,15 @@ CACHES = {
     "MODULAR_CACHE_DIR": "modular",
 }
 #: All arms on the processor get the same number of threads, whichever library they compute with.
-THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC", "TVM_NUM_THREADS")
-#: JAX would take three quarters of the GPU's memory at its first operation, which the arms beside it then do not have.
+THREAD_COUNTS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NPROC",
+    "TVM_NUM_THREADS",
+)
+#: JAX would take three quarters of the GPU's memory at its first operation, which the arms beside
+#: it then do not have.
 ON_DEMAND = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 #: Stacks that would report their use somewhere.
 NO_TELEMETRY = {
@@ -27,13 +35,21 @@ NO_TELEMETRY = {
     "DO_NOT_TRACK": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "MAX_SERVE_DISABLE_TELEMETRY": "1",
-    # OpenVINO has no switch of its own, but does not report from a build server, which this says it is on.
+    # OpenVINO has no switch of its own, but does not report from a build server, which this says it
+    # is on.
     "TF_BUILD": "1",
 }
 
 
 #: What would lead an environment of our making to packages that are not its own.
-FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX")
+FOREIGN = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONUSERBASE",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+)
 
 
 def without_foreign(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -42,10 +58,19 @@ def without_foreign(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_environment(
-    inherited: Mapping[str, str], question: Question, threads: int, scratch: pathlib.Path, *, made_for_it: bool = False
+    inherited: Mapping[str, str],
+    question: Question,
+    threads: int,
+    scratch: pathlib.Path,
+    *,
+    made_for_it: bool = False,
 ) -> dict[str, str]:
     """Return the variables of one worker whose caches lie under `scratch`; an interpreter that the user named keeps its import path."""
-    environment = {**(without_foreign(inherited) if made_for_it else inherited), **NO_TELEMETRY, **ON_DEMAND}
+    environment = {
+        **(without_foreign(inherited) if made_for_it else inherited),
+        **NO_TELEMETRY,
+        **ON_DEMAND,
+    }
     environment |= dict.fromkeys(THREAD_COUNTS, str(threads))
     environment |= {name: str(scratch / "cache" / folder) for name, folder in CACHES.items()}
     environment["CUDA_VISIBLE_DEVICES"] = question.gpu or ""

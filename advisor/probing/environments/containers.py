@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 #: In the order in which they are looked for.
 ENGINES = ("docker", "podman")
 INSPECT_SECONDS = 30
-#: Variables of a worker that mean something inside an image; everything else is the host's business.
+#: Variables of a worker that mean something inside an image; everything else is the host's
+#: business.
 PASSED = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -41,12 +42,19 @@ def find_engine(environment: Mapping[str, str]) -> str | None:
     return next((engine for engine in found if engine), None)
 
 
-def find_images(engine: str, images: Iterable[str], *, run: Run = subprocess.run) -> tuple[str, ...]:
+def find_images(
+    engine: str, images: Iterable[str], *, run: Run = subprocess.run
+) -> tuple[str, ...]:
     """Return those of `images` that are here already."""
     here: list[str] = []
     for image in images:
         try:
-            answer = run([engine, "image", "inspect", image], capture_output=True, timeout=INSPECT_SECONDS, check=False)
+            answer = run(
+                [engine, "image", "inspect", image],
+                capture_output=True,
+                timeout=INSPECT_SECONDS,
+                check=False,
+            )
         except (OSError, subprocess.TimeoutExpired):
             return tuple(here)
         here += [image] if answer.returncode == 0 else []
@@ -65,12 +73,22 @@ def start_python(
 ) -> list[str]:
     """Return the words that, before a script and its arguments, run them with the image's Python.
 
-    Standard input and output are the worker's lifeline and doorbell, so they are passed through; all paths are the same inside and outside.
+    Standard input and output are the worker's lifeline and doorbell, so they are passed through;
+    all paths are the same inside and outside.
     """
     podman = pathlib.Path(engine).name == "podman"
     owner = user or (os.getuid(), os.getgid())
     words = [engine, "run", "--rm", "--init", "--interactive", "--network", "none"]
-    words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ipc", "private", "--shm-size", "1g"]
+    words += [
+        "--cap-drop",
+        "ALL",
+        "--security-opt",
+        "no-new-privileges",
+        "--ipc",
+        "private",
+        "--shm-size",
+        "1g",
+    ]
     words += ["--userns", "keep-id"] if podman else []
     words += ["--user", f"{owner[0]}:{owner[1]}"]
     if gpu:
@@ -81,7 +99,8 @@ def start_python(
         words += ["--mount", _mount(place, readonly=False)]
     for name in PASSED:
         words += ["--env", name]
-    # The home of an unknown user cannot be written; caches that have no variable of their own land in the run.
+    # The home of an unknown user cannot be written; caches that have no variable of their own land
+    # in the run.
     words += ["--env", f"HOME={writable[0]}", "--workdir", str(writable[0])]
     return [*words, "--entrypoint", "python3", image]
 
@@ -90,4 +109,7 @@ def _mount(place: pathlib.Path, *, readonly: bool) -> str:
     """Return one mount; a field with a comma or a quote in it is quoted as the engines' parser of CSV expects."""
     path = str(place)
     fields = ["type=bind", f"source={path}", f"target={path}", *(["readonly"] if readonly else [])]
-    return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field for field in fields)
+    return ",".join(
+        '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
+        for field in fields
+    )

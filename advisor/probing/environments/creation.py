@@ -1,6 +1,7 @@
 """Make and remove environments with uv: built beside, checked, then renamed, so that there is never half of one.
 
-Whoever makes one holds its lock, and so does uv, which inherits it: when we are killed, the next one waits until uv has gone too.
+Whoever makes one holds its lock, and so does uv, which inherits it: when we are killed, the next
+one waits until uv has gone too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Say = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Workshop:
+class BuildSettings:
     """What making environments takes from outside."""
 
     root: pathlib.Path
@@ -54,7 +55,7 @@ class Workshop:
     offline: bool = False
 
 
-def create(name: str, environment: Environment, shop: Workshop) -> pathlib.Path:
+def create(name: str, environment: Environment, shop: BuildSettings) -> pathlib.Path:
     """Return the environment's directory, making it unless it is there and works; raise `EnvironmentNotMadeError` if that fails."""
     lock = places.lock_file(shop.rubric, name)
     directory = places.directory_of(shop.root, name, places.digest_of(environment, lock))
@@ -84,12 +85,17 @@ def create(name: str, environment: Environment, shop: Workshop) -> pathlib.Path:
 
 
 def remove(name: str, root: pathlib.Path, say: Say) -> bool:
-    """Remove the environment, whichever lock it was made from; say whether there was one. Raise `EnvironmentInUseError` while one runs."""
+    """Remove the environment, whichever lock it was made from; say whether there was one.
+
+    Raise `EnvironmentInUseError` while one runs.
+    """
     with _held(root, name, say) if root.is_dir() else contextlib.nullcontext():
         directories = [*places.versions_of(root, name), *root.glob(f".making-{name}")]
         for directory in directories:
             if is_used(directory):
-                raise EnvironmentInUseError(f"a process runs in {directory}", "let the run end, or stop it")
+                raise EnvironmentInUseError(
+                    f"a process runs in {directory}", "let the run end, or stop it"
+                )
             # The record first: what is left if this is interrupted counts for nothing.
             (directory / places.RECORD).unlink(missing_ok=True)
             shutil.rmtree(directory)
@@ -118,7 +124,14 @@ def _held(root: pathlib.Path, name: str, say: Say) -> Iterator[int]:
         yield lock.fileno()
 
 
-def _make(name: str, environment: Environment, making: pathlib.Path, lock: pathlib.Path, shop: Workshop, held: int) -> None:
+def _make(
+    name: str,
+    environment: Environment,
+    making: pathlib.Path,
+    lock: pathlib.Path,
+    shop: BuildSettings,
+    held: int,
+) -> None:
     """Fill `making` and check it."""
     begun = time.monotonic()
     variables = sources.uv_environment(shop.inherited, shop.pip_settings)
@@ -126,17 +139,34 @@ def _make(name: str, environment: Environment, making: pathlib.Path, lock: pathl
     python = shop.interpreter.executable if fits else environment.python
     shop.say(f"{name}: making it with {python if fits else f'a Python {python}'}")
     offline = ["--offline"] if shop.offline else []
-    _uv(["venv", "--no-project", "--relocatable", "--python", python, *offline, str(making)], name, environment, variables, shop, held)
+    _uv(
+        ["venv", "--no-project", "--relocatable", "--python", python, *offline, str(making)],
+        name,
+        environment,
+        variables,
+        shop,
+        held,
+    )
     constraint = ["--constraint", str(lock)] if lock.is_file() else []
     backend = sources.torch_backend(environment.torch, variables)
     with sources.excludes(environment.leaves_out) as excludes:
         options = [*constraint, *excludes, *backend, *offline]
-        install = ["pip", "install", "--python", str(places.python_in(making)), *options, *environment.requirements]
+        install = [
+            "pip",
+            "install",
+            "--python",
+            str(places.python_in(making)),
+            *options,
+            *environment.requirements,
+        ]
         _uv(install, name, environment, variables, shop, held)
     shop.say(f"{name}: checking that it imports {', '.join(environment.imports)}")
     found = health.look(making, environment, shop.inherited, keep_bytecode=True)
     if found.fault is not None:
-        raise EnvironmentNotMadeError(f"{name} was installed, but {found.fault}", "see p3-advisor doctor, or report it with this message")
+        raise EnvironmentNotMadeError(
+            f"{name} was installed, but {found.fault}",
+            "see p3-advisor doctor, or report it with this message",
+        )
     record = places.Record(
         name=name,
         digest=places.digest_of(environment, lock),
@@ -153,7 +183,9 @@ def _put_in_place(making: pathlib.Path, directory: pathlib.Path) -> None:
     """Rename what was made to its name; what stood there and does not work goes first."""
     if directory.exists():
         if is_used(directory):
-            raise EnvironmentInUseError(f"a process runs in {directory}", "let the run end, or stop it")
+            raise EnvironmentInUseError(
+                f"a process runs in {directory}", "let the run end, or stop it"
+            )
         (directory / places.RECORD).unlink(missing_ok=True)
         shutil.rmtree(directory)
     making.rename(directory)
@@ -164,7 +196,14 @@ def disk_bytes(directory: pathlib.Path) -> int:
     return sum(file.lstat().st_blocks * 512 for file in directory.rglob("*"))
 
 
-def _uv(arguments: list[str], name: str, environment: Environment, variables: Mapping[str, str], shop: Workshop, held: int) -> None:
+def _uv(
+    arguments: list[str],
+    name: str,
+    environment: Environment,
+    variables: Mapping[str, str],
+    shop: BuildSettings,
+    held: int,
+) -> None:
     """Run uv, pass on what it says, and raise `EnvironmentNotMadeError` with its reason when it fails."""
     said: list[str] = []
     with subprocess.Popen(  # noqa: S603 - an argument list, no shell
@@ -201,11 +240,18 @@ def _find_uv(name: str, environment: Environment) -> str:
         wanted = " ".join(f"'{requirement}'" for requirement in environment.requirements)
         by_hand = f"python3 -m venv {name} && {name}/bin/pip install {wanted}, then --python {name}/bin/python"
         raise EnvironmentNotMadeError(
-            "uv, which makes environments, is not installed", f"pip install uv; or by hand: {by_hand}"
+            "uv, which makes environments, is not installed",
+            f"pip install uv; or by hand: {by_hand}",
         ) from problem
 
 
-def _explain(name: str, environment: Environment, shop: Workshop, said: str, variables: Mapping[str, str]) -> EnvironmentNotMadeError:
+def _explain(
+    name: str,
+    environment: Environment,
+    shop: BuildSettings,
+    said: str,
+    variables: Mapping[str, str],
+) -> EnvironmentNotMadeError:
     """Turn what uv said when it failed into what to do."""
     if any(words in said for words in DISK_FULL):
         return _disk_is_full(name, environment, shop)
@@ -217,24 +263,37 @@ def _explain(name: str, environment: Environment, shop: Workshop, said: str, var
             if missing
             else f"{name} cannot be made offline: {reason}"
         )
-        return EnvironmentNotMadeError(what, "run it once without --offline, or name a folder with the wheels in UV_FIND_LINKS")
+        return EnvironmentNotMadeError(
+            what, "run it once without --offline, or name a folder with the wheels in UV_FIND_LINKS"
+        )
     if "No interpreter found" in said or "No download found" in said:
         what = f"{name} needs Python {environment.python}, and {shop.interpreter.executable} is {shop.interpreter.version}"
         return EnvironmentNotMadeError(what, "install one of these, or name one with --python")
     if "pytorch" in said and "--torch-backend" not in said and "error sending request" in said:
         step = "set UV_FIND_LINKS to a folder with a wheel of torch, or UV_TORCH_BACKEND, or mend the network"
-        return EnvironmentNotMadeError(f"{name} cannot be made: the index with the builds of torch is out of reach", step)
-    return EnvironmentNotMadeError(f"{name} cannot be made; uv says: {reason}", "mend what it says and repeat: what was downloaded is kept")
+        return EnvironmentNotMadeError(
+            f"{name} cannot be made: the index with the builds of torch is out of reach", step
+        )
+    return EnvironmentNotMadeError(
+        f"{name} cannot be made; uv says: {reason}",
+        "mend what it says and repeat: what was downloaded is kept",
+    )
 
 
-def _explain_system(name: str, environment: Environment, shop: Workshop, problem: OSError) -> EnvironmentNotMadeError:
+def _explain_system(
+    name: str, environment: Environment, shop: BuildSettings, problem: OSError
+) -> EnvironmentNotMadeError:
     if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _disk_is_full(name, environment, shop)
     step = "name a directory that can be written with P3_ADVISOR_HOME"
-    return EnvironmentNotMadeError(f"{name} cannot be made in {shop.root}: {problem.strerror}", step)
+    return EnvironmentNotMadeError(
+        f"{name} cannot be made in {shop.root}: {problem.strerror}", step
+    )
 
 
-def _disk_is_full(name: str, environment: Environment, shop: Workshop) -> EnvironmentNotMadeError:
+def _disk_is_full(
+    name: str, environment: Environment, shop: BuildSettings
+) -> EnvironmentNotMadeError:
     free = shutil.disk_usage(shop.root).free // MEBIBYTE if shop.root.is_dir() else 0
     needs = f"; it takes about {environment.seen.disk_mib} MiB" if environment.seen else ""
     what = f"{name} cannot be made: the disk is full ({shop.root} has {free} MiB free{needs}); nothing of it was left behind"
@@ -245,14 +304,30 @@ def _disk_is_full(name: str, environment: Environment, shop: Workshop) -> Enviro
 def find_missing(lock: pathlib.Path, variables: Mapping[str, str], root: pathlib.Path) -> list[str]:
     """Return the pins of a lock that uv could not install without a network."""
     pins = (
-        [line for line in lock.read_text(encoding="utf-8").splitlines() if line and not line.startswith(("#", " "))]
+        [
+            line
+            for line in lock.read_text(encoding="utf-8").splitlines()
+            if line and not line.startswith(("#", " "))
+        ]
         if lock.is_file()
         else []
     )
     missing = []
     for pin in pins:
-        command = [uv.find_uv_bin(), "pip", "install", "--offline", "--no-deps", "--dry-run", "--target", str(root / ".nowhere"), pin]
-        answer = subprocess.run(command, capture_output=True, env=dict(variables), cwd=root, check=False)  # noqa: S603
+        command = [
+            uv.find_uv_bin(),
+            "pip",
+            "install",
+            "--offline",
+            "--no-deps",
+            "--dry-run",
+            "--target",
+            str(root / ".nowhere"),
+            pin,
+        ]
+        answer = subprocess.run(  # noqa: S603
+            command, capture_output=True, env=dict(variables), cwd=root, check=False
+        )
         if answer.returncode:
             missing.append(pin)
     return missing

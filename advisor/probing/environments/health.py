@@ -12,7 +12,8 @@ from advisor.domain.workflow import Environment
 from advisor.probing.environments import NO_TELEMETRY, without_foreign
 from advisor.probing.environments.places import python_in, read_record
 
-#: Run by the environment's interpreter in isolation; says what it is before it imports, so that a crash is told apart from a broken Python.
+#: Run by the environment's interpreter in isolation; says what it is before it imports, so that a
+#: crash is told apart from a broken Python.
 CHECK = """
 import importlib, importlib.metadata as metadata, json, os, platform, sys
 answer = os.dup(1)
@@ -36,9 +37,22 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     fault: str | None = None
 
 
-def look(directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str], *, keep_bytecode: bool = False) -> Found:
+def look(
+    directory: pathlib.Path,
+    environment: Environment,
+    inherited: Mapping[str, str],
+    *,
+    keep_bytecode: bool = False,
+) -> Found:
     """Start the interpreter in `directory` and import what the environment is for; `keep_bytecode` leaves it compiled there."""
-    command = [str(python_in(directory)), "-I", *([] if keep_bytecode else ["-B"]), "-c", CHECK, *environment.imports]
+    command = [
+        str(python_in(directory)),
+        "-I",
+        *([] if keep_bytecode else ["-B"]),
+        "-c",
+        CHECK,
+        *environment.imports,
+    ]
     try:
         answer = subprocess.run(  # noqa: S603 - an argument list, no shell
             command,
@@ -57,7 +71,11 @@ def look(directory: pathlib.Path, environment: Environment, inherited: Mapping[s
         found = msgspec.json.decode(answer.stdout, type=Found)
     except msgspec.MsgspecError:
         return Found(fault=f"its interpreter does not run: {last}")
-    return msgspec.structs.replace(found, fault=f"it does not import: {last}") if answer.returncode else found
+    return (
+        msgspec.structs.replace(found, fault=f"it does not import: {last}")
+        if answer.returncode
+        else found
+    )
 
 
 def check(directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]) -> Found:
@@ -69,7 +87,9 @@ def check(directory: pathlib.Path, environment: Environment, inherited: Mapping[
     if found.fault is None and found.packages != record.packages:
         changed = {*found.packages.items()} ^ {*record.packages.items()}
         names = ", ".join(sorted({name for name, _ in changed}))
-        return msgspec.structs.replace(found, fault=f"packages were changed since it was made: {names}"[:LONGEST_REASON])
+        return msgspec.structs.replace(
+            found, fault=f"packages were changed since it was made: {names}"[:LONGEST_REASON]
+        )
     return found
 
 

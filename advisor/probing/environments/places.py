@@ -44,7 +44,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 def default_root(environment: Mapping[str, str]) -> pathlib.Path:
     """Return where environments are made: beside the runs where the user has named their home, else the platform's place for data."""
     home = environment.get(HOME_VARIABLE)
-    return (pathlib.Path(home).absolute() if home else platformdirs.user_data_path("p3-advisor")) / "environments"
+    return (
+        pathlib.Path(home).absolute() if home else platformdirs.user_data_path("p3-advisor")
+    ) / "environments"
 
 
 def own_environments(workflows: Iterable[Workflow]) -> dict[str, Environment]:
@@ -63,24 +65,35 @@ def choose(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, E
     chosen = {}
     for name in names:
         entry = next((workflow for workflow in workflows if workflow.id == name), None)
-        image = next((held.image for each in workflows for held in each.containers if held.name == name), None)
+        image = next(
+            (held.image for each in workflows for held in each.containers if held.name == name),
+            None,
+        )
         if image:
-            raise UnknownEnvironmentError(f"{name} is a container, which p3-advisor does not fetch", f"docker pull {image}")
+            raise UnknownEnvironmentError(
+                f"{name} is a container, which p3-advisor does not fetch", f"docker pull {image}"
+            )
         if entry is not None and entry.environment.kind == "own":
             name = entry.environment.name or entry.id  # noqa: PLW2901 - the workflow's name stands for its environment's
         elif entry is not None and name not in known:
             what = f"{name} has no environment of its own: it runs in the interpreter of --python, or in a container"
             raise UnknownEnvironmentError(what, entry.how_to_get)
         if name not in known:
-            raise UnknownEnvironmentError(f"there is no environment {name!r}", f"choose among {', '.join(sorted(known))}")
+            raise UnknownEnvironmentError(
+                f"there is no environment {name!r}", f"choose among {', '.join(sorted(known))}"
+            )
         chosen[name] = known[name]
     return chosen
 
 
 def find_others(workflows: Iterable[Workflow], name: str) -> dict[str, str]:
     """Return, by device, the environments that workflows have in place of this one there."""
-    used = [workflow for workflow in workflows if (workflow.environment.name or workflow.id) == name]
-    return {device: other.name for workflow in used for device, other in workflow.environment_on.items()}
+    used = [
+        workflow for workflow in workflows if (workflow.environment.name or workflow.id) == name
+    ]
+    return {
+        device: other.name for workflow in used for device, other in workflow.environment_on.items()
+    }
 
 
 def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
@@ -91,7 +104,9 @@ def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
 def digest_of(environment: Environment, lock: pathlib.Path) -> str:
     """Return what identifies an environment: its lock and what it is asked to hold."""
     content = lock.read_bytes() if lock.is_file() else b""
-    asked = "\n".join((*environment.requirements, environment.python, environment.torch, *environment.leaves_out)).encode()
+    asked = "\n".join(
+        (*environment.requirements, environment.python, environment.torch, *environment.leaves_out)
+    ).encode()
     return hashlib.sha256(content + asked).hexdigest()[:DIGEST_LENGTH]
 
 
@@ -119,12 +134,16 @@ def versions_of(root: pathlib.Path, name: str) -> list[pathlib.Path]:
     return sorted(directory for directory in root.glob(pattern) if directory.is_dir())
 
 
-def find_made(root: pathlib.Path, workflows: Iterable[Workflow], rubric: pathlib.Path) -> dict[str, MadeEnvironment]:
+def find_made(
+    root: pathlib.Path, workflows: Iterable[Workflow], rubric: pathlib.Path
+) -> dict[str, MadeEnvironment]:
     """Return the environments that are there, by name, each with what keeps it from being used; starts no process."""
     found = {}
     for name, environment in own_environments(workflows).items():
         directories = {directory: read_record(directory) for directory in versions_of(root, name)}
-        whole = {directory: record for directory, record in directories.items() if record is not None}
+        whole = {
+            directory: record for directory, record in directories.items() if record is not None
+        }
         if not whole:
             continue
         wanted = directory_of(root, name, digest_of(environment, lock_file(rubric, name)))
@@ -132,5 +151,7 @@ def find_made(root: pathlib.Path, workflows: Iterable[Workflow], rubric: pathlib
         python = python_in(directory)
         # `exists` follows the link to the interpreter that it was made with.
         fault = OUTDATED if directory != wanted else None if python.exists() else GONE
-        found[name] = MadeEnvironment(name=name, python=str(python), digest=whole[directory].digest, fault=fault)
+        found[name] = MadeEnvironment(
+            name=name, python=str(python), digest=whole[directory].digest, fault=fault
+        )
     return found

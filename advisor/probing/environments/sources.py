@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from advisor.probing.environments import without_foreign
 
-#: What pip calls a setting, and the variables by which uv knows it; a user who has set one of these has told uv already.
+#: What pip calls a setting, and the variables by which uv knows it; a user who has set one of these
+#: has told uv already.
 VARIABLES: dict[str, tuple[str, ...]] = {
     "index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
     "extra-index-url": ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
@@ -38,7 +39,12 @@ def read_pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             command = [*pip, "config", "list"]
             answer = subprocess.run(  # noqa: S603 - an argument list, no shell
-                command, capture_output=True, text=True, timeout=PIP_SECONDS, check=True, env=without_foreign(environment)
+                command,
+                capture_output=True,
+                text=True,
+                timeout=PIP_SECONDS,
+                check=True,
+                env=without_foreign(environment),
             )
             return parse_pip_settings(answer.stdout.splitlines())
     return {}
@@ -72,9 +78,18 @@ def uv_environment(inherited: Mapping[str, str], pip_settings: Mapping[str, str]
 
 def torch_backend(wanted: str, uv: Mapping[str, str]) -> list[str]:
     """Return uv's option that picks the build of torch; none where the user has said where torch comes from."""
-    if wanted == "none" or uv.get(TORCH_BACKEND) or uv.get("UV_DEFAULT_INDEX") or uv.get("UV_INDEX_URL"):
+    if (
+        wanted == "none"
+        or uv.get(TORCH_BACKEND)
+        or uv.get("UV_DEFAULT_INDEX")
+        or uv.get("UV_INDEX_URL")
+    ):
         return []
-    folders = [pathlib.Path(place) for place in uv.get("UV_FIND_LINKS", "").split(",") if place and "://" not in place]
+    folders = [
+        pathlib.Path(place)
+        for place in uv.get("UV_FIND_LINKS", "").split(",")
+        if place and "://" not in place
+    ]
     if any(next(folder.glob("torch-*.whl"), None) for folder in folders):
         return []
     return ["--torch-backend", wanted]

@@ -1,4 +1,7 @@
-"""How busy the measured device is, in one line. For a look now and then from a thread: NVIDIA's library may take its time."""
+"""How busy the measured device is, in one line.
+
+For a look now and then from a thread: NVIDIA's library may take its time.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def describe_gpu(uuid: str, nvml: Any | None = None) -> str:  # noqa: ANN401 - p
     with contextlib.suppress(nvml.NVMLError):
         words.append(f"util {nvml.nvmlDeviceGetUtilizationRates(handle).gpu} %")
     with contextlib.suppress(nvml.NVMLError):
-        words.append(f"{nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)} \N{DEGREE SIGN}C")
+        words.append(
+            f"{nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)} \N{DEGREE SIGN}C"
+        )
     with contextlib.suppress(nvml.NVMLError):
         words.append(f"{nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)} MHz")
     return "  ".join(words)

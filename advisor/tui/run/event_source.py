@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event, Heard
+from advisor.domain.run_events import LoggedEvent, WorkerReported
 from advisor.domain.run_state import RunState, fold
-from advisor.domain.worker_events import Entered
+from advisor.domain.worker_events import PhaseStarted
 from advisor.store import Run
 
 
 class Source(Protocol):
     """Where events come from."""
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[LoggedEvent]:
         """Return what is new."""
 
     def now(self, last: float) -> float:
@@ -32,7 +32,7 @@ class Tail:
         self._place = 0
         self._heard = clock()
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[LoggedEvent]:
         """Return the events that were written since the last call."""
         events, self._place = self._run.events_after(self._place)
         if events:
@@ -54,7 +54,7 @@ class Recording:
         self._begun = clock()
         self._next = 0
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[LoggedEvent]:
         """Return the events whose time has come."""
         now, first = self.now(0.0), self._next
         while self._next < len(self._events) and self._events[self._next].at <= now:
@@ -83,16 +83,22 @@ class Follower:
         """Take in what is new; say whether anything was."""
         events = self.source.poll()
         for event in events:
-            arm = getattr(event.happening, "arm", None)
+            arm = getattr(event.run_event, "arm", None)
             if arm is None:
                 continue
             self.active = arm
-            is_phase = isinstance(event.happening, Heard) and isinstance(event.happening.said, Entered)
-            if is_phase or not isinstance(event.happening, Heard):
+            is_phase = isinstance(event.run_event, WorkerReported) and isinstance(
+                event.run_event.said, PhaseStarted
+            )
+            if is_phase or not isinstance(event.run_event, WorkerReported):
                 self.entered[arm] = event.at
         self.state = fold(events, self.state)
         return bool(events)
 
     def now(self) -> float:
         """Return the run's time."""
-        return self.state.at if self.state.finished else max(self.source.now(self.state.at), self.state.at)
+        return (
+            self.state.at
+            if self.state.finished
+            else max(self.source.now(self.state.at), self.state.at)
+        )

@@ -11,7 +11,8 @@ import sys
 
 from advisor.store import Run
 
-#: Runs our command line without the current directory on the path, where a file of the user's could have the name of one of ours.
+#: Runs our command line without the current directory on the path, where a file of the user's could
+#: have the name of one of ours.
 PROGRAM = "import sys; sys.path = [sys.argv.pop(1), *filter(None, sys.path)]; from advisor.cli import main; main()"
 OURSELVES = (sys.executable, "-c", PROGRAM, str(pathlib.Path(__file__).parents[3]))
 COMMAND = (*OURSELVES, "host")
@@ -26,7 +27,11 @@ class Host:
         self._log = run.directory / LOG
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
-                [*command, str(run.directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                [*command, str(run.directory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
             )
         assert self._process.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -81,7 +86,7 @@ class Host:
             self._process.wait()
         self._hang_up()
 
-    def last_words(self) -> str:
+    def failure_reason(self) -> str:
         """Return why it ended, if it said so."""
         try:
             lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -13,7 +13,12 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.measure.arms import time_tokens
 
-DONE, WORKING, WAITING, FAILED = "\N{CHECK MARK}", "\N{BLACK RIGHT-POINTING TRIANGLE}", "\N{MIDDLE DOT}", "\N{BALLOT X}"
+DONE, WORKING, WAITING, FAILED = (
+    "\N{CHECK MARK}",
+    "\N{BLACK RIGHT-POINTING TRIANGLE}",
+    "\N{MIDDLE DOT}",
+    "\N{BALLOT X}",
+)
 WORDS = {"build": "compile", "warmup": "warm-up"}
 
 
@@ -54,9 +59,23 @@ def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> R
     flow = flow_of(process) if question.task == "generate" else None
     if process.outcome is not None and not isinstance(process.outcome, Completed):
         status = str(process.outcome.__struct_config__.tag)
-        return Row(arm=arm.id, glyph=FAILED, phase=status, progress="", seconds=None, reason=process.outcome.reason)
+        return Row(
+            arm=arm.id,
+            glyph=FAILED,
+            phase=status,
+            progress="",
+            seconds=None,
+            reason=process.outcome.reason,
+        )
     if process.outcome is not None:
-        return Row(arm=arm.id, glyph=DONE, phase="done", progress=_rounds(process), seconds=seconds, flow=flow)
+        return Row(
+            arm=arm.id,
+            glyph=DONE,
+            phase="done",
+            progress=_rounds(process),
+            seconds=seconds,
+            flow=flow,
+        )
     phase, progress = _phase(process, state, question, arm.id)
     waits = phase in {"imported", "ready"}
     glyph = WORKING if is_active and not waits else WAITING
@@ -72,7 +91,9 @@ def _phase(process: ProcessState, state: RunState, question: Question, arm: str)
     if process.imported is not None and process.loaded is None and process.phase == "import":
         return "imported", ""
     sizes = len(question.batch_sizes)
-    progress = f"{len(process.warm)}/{sizes} sizes" if process.loaded is not None and sizes > 1 else ""
+    progress = (
+        f"{len(process.warm)}/{sizes} sizes" if process.loaded is not None and sizes > 1 else ""
+    )
     return WORDS.get(process.phase, process.phase), progress
 
 
@@ -90,8 +111,14 @@ def flow_of(process: ProcessState) -> Flow:
     size = process.visits[-1].batch_size if process.visits else next(reversed(process.latency), 0)
     seconds, latency, loaded = latest_seconds(process), process.latency.get(size), process.loaded
     first, between = time_tokens(latency) if latency else (None, None)
-    tokens = size * loaded.units_per_sample if loaded is not None and loaded.unit == "tokens" else None
-    return Flow(tokens_per_second=tokens / seconds if tokens and seconds else None, ttft_seconds=first, itl_seconds=between)
+    tokens = (
+        size * loaded.units_per_sample if loaded is not None and loaded.unit == "tokens" else None
+    )
+    return Flow(
+        tokens_per_second=tokens / seconds if tokens and seconds else None,
+        ttft_seconds=first,
+        itl_seconds=between,
+    )
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +132,10 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 def stage_of(state: RunState, question: Question, rows: list[Row], *, running: bool) -> Stage:
     """Return what goes on, with counts and never with a guess."""
-    marks = "".join("\N{BLACK SQUARE}" if row.phase in {"ready", "measure", "done"} else row.glyph for row in rows)
+    marks = "".join(
+        "\N{BLACK SQUARE}" if row.phase in {"ready", "measure", "done"} else row.glyph
+        for row in rows
+    )
     if state.finished:
         return Stage(title="Done", marks=marks, is_timing=False)
     if not running:
@@ -120,16 +150,31 @@ def stage_of(state: RunState, question: Question, rows: list[Row], *, running: b
     if state.closed:
         return Stage(title="Checking the last outputs", marks=marks, is_timing=False)
     built = sum(row.phase in {"ready", "done"} or row.glyph == FAILED for row in rows)
-    if not any(row.phase not in {"queued", "start", "import", "imported"} and row.glyph != FAILED for row in rows):
+    if not any(
+        row.phase not in {"queued", "start", "import", "imported"} and row.glyph != FAILED
+        for row in rows
+    ):
         imported = sum(row.phase == "imported" or row.glyph == FAILED for row in rows)
-        return Stage(title=f"Starting the stacks, {imported} of {len(rows)}", marks=marks, is_timing=False)
-    return Stage(title=f"Compiling, {built} of {len(rows)} processes ready", marks=marks, is_timing=False)
+        return Stage(
+            title=f"Starting the stacks, {imported} of {len(rows)}", marks=marks, is_timing=False
+        )
+    return Stage(
+        title=f"Compiling, {built} of {len(rows)} processes ready", marks=marks, is_timing=False
+    )
 
 
 def round_of(state: RunState, batch_size: int) -> int:
     """Return the round that goes on."""
     counts: Mapping[str, int] = {
-        arm: max((visit.round for process in processes for visit in process.visits if visit.batch_size == batch_size), default=0)
+        arm: max(
+            (
+                visit.round
+                for process in processes
+                for visit in process.visits
+                if visit.batch_size == batch_size
+            ),
+            default=0,
+        )
         for arm, processes in state.processes.items()
     }
     return max(counts.values(), default=0)

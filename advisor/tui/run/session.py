@@ -1,4 +1,7 @@
-"""One run as the screens see it: what it has come to, who works on it, and who leads so far. Knows nothing of screens."""
+"""One run as the screens see it: what it has come to, who works on it, and who leads so far.
+
+Knows nothing of screens.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,11 @@ class Session:
         """How long the display may stand: long while calls are timed."""
         if not self.is_alive:
             return IDLE_SECONDS
-        return QUIET_SECONDS if len(self.follower.state.opened) > len(self.follower.state.closed) else TICK_SECONDS
+        return (
+            QUIET_SECONDS
+            if len(self.follower.state.opened) > len(self.follower.state.closed)
+            else TICK_SECONDS
+        )
 
     def look(self) -> None:
         """Take in what is new."""
@@ -70,9 +77,9 @@ class Session:
             self.host.look()
             self.is_pausing = self.is_pausing and not self.host.is_paused and self.host.is_running
 
-    def last_words(self) -> str:
+    def failure_reason(self) -> str:
         """Return why the run stopped, if its process said so."""
-        return self.host.last_words() if self.host is not None else ""
+        return self.host.failure_reason() if self.host is not None else ""
 
     def toggle_pause(self) -> bool:
         """Pause after the current section, or go on; say whether that is ours to do."""
@@ -85,7 +92,12 @@ class Session:
     def skip(self, arm: str) -> str:
         """Have an arm's process ended; return what the user should know about it."""
         plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
-        needed = {REFERENCE} | {each.id for each in plan.arms if each is plan.baseline or each.duplicate_of} if plan else {REFERENCE}
+        needed = (
+            {REFERENCE}
+            | {each.id for each in plan.arms if each is plan.baseline or each.duplicate_of}
+            if plan
+            else {REFERENCE}
+        )
         if self.host is None or not self.host.is_running:
             return "this run belongs to another process, or is a recording"
         if arm in needed:
@@ -98,7 +110,11 @@ class Session:
     def ranking(self, now: float) -> Callable[[], Decision] | None:
         """Return how to rank provisionally, for a thread; None when there is nothing new or the last ranking is fresh."""
         header, state = self.follower.header, self.follower.state
-        if not state.opened or state.seq == self._ranked_seq or now - self._ranked_at < RANKING_SECONDS:
+        if (
+            not state.opened
+            or state.seq == self._ranked_seq
+            or now - self._ranked_at < RANKING_SECONDS
+        ):
             return None
         self._ranked_seq, self._ranked_at = state.seq, now
         return lambda: judge(header, state)

@@ -17,7 +17,9 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_waiting(store: Store) -> Waiting | None:
     """Return the newest run that was not finished, if there is one; nothing is written where no run was ever stored."""
-    unfinished = [] if store.is_empty() else [entry for entry in store.history() if entry.is_waiting]
+    unfinished = (
+        [] if store.is_empty() else [entry for entry in store.history() if entry.is_waiting]
+    )
     if not unfinished:
         return None
     newest = unfinished[0]

@@ -1,1 +1,4 @@
-"""The screens. Each draws values and says what the user wants; the app owns runs and their processes."""
+"""The screens.
+
+Each draws values and says what the user wants; the app owns runs and their processes.
+"""

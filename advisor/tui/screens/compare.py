@@ -21,7 +21,12 @@ from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, Table
 
 #: Words for the judgement on B, with a mark that no colour is needed for.
-MARKS = {"slower": "> A faster", "faster": "< B faster", "same": "= the same", "not told apart": "? cannot tell"}
+MARKS = {
+    "slower": "> A faster",
+    "faster": "< B faster",
+    "same": "= the same",
+    "not told apart": "? cannot tell",
+}
 #: From this width on there is room for the intervals.
 WIDE = 120
 
@@ -34,7 +39,13 @@ What differs between the runs stands first. Lines with ! forbid a verdict: the t
 side by side only. "B speed" is how many times as fast B is, with its 95 % interval; the same means
 within 5 %. It is the comparison of p3-advisor compare."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "differences", "Only differences", id="differences", tooltip="hide the rows that are within the noise"),
+        Binding(
+            "d",
+            "differences",
+            "Only differences",
+            id="differences",
+            tooltip="hide the rows that are within the noise",
+        ),
         Binding("tab", "app.focus_next", "Next part", show=False),
         Binding("escape,q", "app.pop_screen", "Back", id="back"),
     ]
@@ -57,9 +68,15 @@ within 5 %. It is the comparison of p3-advisor compare."""
     def on_mount(self) -> None:
         """Show the runs."""
         comparison = self._comparison
-        self.query_one(TopLine).tell(Text(f"Compare  A = {comparison.before[-11:]}  B = {comparison.after[-11:]}"))
+        self.query_one(TopLine).tell(
+            Text(f"Compare  A = {comparison.before[-11:]}  B = {comparison.after[-11:]}")
+        )
         self.query_one("#differing", Static).update(self._differences())
-        words = "; ".join(closing(comparison)) if comparison.comparable else "! Not like for like: no verdict."
+        words = (
+            "; ".join(closing(comparison))
+            if comparison.comparable
+            else "! Not like for like: no verdict."
+        )
         self.query_one("#legend", Static).update(text.plain(words, 300))
         self.query_one(Table).focus()
         self._draw()
@@ -74,7 +91,10 @@ within 5 %. It is the comparison of p3-advisor compare."""
         for difference in self._comparison.differences:
             mark = "!" if difference.decisive else " "
             line = f"{mark} {text.plain(difference.what, 30):<19} {text.plain(difference.before, 60)}  \N{RIGHTWARDS ARROW}  "
-            words += Text(line + text.plain(difference.after, 60) + "\n", "bold" if difference.decisive else "")
+            words += Text(
+                line + text.plain(difference.after, 60) + "\n",
+                "bold" if difference.decisive else "",
+            )
         return words or Text("Nothing that was recorded differs between the runs.")
 
     def _draw(self) -> None:
@@ -92,7 +112,9 @@ within 5 %. It is the comparison of p3-advisor compare."""
                 Column("verdict", "", 14),
             ]
         )
-        rows = [row for row in self._sides.rows if row.verdict != "same" or not self._only_differences]
+        rows = [
+            row for row in self._sides.rows if row.verdict != "same" or not self._only_differences
+        ]
         table.fill({f"{row.arm}@{row.batch_size}": self._row(row, name, width) for row in rows})
 
     def _row(self, row: Row, name: int, width: int) -> dict[str, str]:
@@ -122,10 +144,16 @@ within 5 %. It is the comparison of p3-advisor compare."""
 
 
 def _speed(speed: Interval | None, width: int) -> str:
-    return text.DASH if speed is None else _with_interval([speed.value, speed.low, speed.high], text.times, width)
+    return (
+        text.DASH
+        if speed is None
+        else _with_interval([speed.value, speed.low, speed.high], text.times, width)
+    )
 
 
-def _with_interval(figures: Sequence[float | None], tell: Callable[[float | None], str], width: int) -> str:
+def _with_interval(
+    figures: Sequence[float | None], tell: Callable[[float | None], str], width: int
+) -> str:
     """Return a value, and its lower and upper bound where there is room for them."""
     value, low, high = map(tell, figures)
     return f"{value} [{low}, {high}]" if width >= WIDE else value

@@ -41,7 +41,14 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         Binding("3", "tab('code')", "Code"),
         Binding("4", "tab('environment')", "Environment", show=False),
         Binding("5", "tab('log')", "Log", id="log"),
-        Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that repeats this measurement", show=False),
+        Binding(
+            "y",
+            "copy",
+            "Copy",
+            id="copy",
+            tooltip="copy the command that repeats this measurement",
+            show=False,
+        ),
         Binding("escape,q", "app.pop_screen", "Back", id="back"),
     ]
 
@@ -53,7 +60,9 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         """Make the tabs."""
         yield TopLine()
         with TabbedContent(id="tabs"):
-            for place, name in enumerate(("Score", "Timing", "Code", "Environment", "Log"), start=1):
+            for place, name in enumerate(
+                ("Score", "Timing", "Code", "Environment", "Log"), start=1
+            ):
                 with TabPane(f"{place} {name}", id=name.lower()), VerticalScroll():
                     yield Static("", id=f"text-{name.lower()}", markup=False)
         yield self.compose_too_small()
@@ -118,23 +127,34 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
             )
             words += Text(f"{_value(rating)}\n")
             words += Text(f"  {text.plain(rating.why, 200)}\n")
-            words += Text(f"  {rating.evidence}; rule ({rating.basis}): {text.plain(rating.rule, 200)}\n", "dim")
+            words += Text(
+                f"  {rating.evidence}; rule ({rating.basis}): {text.plain(rating.rule, 200)}\n",
+                "dim",
+            )
             for ahead in rating.to_next:
                 missing = f", {ahead.missing:.3g} away" if ahead.missing is not None else ""
-                words += Text(f"  {LETTERS[ahead.tier]} asks for {ahead.fact} {text.plain(ahead.threshold, 100)}{missing}\n")
+                words += Text(
+                    f"  {LETTERS[ahead.tier]} asks for {ahead.fact} {text.plain(ahead.threshold, 100)}{missing}\n"
+                )
         for failed in scored.fails:
             words += Text(f"\nbarred: {text.plain(failed, 200)}", "bold")
         return words
 
     def _timing(self) -> Text:
-        measured = next(entry for entry in self._decision.results.measurements if entry.arm == self._arm)
+        measured = next(
+            entry for entry in self._decision.results.measurements if entry.arm == self._arm
+        )
         words = Text()
         for cell in measured.cells:
             seconds, ratio = cell.seconds, cell.speedup
             bounds = f" ({text.times(ratio.low)} to {text.times(ratio.high)} at 95 %)"
             words += Text(f"Batch {cell.batch_size}", "bold")
-            words += Text(f"   {text.milliseconds(seconds.median)} ms   {text.times(ratio.value)}{bounds}")
-            words += Text(f"   {text.figure(cell.throughput.value)} {cell.throughput.unit}   {seconds.samples} calls\n")
+            words += Text(
+                f"   {text.milliseconds(seconds.median)} ms   {text.times(ratio.value)}{bounds}"
+            )
+            words += Text(
+                f"   {text.figure(cell.throughput.value)} {cell.throughput.unit}   {seconds.samples} calls\n"
+            )
             medians = [
                 (visit.round, statistics.median(visit.seconds))
                 for process in self._decision.state.processes.get(self._arm, ())
@@ -144,13 +164,19 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
             words += Text(f"  {line}\n" if (line := words_of_generation(cell.generation)) else "")
             longest = max((value for _, value in medians), default=1.0)
             for number, value in medians:
-                words += Text(f"  visit {number:>3} {bar(value / longest, 40):<40} {text.milliseconds(value)}\n")
+                words += Text(
+                    f"  visit {number:>3} {bar(value / longest, 40):<40} {text.milliseconds(value)}\n"
+                )
             words += Text("\n")
         build, memory = measured.build_seconds, measured.memory_bytes
         warm = f"{build.warm:.1f} s" if build.warm is not None else "not measured"
         peak = f"{memory.peak_mebibytes} MiB" if memory.peak is not None else text.DASH
-        words += Text(f"Build cold {build.cold:.1f} s, warm {warm}.  Memory {peak}: {text.plain(memory.source, 100)}.\n")
-        words += Text(f"Compiled path took {measured.engaged_share:.0%} of the work: {text.plain(measured.engagement, 300)}\n")
+        words += Text(
+            f"Build cold {build.cold:.1f} s, warm {warm}.  Memory {peak}: {text.plain(memory.source, 100)}.\n"
+        )
+        words += Text(
+            f"Compiled path took {measured.engaged_share:.0%} of the work: {text.plain(measured.engagement, 300)}\n"
+        )
         for checked in measured.correctness:
             error = (
                 f"rmse {checked.rmse:.2g}, allowed {checked.allowed:.2g}"
@@ -163,32 +189,63 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
         return words
 
     def _code(self) -> Text:
-        workflow = next(entry for entry in self._decision.header.catalogue.workflows if entry.id == self._arm.partition("/")[0])
+        workflow = next(
+            entry
+            for entry in self._decision.header.catalogue.workflows
+            if entry.id == self._arm.partition("/")[0]
+        )
         planned = self._decision.state.plan
-        options = next((arm.options for arm in planned.arms if arm.id == self._arm), {}) if planned else {}
+        options = (
+            next((arm.options for arm in planned.arms if arm.id == self._arm), {})
+            if planned
+            else {}
+        )
         declared = workflow.declared
-        given = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "the stack's defaults"
-        words = Text(f"{text.plain(workflow.title)}\n", "bold") + Text(f"options   {text.plain(given, 300)}\n")
+        given = (
+            ", ".join(f"{name} = {value!r}" for name, value in options.items())
+            or "the stack's defaults"
+        )
+        words = Text(f"{text.plain(workflow.title)}\n", "bold") + Text(
+            f"options   {text.plain(given, 300)}\n"
+        )
         words += Text(f"install   {text.plain(workflow.how_to_get, 300)}\n")
-        words += Text(f"changes   {declared.lines_changed.value} lines, export step: {'yes' if declared.export_step.value else 'no'}\n")
+        words += Text(
+            f"changes   {declared.lines_changed.value} lines, export step: {'yes' if declared.export_step.value else 'no'}\n"
+        )
         words += Text(f"source    {text.plain(declared.lines_changed.source, 300)}\n\n", "dim")
         words += Text("Measure it again\n", "bold") + Text(f"{text.plain(self.command(), 1000)}\n")
         code = recipe.stored(self._decision.state, self._arm)
         if code is not None:
-            lines = [*(f"# {requirement}" for requirement in code.requirements), *code.imports, *code.source.splitlines()]
-            command = text.plain(f"p3-advisor recipe {self._decision.header.run_id} --workflow {self._arm}", 200)
-            words += Text("\nThe code that was measured", "bold") + Text(f"   {command} writes it with its figures\n", "dim")
+            lines = [
+                *(f"# {requirement}" for requirement in code.requirements),
+                *code.imports,
+                *code.source.splitlines(),
+            ]
+            command = text.plain(
+                f"p3-advisor recipe {self._decision.header.run_id} --workflow {self._arm}", 200
+            )
+            words += Text("\nThe code that was measured", "bold") + Text(
+                f"   {command} writes it with its figures\n", "dim"
+            )
             words += Text("".join(f"{text.plain(line, 400)}\n" for line in lines))
         return words
 
     def _environment(self) -> Text:
-        measured = next(entry for entry in self._decision.results.measurements if entry.arm == self._arm)
+        measured = next(
+            entry for entry in self._decision.results.measurements if entry.arm == self._arm
+        )
         machine = self._decision.header.machine
         words = Text("Versions\n", "bold") + Text(
-            "".join(f"  {text.plain(name)} {text.plain(value, 200)}\n" for name, value in measured.versions.items())
+            "".join(
+                f"  {text.plain(name)} {text.plain(value, 200)}\n"
+                for name, value in measured.versions.items()
+            )
         )
         words += Text("Settings\n", "bold") + Text(
-            "".join(f"  {text.plain(name)} = {text.plain(value, 200)}\n" for name, value in measured.settings.items())
+            "".join(
+                f"  {text.plain(name)} = {text.plain(value, 200)}\n"
+                for name, value in measured.settings.items()
+            )
         )
         words += Text("Machine\n", "bold") + Text(
             f"  {text.plain(machine.cpu.model)}, {machine.cpu.usable_processors} processors, {machine.kernel}\n"
@@ -211,7 +268,11 @@ Timing: one bar a visit; equal bars mean quiet timing. Log: what the stack print
 
 
 def _value(rating: Rating) -> str:
-    value = {True: "yes", False: "no", None: text.DASH}.get(rating.value) if isinstance(rating.value, (bool, type(None))) else rating.value
+    value = (
+        {True: "yes", False: "no", None: text.DASH}.get(rating.value)
+        if isinstance(rating.value, (bool, type(None)))
+        else rating.value
+    )
     shown = text.figure(value) if isinstance(value, float) else str(value)
     return text.plain(f"{rating.fact} {shown}", 60)
 

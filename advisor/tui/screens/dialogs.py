@@ -34,8 +34,13 @@ class Leaving(ModalScreen[str]):
         """Ask."""
         with Vertical(classes="dialog"):
             yield Static(f"Run {text.plain(self._run, 60)} goes on.", markup=False, classes="lead")
-            yield Static("k    quit and keep it running: open it later from the history", markup=False)
-            yield Static("c    quit and cancel it: what was measured is kept, p3-advisor resume goes on", markup=False)
+            yield Static(
+                "k    quit and keep it running: open it later from the history", markup=False
+            )
+            yield Static(
+                "c    quit and cancel it: what was measured is kept, p3-advisor resume goes on",
+                markup=False,
+            )
             yield Static("esc  stay", markup=False)
         yield Keys()
 
@@ -51,7 +56,11 @@ class Cancelling(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Ask."""
         with Vertical(classes="dialog"):
-            yield Static("End this run?  What was measured is kept, and it can be resumed.", markup=False, classes="lead")
+            yield Static(
+                "End this run?  What was measured is kept, and it can be resumed.",
+                markup=False,
+                classes="lead",
+            )
             yield Static("y    end it\nesc  go on", markup=False)
         yield Keys()
 
@@ -72,8 +81,15 @@ class Deleting(ModalScreen[bool]):
         """Ask."""
         entry = self._entry
         with Vertical(classes="dialog"):
-            yield Static("Remove this run for good?  Its figures, logs and note cannot be had back.", markup=False, classes="lead")
-            yield Static(f"{entry.run_id}   {text.plain(entry.model, 40)}   {text.plain(entry.device, 40)}", markup=False)
+            yield Static(
+                "Remove this run for good?  Its figures, logs and note cannot be had back.",
+                markup=False,
+                classes="lead",
+            )
+            yield Static(
+                f"{entry.run_id}   {text.plain(entry.model, 40)}   {text.plain(entry.device, 40)}",
+                markup=False,
+            )
             yield Static(text.plain(entry.note, 200), markup=False)
             yield Static("y    remove it\nesc  keep it", markup=False)
         yield Keys()
@@ -97,8 +113,14 @@ class Noting(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Ask for the line."""
         with Vertical(classes="dialog"):
-            yield Static(f"A line to remember run {self._run_id} by; empty removes it.", markup=False, classes="lead")
-            yield NoteLine(self._note, placeholder="such as: before the driver was updated", id="words")
+            yield Static(
+                f"A line to remember run {self._run_id} by; empty removes it.",
+                markup=False,
+                classes="lead",
+            )
+            yield NoteLine(
+                self._note, placeholder="such as: before the driver was updated", id="words"
+            )
         yield Keys()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -126,7 +148,11 @@ class Export(ModalScreen[pathlib.Path | None]):
     def compose(self) -> ComposeResult:
         """Ask for the file."""
         with Vertical(classes="dialog"):
-            yield Static("Export this run.  The ending says as what: " + ", ".join(self._endings), markup=False, classes="lead")
+            yield Static(
+                "Export this run.  The ending says as what: " + ", ".join(self._endings),
+                markup=False,
+                classes="lead",
+            )
             yield WritingLine(str(self._proposed), id="file")
             yield Static("", id="note", markup=False)
         yield Keys()
@@ -138,9 +164,13 @@ class Export(ModalScreen[pathlib.Path | None]):
         if not name or file.is_dir() or not file.parent.is_dir():
             self.query_one("#note", Static).update("name a file in a directory that exists")
         elif file.suffix.lower() not in self._endings:
-            self.query_one("#note", Static).update(f"end the name with one of {', '.join(self._endings)}")
+            self.query_one("#note", Static).update(
+                f"end the name with one of {', '.join(self._endings)}"
+            )
         elif file.exists() and self._confirmed != name:
             self._confirmed = name
-            self.query_one("#note", Static).update("that file exists; enter once more overwrites it")
+            self.query_one("#note", Static).update(
+                "that file exists; enter once more overwrites it"
+            )
         else:
             self.dismiss(file)

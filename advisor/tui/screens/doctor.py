@@ -29,7 +29,13 @@ class Doctor(Frame):
 What was looked at, and what to do about it. The same as p3-advisor doctor. o times eager
 calls while this display is drawn at 0, 2 and 10 Hz, to see whether drawing disturbs them."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "observe", "Check the display", id="observe", tooltip="whether drawing disturbs the timing; takes a minute"),
+        Binding(
+            "o",
+            "observe",
+            "Check the display",
+            id="observe",
+            tooltip="whether drawing disturbs the timing; takes a minute",
+        ),
         Binding("escape,q", "app.pop_screen", "Back", id="back"),
     ]
 
@@ -52,25 +58,39 @@ calls while this display is drawn at 0, 2 and 10 Hz, to see whether drawing dist
 
     def _examine(self) -> list[Finding]:
         try:
-            return doctor.examine(question.interpreter_of(self.advisor.answers), default_home(self.advisor.world.environment))
+            return doctor.examine(
+                question.interpreter_of(self.advisor.answers),
+                default_home(self.advisor.world.environment),
+            )
         except UserError as problem:
-            return [Finding(name=problem.name, status="fail", what=problem.what, fix=problem.next_step)]
+            return [
+                Finding(name=problem.name, status="fail", what=problem.what, fix=problem.next_step)
+            ]
 
     def show(self, findings: list[Finding]) -> None:
         """Show what was found."""
         if not self.is_attached:
             return
-        self._findings = [*findings, *(finding for finding in self._findings if finding.name == "display")]
+        self._findings = [
+            *findings,
+            *(finding for finding in self._findings if finding.name == "display"),
+        ]
         words = Text()
         for finding in self._findings:
-            words += Text(f"{MARKS[finding.status]}  ", "bold") + Text(f"{finding.name:<14}{text.plain(finding.what, 300)}\n")
-            words += Text(f"{'':8}next: {text.plain(finding.fix, 300)}\n" if finding.fix else "", "")
+            words += Text(f"{MARKS[finding.status]}  ", "bold") + Text(
+                f"{finding.name:<14}{text.plain(finding.what, 300)}\n"
+            )
+            words += Text(
+                f"{'':8}next: {text.plain(finding.fix, 300)}\n" if finding.fix else "", ""
+            )
         self.query_one("#findings", Static).update(words)
 
     def action_observe(self) -> None:
         """See whether drawing disturbs the timing."""
         if self.advisor.runs.owned is not None:
-            self.notify("a run goes on; the check would disturb it", severity="warning", markup=False)
+            self.notify(
+                "a run goes on; the check would disturb it", severity="warning", markup=False
+            )
             return
         from advisor.tui import observer  # noqa: PLC0415 - only when asked for
 
@@ -79,9 +99,13 @@ calls while this display is drawn at 0, 2 and 10 Hz, to see whether drawing dist
 
         def observe() -> Finding:
             try:
-                return observer.observe(advisor.answers, advisor.world, lambda hertz: hand(self.draw_at, hertz))
+                return observer.observe(
+                    advisor.answers, advisor.world, lambda hertz: hand(self.draw_at, hertz)
+                )
             except UserError as problem:
-                return Finding(name=observer.NAME, status="fail", what=problem.what, fix=problem.next_step)
+                return Finding(
+                    name=observer.NAME, status="fail", what=problem.what, fix=problem.next_step
+                )
 
         self.advisor.background.do("observe", observe, self._observed)
 
@@ -98,7 +122,9 @@ calls while this display is drawn at 0, 2 and 10 Hz, to see whether drawing dist
         """Draw the whole screen so many times a second, from now on."""
         if self._drawing is not None:
             self._drawing.stop()
-        self._drawing = self.set_interval(1 / hertz, self._draw_again) if hertz and self.is_attached else None
+        self._drawing = (
+            self.set_interval(1 / hertz, self._draw_again) if hertz and self.is_attached else None
+        )
 
     def _draw_again(self) -> None:
         self._drawn += 1

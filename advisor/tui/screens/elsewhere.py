@@ -25,7 +25,13 @@ Nothing was measured on this machine. The first lines say from which run, of whi
 machine the figures are, or that they are the paper's. r opens the stored run, where the weights can be moved; e writes
 the answer as HTML, Markdown, CSV or JSON, as the ending of the file's name says."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "open", "Open the run", id="open", tooltip="the stored run that this answer rests on"),
+        Binding(
+            "r",
+            "open",
+            "Open the run",
+            id="open",
+            tooltip="the stored run that this answer rests on",
+        ),
         Binding("e", "export", "Export", id="export"),
         Binding("n", "app.ask_anew", "New", id="new"),
         Binding("escape", "app.ask_anew", "Back", id="back", show=False),
@@ -49,8 +55,14 @@ the answer as HTML, Markdown, CSV or JSON, as the ending of the file's name says
     def on_mount(self) -> None:
         """Say that nothing was measured here."""
         asked = self._document.question
-        origin = "from a stored run" if self._document.provenance is not None else "from published figures"
-        self.query_one(TopLine).tell(Text(f"Not measured here  {text.plain(asked.model.name, 30)}"), f"{origin} ")
+        origin = (
+            "from a stored run"
+            if self._document.provenance is not None
+            else "from published figures"
+        )
+        self.query_one(TopLine).tell(
+            Text(f"Not measured here  {text.plain(asked.model.name, 30)}"), f"{origin} "
+        )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Offer the run only where there is one."""

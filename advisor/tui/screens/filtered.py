@@ -16,7 +16,9 @@ class Filtered(Frame):
     """A screen with a table and, once asked for, a line that filters it."""
 
     #: For the screen's own list, where it stands among the other keys.
-    FILTER: ClassVar[BindingType] = Binding("slash", "filter", "Filter", key_display="/", id="filter")
+    FILTER: ClassVar[BindingType] = Binding(
+        "slash", "filter", "Filter", key_display="/", id="filter"
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -69,7 +69,9 @@ the fleet before and after. The same as p3-advisor fleet."""
 
     def _show(self, document: FleetDocument) -> None:
         self._document = document
-        self.query_one(TopLine).tell(Text(f"Fleet {document.fleet_id}"), f"{text.plain(document.created[:10])} ")
+        self.query_one(TopLine).tell(
+            Text(f"Fleet {document.fleet_id}"), f"{text.plain(document.created[:10])} "
+        )
         self.list_rows()
 
     def list_rows(self) -> None:
@@ -80,9 +82,18 @@ the fleet before and after. The same as p3-advisor fleet."""
         model, strategy = max(room * 2 // 5, 8), max(room * 3 // 5, 12)
         table = self.query_one(Table)
         table.lay_out(
-            [Column("model", "Model", model), Column("device", "Device", DEVICE), Column("strategy", "Strategy", strategy), *figures]
+            [
+                Column("model", "Model", model),
+                Column("device", "Device", DEVICE),
+                Column("strategy", "Strategy", strategy),
+                *figures,
+            ]
         )
-        shown = {key: cell for key, cell in self._cells().items() if self.wants(cell.model, cell.kind, cell.arm)}
+        shown = {
+            key: cell
+            for key, cell in self._cells().items()
+            if self.wants(cell.model, cell.kind, cell.arm)
+        }
         table.fill({key: self._row(cell, model, strategy) for key, cell in shown.items()})
         self._tell()
 
@@ -91,7 +102,10 @@ the fleet before and after. The same as p3-advisor fleet."""
 
     def _row(self, cell: MatrixCell, model: int, strategy: int) -> dict[str, str]:
         told = tell_cell(cell)
-        told |= {"model": text.squeeze(text.plain(cell.model), model), "device": text.plain(cell.kind, DEVICE)}
+        told |= {
+            "model": text.squeeze(text.plain(cell.model), model),
+            "device": text.plain(cell.kind, DEVICE),
+        }
         return {**told, "strategy": text.squeeze(text.plain(told["strategy"]), strategy)}
 
     def _tell(self) -> None:
@@ -101,11 +115,19 @@ the fleet before and after. The same as p3-advisor fleet."""
         if cell is not None:
             lines += [f"{cell.model} on {cell.kind}: {cell.reason or cell.arm or 'no answer'}"]
             lines += [f"next: {cell.next_step}"] if cell.next_step else []
-            lines += [f"answered at attempt {cell.attempts}; nodes were lost"] if cell.is_retried else []
+            lines += (
+                [f"answered at attempt {cell.attempts}; nodes were lost"] if cell.is_retried else []
+            )
             lines += [f"node {cell.node}, device {cell.device}"] if cell.node else []
-            lines += [f"cheapest for {cell.model}: {kind}" for model, kind in self._document.cheapest.items() if model == cell.model]
+            lines += [
+                f"cheapest for {cell.model}: {kind}"
+                for model, kind in self._document.cheapest.items()
+                if model == cell.model
+            ]
         lines += map(tell_contention, self._document.contentions)
-        self.query_one("#note", Static).update(Text("\n".join(text.plain(line, 300) for line in lines)))
+        self.query_one("#note", Static).update(
+            Text("\n".join(text.plain(line, 300) for line in lines))
+        )
 
     def _cell(self) -> MatrixCell | None:
         return self._cells().get(self.query_one(Table).key_at_cursor() or "")
@@ -127,6 +149,12 @@ the fleet before and after. The same as p3-advisor fleet."""
     def action_step(self, by: int) -> None:
         """Show the fleet before or after."""
         names = self.advisor.world.store.fleets.names()
-        place = names.index(self._document.fleet_id) + by if self._document.fleet_id in names else -1
+        place = (
+            names.index(self._document.fleet_id) + by if self._document.fleet_id in names else -1
+        )
         if 0 <= place < len(names):
-            self.advisor.background.do("fleet", lambda: fleet_documents.read_answer(names[place], self.advisor.world.store), self._show)
+            self.advisor.background.do(
+                "fleet",
+                lambda: fleet_documents.read_answer(names[place], self.advisor.world.store),
+                self._show,
+            )

@@ -39,7 +39,9 @@ OPTIONS = {"device": "gpu", "elsewhere": "gpu"}
 class Help(ModalScreen[None]):
     """The help."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,f1,q,enter", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,f1,q,enter", "dismiss", "Close")
+    ]
 
     def __init__(self, below: Screen[None]) -> None:
         super().__init__()
@@ -52,7 +54,9 @@ class Help(ModalScreen[None]):
             if part:
                 yield Static(Text(part), markup=False)
                 yield Static(Text("\nThis screen", style="bold"), markup=False)
-            yield Static(Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False)
+            yield Static(
+                Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False
+            )
             yield Static(Text("Keys of this screen", style="bold"), markup=False)
             yield Static(self._keys(), markup=False)
             yield Static(Text("\nEverywhere", style="bold"), markup=False)
@@ -65,9 +69,13 @@ class Help(ModalScreen[None]):
         lines = []
         for active in self._below.active_bindings.values():
             binding = active.binding
-            ours = type(active.node).__module__.startswith("advisor.") and active.node is not self.app
+            ours = (
+                type(active.node).__module__.startswith("advisor.") and active.node is not self.app
+            )
             if ours and binding.action != "help" and (binding.show or active.tooltip):
-                lines.append(f"{self.app.get_key_display(binding):<12} {active.tooltip or binding.description}")
+                lines.append(
+                    f"{self.app.get_key_display(binding):<12} {active.tooltip or binding.description}"
+                )
         return Text("\n".join(dict.fromkeys(lines)))
 
 
@@ -77,7 +85,13 @@ def words_of_part(part: Widget) -> str:
     lines = []
     if name in Answers.__struct_fields__:
         _, meta = typing.get_args(typing.get_type_hints(Answers, include_extras=True)[name])
-        lines.append(f"--{name.replace('_', '-')}: {typing.cast('msgspec.Meta', meta).description}.")
-    inside = [node for node in part.ancestors_with_self if isinstance(node, Widget) and not isinstance(node, Screen)]
+        lines.append(
+            f"--{name.replace('_', '-')}: {typing.cast('msgspec.Meta', meta).description}."
+        )
+    inside = [
+        node
+        for node in part.ancestors_with_self
+        if isinstance(node, Widget) and not isinstance(node, Screen)
+    ]
     lines += [node.HELP for node in inside if node.HELP][:1]
     return "\n".join(lines)

@@ -37,11 +37,21 @@ f shows what the newest fleet has answered, for each model and kind of device.""
         Binding("r", "resume", "Resume", id="resume"),
         Binding("space", "mark", "Mark", id="mark", tooltip="mark a run, to compare two"),
         Binding("c", "compare", "Compare", id="compare", tooltip="compare the two marked runs"),
-        Binding("t", "note", "Note", id="note", tooltip="write a line about the run under the cursor"),
-        Binding("d", "delete", "Delete", id="delete", tooltip="remove the run under the cursor for good, after asking"),
+        Binding(
+            "t", "note", "Note", id="note", tooltip="write a line about the run under the cursor"
+        ),
+        Binding(
+            "d",
+            "delete",
+            "Delete",
+            id="delete",
+            tooltip="remove the run under the cursor for good, after asking",
+        ),
         Filtered.FILTER,
         Binding("n", "app.ask_anew", "New", id="new"),
-        Binding("f", "app.fleet", "Fleet", id="fleet", tooltip="what the newest fleet has answered"),
+        Binding(
+            "f", "app.fleet", "Fleet", id="fleet", tooltip="what the newest fleet has answered"
+        ),
         Binding("escape", "back", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
@@ -87,18 +97,37 @@ f shows what the newest fleet has answered, for each model and kind of device.""
         device = 10 if self.size.width < NARROW else 18
         note = max(self.size.width - 92, 0)
         name = max(self.size.width - 49 - device - (note + 2 if note else 0), 8)
-        columns = [Column("mark", "", 1), Column("id", "Run", 20), Column("model", "Model", name), Column("device", "Device", device)]
-        table.lay_out([*columns, Column("state", "State", 8), *([Column("note", "Note", note)] if note else [])])
-        shown = [entry for entry in self._entries if self.wants(entry.run_id, entry.model, entry.device, entry.note)]
+        columns = [
+            Column("mark", "", 1),
+            Column("id", "Run", 20),
+            Column("model", "Model", name),
+            Column("device", "Device", device),
+        ]
+        table.lay_out(
+            [
+                *columns,
+                Column("state", "State", 8),
+                *([Column("note", "Note", note)] if note else []),
+            ]
+        )
+        shown = [
+            entry
+            for entry in self._entries
+            if self.wants(entry.run_id, entry.model, entry.device, entry.note)
+        ]
         table.fill({entry.run_id: self._row(entry, name, device) for entry in shown[:500]})
-        self.query_one("#empty", Static).update("" if shown else EMPTY if not self._entries else "nothing fits the filter")
+        self.query_one("#empty", Static).update(
+            "" if shown else EMPTY if not self._entries else "nothing fits the filter"
+        )
         self._tell_note()
 
     def _tell_note(self) -> None:
         """Show the note of the run under the cursor, which has a column on wide terminals only."""
         entry = self._entry()
         note = text.plain(entry.note, 200) if entry is not None else ""
-        self.query_one("#note", Static).update(Text(f"Note: {note}" if note else "", no_wrap=True), layout=False)
+        self.query_one("#note", Static).update(
+            Text(f"Note: {note}" if note else "", no_wrap=True), layout=False
+        )
 
     def _entry(self) -> Entry | None:
         key = self.query_one(Table).key_at_cursor()
@@ -137,7 +166,9 @@ f shows what the newest fleet has answered, for each model and kind of device.""
     def action_compare(self) -> None:
         """Compare the marked run with the other marked one, or with the one under the cursor."""
         key = self.query_one(Table).key_at_cursor()
-        chosen = self._marked if len(self._marked) == 2 else [*self._marked, *([key] if key else [])]  # noqa: PLR2004 - a pair
+        chosen = (
+            self._marked if len(self._marked) == 2 else [*self._marked, *([key] if key else [])]  # noqa: PLR2004 - a pair
+        )
         if len(set(chosen)) == 2:  # noqa: PLR2004 - a pair
             self.advisor.runs.compare(chosen[0], chosen[1])
         else:

@@ -22,14 +22,24 @@ from advisor.tui.screens.frame import Frame, TopLine
 from advisor.tui.widgets.keys import Keys
 from advisor.tui.widgets.table import Column, Table
 
-STYLES = {progress.DONE: "", progress.WORKING: "bold", progress.WAITING: "dim", progress.FAILED: "red"}
+STYLES = {
+    progress.DONE: "",
+    progress.WORKING: "bold",
+    progress.WAITING: "dim",
+    progress.FAILED: "red",
+}
 #: Seconds without news after which it is said.
 SILENCE_SECONDS = 10.0
 #: Seconds between two looks at the device.
 DEVICE_SECONDS = 3.0
-#: What is known of a call; of generated text, tokens in a second, and milliseconds until the first token and between tokens.
+#: What is known of a call; of generated text, tokens in a second, and milliseconds until the first
+#: token and between tokens.
 CALL = [Column("ms", "ms", 6, figures=True)]
-FLOW = [Column("tokens", "tok/s", 6, figures=True), Column("ttft", "TTFT", 6, figures=True), Column("itl", "ITL", 6, figures=True)]
+FLOW = [
+    Column("tokens", "tok/s", 6, figures=True),
+    Column("ttft", "TTFT", 6, figures=True),
+    Column("itl", "ITL", 6, figures=True),
+]
 
 
 class Log(RichLog):
@@ -47,12 +57,22 @@ order, a few calls at a time. Of generated text, TTFT and ITL are the millisecon
 first token and between tokens. Ratios are provisional until the run is done. A pause begins
 when the current timed section or build has ended. Cancelling keeps what was measured."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"),
-        Binding("x", "cancel", "Cancel", id="cancel", tooltip="end the run; what was measured is kept"),
+        Binding(
+            "space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"
+        ),
+        Binding(
+            "x", "cancel", "Cancel", id="cancel", tooltip="end the run; what was measured is kept"
+        ),
         Binding("s", "skip", "Skip", id="skip", tooltip="do without the process under the cursor"),
         Binding("l", "log", "Log", id="log", tooltip="show more of what the stack prints"),
         Binding("f", "follow", "Follow", id="follow", tooltip="keep the log at its end, or not"),
-        Binding("escape", "app.pop_screen", "Back", id="back", tooltip="to the questions; the run goes on"),
+        Binding(
+            "escape",
+            "app.pop_screen",
+            "Back",
+            id="back",
+            tooltip="to the questions; the run goes on",
+        ),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
@@ -64,7 +84,14 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         with Vertical(id="lower"):
             yield Static("", id="leading", markup=False)
             yield Static("", id="device", markup=False)
-            yield Log(id="log", max_lines=2000, wrap=False, markup=False, highlight=False, auto_scroll=True)
+            yield Log(
+                id="log",
+                max_lines=2000,
+                wrap=False,
+                markup=False,
+                highlight=False,
+                auto_scroll=True,
+            )
         yield self.compose_too_small()
         yield Keys()
 
@@ -84,7 +111,9 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         uuid = session.follower.header.question.gpu
 
         self.advisor.background.do(
-            "device", lambda: device_load.describe_gpu(uuid) if uuid else device_load.describe_processor(), self.tell_device
+            "device",
+            lambda: device_load.describe_gpu(uuid) if uuid else device_load.describe_processor(),
+            self.tell_device,
         )
 
     def on_resize(self, event: events.Resize) -> None:
@@ -103,7 +132,11 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         stage = progress.stage_of(state, asked, rows, running=session.is_alive)
         decision = session.provisional
         self._draw_top(session, stage)
-        ratios = {entry.arm: entry.speedup for entry in decision.results.measurements} if decision else {}
+        ratios = (
+            {entry.arm: entry.speedup for entry in decision.results.measurements}
+            if decision
+            else {}
+        )
         table = self.query_one(Table)
         arm_width = self._arm_width(asked)
         table.lay_out(self._columns(asked, arm_width))
@@ -134,8 +167,14 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         width, generates = self.size.width, asked.task == "generate"
         figures = FLOW if generates and width >= 80 else FLOW[:1] if generates else CALL  # noqa: PLR2004 - a breakpoint
         further = (len(figures) - 1) * 8
-        columns = [Column("state", "", 1), Column("arm", "Process", arm), Column("phase", "Phase", 11)]
-        columns += [Column("progress", "Progress", 9 if width < 100 else max(width - arm - 48 - further, 9))]  # noqa: PLR2004 - a breakpoint
+        columns = [
+            Column("state", "", 1),
+            Column("arm", "Process", arm),
+            Column("phase", "Phase", 11),
+        ]
+        columns += [
+            Column("progress", "Progress", 9 if width < 100 else max(width - arm - 48 - further, 9))  # noqa: PLR2004 - a breakpoint
+        ]
         columns += figures
         if width >= 70:  # noqa: PLR2004 - a breakpoint
             columns.append(Column("ratio", "so far", 6, figures=True))
@@ -147,33 +186,47 @@ when the current timed section or build has ended. Cancelling keeps what was mea
         asked = follower.header.question
         sizes = ",".join(map(str, asked.batch_sizes))
         what = "  generate" if asked.task == "generate" else ""
-        line = Text(f"{text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}  batch {sizes}")
+        line = Text(
+            f"{text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}  batch {sizes}"
+        )
         right = "replay" if session.is_replay else "paused" if session.is_paused else ""
         self.query_one(TopLine).tell(line, f"{right} {follower.run.directory.name[-11:]} ")
-        words = Text(f"{stage.title}", "bold") + Text(f"   {stage.marks}   {text.duration(follower.now())} elapsed")
+        words = Text(f"{stage.title}", "bold") + Text(
+            f"   {stage.marks}   {text.duration(follower.now())} elapsed"
+        )
         if session.is_pausing:
             words += Text("\nPausing after this section ...", "bold")
         elif stage.is_timing:
             words += Text("\nquiet: the display is drawn twice a second while timing", "dim")
         elif not session.is_alive and not follower.state.finished:
-            words += Text(f"\n{text.plain(session.last_words() or 'the run has stopped', 300)}  (x shows what there is)", "bold")
+            words += Text(
+                f"\n{text.plain(session.failure_reason() or 'the run has stopped', 300)}  (x shows what there is)",
+                "bold",
+            )
         else:
             quiet = follower.now() - follower.state.at
             words += Text(
-                f"\nno news for {text.duration(quiet)}" if quiet > SILENCE_SECONDS and not follower.state.finished else "\n", "dim"
+                f"\nno news for {text.duration(quiet)}"
+                if quiet > SILENCE_SECONDS and not follower.state.finished
+                else "\n",
+                "dim",
             )
         self.query_one("#stage", Static).update(words, layout=False)
 
     def _draw_leading(self, decision: Decision | None) -> None:
         notice = self.query_one("#leading", Static)
         if decision is None or not decision.scored:
-            notice.update(Text("No ranking yet: it begins with the second round.", "dim"), layout=False)
+            notice.update(
+                Text("No ranking yet: it begins with the second round.", "dim"), layout=False
+            )
             return
         first = decision.scored[0]
         noise = decision.results.noise_floor
         words = Text("Leads so far: ", "dim") + Text(text.plain(first.arm, 60), "bold")
         words += Text(f"  score {first.score:.2f} of 3, {text.times(first.speedup)}")
-        words += Text(f"  noise floor {noise:.1%}" if noise is not None else "", "dim") + Text("  provisional", "dim")
+        words += Text(f"  noise floor {noise:.1%}" if noise is not None else "", "dim") + Text(
+            "  provisional", "dim"
+        )
         notice.update(words, layout=False)
 
     def tell_device(self, words: str) -> None:
@@ -221,5 +274,13 @@ when the current timed section or build has ended. Cancelling keeps what was mea
 
 def _flow(flow: progress.Flow | None) -> dict[str, str]:
     """Return the cells of generated text."""
-    tokens, first, between = (flow.tokens_per_second, flow.ttft_seconds, flow.itl_seconds) if flow else (None, None, None)
-    return {"tokens": text.figure(tokens), "ttft": text.milliseconds(first), "itl": text.milliseconds(between)}
+    tokens, first, between = (
+        (flow.tokens_per_second, flow.ttft_seconds, flow.itl_seconds)
+        if flow
+        else (None, None, None)
+    )
+    return {
+        "tokens": text.figure(tokens),
+        "ttft": text.milliseconds(first),
+        "itl": text.milliseconds(between),
+    }

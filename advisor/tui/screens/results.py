@@ -28,7 +28,13 @@ from advisor.tui.widgets.table import Column, OpeningTable, Table
 from advisor.tui.widgets.weights import WeightBar, Weights
 
 LETTERS = {3: "A", 2: "B", 1: "C"}
-SHORT = {"performance": "Pf", "productivity": "Pd", "portability": "Pt", "input_flexibility": "If", "architecture_support": "As"}
+SHORT = {
+    "performance": "Pf",
+    "productivity": "Pd",
+    "portability": "Pt",
+    "input_flexibility": "If",
+    "architecture_support": "As",
+}
 Key = Callable[[ScoredArm, Measurement], float]
 #: What the table can be sorted by: its heading, and the figure; smaller comes first.
 SORTS: dict[str, Key] = {
@@ -55,15 +61,38 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
         Binding("enter", "detail", "Open", id="detail"),
         Binding("w", "weights", "Weights", id="weights", tooltip="move to the weights, and back"),
         Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
-        Binding("x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"),
+        Binding(
+            "x", "excluded", "Why not", id="excluded", tooltip="what is not in the ranking, and why"
+        ),
         Binding("e", "export", "Export", id="export"),
-        Binding("c", "compare", "Compare", id="compare", tooltip="compare with another run of the history"),
-        Binding("u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False),
+        Binding(
+            "c",
+            "compare",
+            "Compare",
+            id="compare",
+            tooltip="compare with another run of the history",
+        ),
+        Binding(
+            "u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False
+        ),
         Binding("r", "resume", "Resume", id="resume", tooltip="go on with a run that stopped"),
-        Binding("f", "retry", "Retry failed", id="retry", tooltip="measure what failed once more, as a run of its own"),
+        Binding(
+            "f",
+            "retry",
+            "Retry failed",
+            id="retry",
+            tooltip="measure what failed once more, as a run of its own",
+        ),
         Binding("n", "app.ask_anew", "New", id="new", tooltip="new questions", show=False),
         Binding("H", "app.history", "History", id="history", show=False),
-        Binding("y", "copy", "Copy", id="copy", tooltip="copy the command that shows this run", show=False),
+        Binding(
+            "y",
+            "copy",
+            "Copy",
+            id="copy",
+            tooltip="copy the command that shows this run",
+            show=False,
+        ),
         Binding("escape", "app.ask_anew", "Back", id="back", show=False),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
@@ -118,17 +147,25 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
         run = self.decision.header.run_id
         stopped = "" if self.decision.state.finished else " stopped early "
         what = "  generate" if asked.task == "generate" else ""
-        top = Text(f"Results  {text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}")
-        self.query_one(TopLine).tell(top, f"{stopped}{run[-11:]}{' *' if self.is_explored else ''} ")
+        top = Text(
+            f"Results  {text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}"
+        )
+        self.query_one(TopLine).tell(
+            top, f"{stopped}{run[-11:]}{' *' if self.is_explored else ''} "
+        )
         self._draw_answer(document)
         self._draw_table()
         advice = self.decision.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
         self.query_one("#reasons", Static).update(reasons_of(document))
         ranked = [(str(arm.rank), self._measured(arm)) for arm in self.decision.scored]
-        self.query_one(Plane).show([(mark, entry.build_seconds.cold, entry.speedup.value) for mark, entry in ranked])
+        self.query_one(Plane).show(
+            [(mark, entry.build_seconds.cold, entry.speedup.value) for mark, entry in ranked]
+        )
         left_out = [text.plain(line, 600) for line in words.left_out(document)]
-        self.query_one("#why-not", Static).update(Text("\n".join(left_out) or "Everything that was planned is in the ranking."))
+        self.query_one("#why-not", Static).update(
+            Text("\n".join(left_out) or "Everything that was planned is in the ranking.")
+        )
         self.refresh_bindings()
 
     def _draw_answer(self, document: RunDocument) -> None:
@@ -136,8 +173,16 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
         if self.is_explored:
             headline = Text("* with these weights: ", "bold") + headline
         sure, *flips = words.honesty(document) or [""]
-        nearest = flips[0] if flips else "" if self.decision.recommendation is None else "No weight of the three changes the answer."
-        self.query_one("#answer", Static).update(headline + Text(f"\n{text.plain(sure, 300)}\n{text.plain(nearest, 300)}"))
+        nearest = (
+            flips[0]
+            if flips
+            else ""
+            if self.decision.recommendation is None
+            else "No weight of the three changes the answer."
+        )
+        self.query_one("#answer", Static).update(
+            headline + Text(f"\n{text.plain(sure, 300)}\n{text.plain(nearest, 300)}")
+        )
 
     def _measured(self, arm: ScoredArm) -> Measurement:
         return next(entry for entry in self.decision.results.measurements if entry.arm == arm.arm)
@@ -146,37 +191,69 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
         if not self.is_mounted:
             return
         table = self.query_one(Table)
-        sizes = [cell.batch_size for cell in self.decision.results.measurements[0].cells] if self.decision.results.measurements else []
+        sizes = (
+            [cell.batch_size for cell in self.decision.results.measurements[0].cells]
+            if self.decision.results.measurements
+            else []
+        )
         room = self.size.width
         figures = self._columns(sizes, room)
         name = max(room - 2 - sum(column.width + 2 for column in figures) - 6, 14)
         name = min(name, 60)
-        table.lay_out([Column("rank", "#", 2, figures=True), Column("arm", "Workflow", name), *figures])
-        ordered = sorted(self.decision.scored, key=lambda arm: (SORTS[self._sort](arm, self._measured(arm)), arm.rank))
+        table.lay_out(
+            [Column("rank", "#", 2, figures=True), Column("arm", "Workflow", name), *figures]
+        )
+        ordered = sorted(
+            self.decision.scored,
+            key=lambda arm: (SORTS[self._sort](arm, self._measured(arm)), arm.rank),
+        )
         rows = {arm.arm: self._row(arm, name) for arm in ordered}
         best = self.decision.recommendation.arm if self.decision.recommendation else None
-        table.fill(rows, {arm.arm: "bold" if arm.arm == best else "dim" if arm.fails else "" for arm in ordered})
+        table.fill(
+            rows,
+            {arm.arm: "bold" if arm.arm == best else "dim" if arm.fails else "" for arm in ordered},
+        )
 
     def _columns(self, sizes: list[int], room: int) -> list[Column]:
         arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
-        heads = {name: heading + (arrow if self._sort == name else "") for name, heading in self._headings().items()}
+        heads = {
+            name: heading + (arrow if self._sort == name else "")
+            for name, heading in self._headings().items()
+        }
         generates = self.decision.header.question.task == "generate"
         columns = [Column("speed", heads["speed"], 6, figures=True)]
         unit = "tok/s" if generates else "ms"
-        shown = [Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 5), figures=True) for size in sizes]
+        shown = [
+            Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 5), figures=True)
+            for size in sizes
+        ]
         columns += shown[: 1 if room < 92 else 2 if generates and room < 140 else 4]  # noqa: PLR2004 - breakpoints
         if generates and room >= 72:  # noqa: PLR2004 - a breakpoint
-            columns += [Column("ttft", heads["ttft"], 7, figures=True), Column("itl", heads["itl"], 6, figures=True)]
+            columns += [
+                Column("ttft", heads["ttft"], 7, figures=True),
+                Column("itl", heads["itl"], 6, figures=True),
+            ]
         if room >= (92 if generates else 72):
             columns.append(Column("build", heads["build"], 7, figures=True))
         if room >= 92:  # noqa: PLR2004 - a breakpoint
             columns.append(Column("memory", heads["memory"], 5, figures=True))
         further = room >= 92  # noqa: PLR2004 - a breakpoint
-        columns += [Column(name, SHORT[name], 2) for name in SHORT if further or name not in {"input_flexibility", "architecture_support"}]
+        columns += [
+            Column(name, SHORT[name], 2)
+            for name in SHORT
+            if further or name not in {"input_flexibility", "architecture_support"}
+        ]
         return [*columns, Column("score", heads["score"], 6, figures=True)]
 
     def _headings(self) -> dict[str, str]:
-        return {"speed": "Speed", "ttft": "TTFT", "itl": "ITL", "build": "Build s", "memory": "MiB", "score": "Score"}
+        return {
+            "speed": "Speed",
+            "ttft": "TTFT",
+            "itl": "ITL",
+            "build": "Build s",
+            "memory": "MiB",
+            "score": "Score",
+        }
 
     def _row(self, arm: ScoredArm, width: int) -> dict[str, str]:
         measured = self._measured(arm)
@@ -197,7 +274,9 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
     def on_weights_changed(self, event: Weights.Changed) -> None:
         """Decide again with the weights as they are now."""
         event.stop()
-        self.decision = reconsider(self.original, event.priorities, self.original.header.question.constraints)
+        self.decision = reconsider(
+            self.original, event.priorities, self.original.header.question.constraints
+        )
         self.draw()
 
     def action_undo(self) -> None:
@@ -241,7 +320,13 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
 
         key = self.query_one(Table).key_at_cursor()
         if key is not None:
-            self.app.push_screen(Detail(self.decision, key, self.advisor.runs.session.follower.run if self.advisor.runs.session else None))
+            self.app.push_screen(
+                Detail(
+                    self.decision,
+                    key,
+                    self.advisor.runs.session.follower.run if self.advisor.runs.session else None,
+                )
+            )
 
     def action_resume(self) -> None:
         """Go on with a run that stopped."""
@@ -266,12 +351,18 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
 
     def action_export(self) -> None:
         """Write the document."""
-        self.advisor.runs.export(document_of(self.decision), self.decision.state, explored=self.is_explored)
+        self.advisor.runs.export(
+            document_of(self.decision), self.decision.state, explored=self.is_explored
+        )
 
 
 def _call(cell: Cell) -> str:
     """Return how fast it is: tokens in a second for generated text, milliseconds of a call for everything else."""
-    return text.figure(cell.throughput.value) if cell.generation is not None else text.milliseconds(cell.seconds.median)
+    return (
+        text.figure(cell.throughput.value)
+        if cell.generation is not None
+        else text.milliseconds(cell.seconds.median)
+    )
 
 
 def _first(measured: Measurement, name: Literal["ttft_seconds", "itl_seconds"]) -> float | None:

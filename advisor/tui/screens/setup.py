@@ -1,4 +1,7 @@
-"""The questions: Model, Target, Priorities, Plan. Every one has an answer already, so `ctrl+r` starts from anywhere."""
+"""The questions: Model, Target, Priorities, Plan.
+
+Every one has an answer already, so `ctrl+r` starts from anywhere.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,14 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
         Binding("enter", "next", "Next", id="next"),
         Binding("escape", "back", "Back", id="back"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
-        Binding("ctrl+g", "go_on", "Go on", key_display="^g", id="go-on", tooltip="go on with the run that was not finished"),
+        Binding(
+            "ctrl+g",
+            "go_on",
+            "Go on",
+            key_display="^g",
+            id="go-on",
+            tooltip="go on with the run that was not finished",
+        ),
         Binding("p", "preset", "Preset", id="preset"),
         Binding("H", "history", "History", id="history"),
         Binding("q", "app.leave", "Quit", id="quit"),
@@ -77,8 +87,15 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
         line = Text()
         for place, name in enumerate(NAMES):
             mark = "\N{CHECK MARK} " if place < self.place else f"{place + 1} "
-            line.append(mark + name, "bold" if place == self.place else "dim" if place > self.place else "")
-            line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  " if place < len(NAMES) - 1 else "", "dim")
+            line.append(
+                mark + name, "bold" if place == self.place else "dim" if place > self.place else ""
+            )
+            line.append(
+                "  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  "
+                if place < len(NAMES) - 1
+                else "",
+                "dim",
+            )
         self.query_one(TopLine).tell(line, self.advisor.run_words())
         self.refresh_bindings()
 
@@ -103,7 +120,11 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
     def tell_problem(self, problem: UserError | None) -> None:
         """Say what does not fit and what to do, or nothing."""
         notice = self.query_one("#problem", Static)
-        notice.update(f"{text.plain(problem.what, 600)}\nnext: {text.plain(problem.next_step, 300)}" if problem else "")
+        notice.update(
+            f"{text.plain(problem.what, 600)}\nnext: {text.plain(problem.next_step, 300)}"
+            if problem
+            else ""
+        )
         notice.set_class(problem is not None, "-shown")
 
     def action_next(self) -> None:

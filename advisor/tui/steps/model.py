@@ -17,7 +17,8 @@ from advisor.tui.steps.step import Step
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.line import Line
 
-#: From the first width on a model and what it is stand on one line; from the second on something stands beside them, up to the third.
+#: From the first width on a model and what it is stand on one line; from the second on something
+#: stands beside them, up to the third.
 ROOMY, BESIDE, ROOMY_BESIDE = 80, 100, 128
 DEMO = "demo"
 TASKS = {"forward": "one forward pass", "generate": "generate text"}
@@ -51,12 +52,23 @@ class ModelStep(Step):
     """A list of what ships, a line for everything else, and what the model does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+t", "task", "Task", key_display="^t", id="task", tooltip="one forward pass, or generated text")
+        Binding(
+            "ctrl+t",
+            "task",
+            "Task",
+            key_display="^t",
+            id="task",
+            tooltip="one forward pass, or generated text",
+        )
     ]
 
     def compose(self) -> ComposeResult:
         """Make the line, the list, the explanation and the task."""
-        yield Static("Which model?  Choose, or type your own: a file, a directory, file.py:factory", classes="lead", markup=False)
+        yield Static(
+            "Which model?  Choose, or type your own: a file, a directory, file.py:factory",
+            classes="lead",
+            markup=False,
+        )
         yield Line(
             self.answers.model if self.answers.model != DEMO else "",
             placeholder="demo   (enter takes it, ctrl+r runs everything as it is)",
@@ -88,7 +100,10 @@ class ModelStep(Step):
         known = self.advisor.catalogue.models
         demo = known.demo
         models = [(demo.name, f"{demo.layers} encoder blocks, hidden {demo.hidden}")]
-        models += [(name, f"{entry.config.get('model_type', '')}, {entry.dtype}") for name, entry in known.configurations.items()]
+        models += [
+            (name, f"{entry.config.get('model_type', '')}, {entry.dtype}")
+            for name, entry in known.configurations.items()
+        ]
         models += [
             (f"synthetic/{block}@{name}", f"the paper's block, hidden {family.hidden}")
             for name, family in known.families.items()
@@ -103,9 +118,13 @@ class ModelStep(Step):
         options = self.query_one("#models", OptionList)
         self._listed_in = self._room()
         found = [(name, words) for name, words in self.shipped() if wanted.lower() in name.lower()]
-        made = [Option(_line(name, words if self._listed_in else ""), id=name) for name, words in found]
+        made = [
+            Option(_line(name, words if self._listed_in else ""), id=name) for name, words in found
+        ]
         options.clear_options()
-        options.add_options(made or [Option(Text(f"use {text.plain(wanted, 200)}", "bold"), id=None)])
+        options.add_options(
+            made or [Option(Text(f"use {text.plain(wanted, 200)}", "bold"), id=None)]
+        )
         options.highlighted = 0
 
     def _room(self) -> bool:
@@ -154,7 +173,9 @@ class ModelStep(Step):
         """Return the model under the cursor, or what was typed, or the only model that it fits."""
         typed = self.query_one("#model", Input).value.strip()
         options = self.query_one("#models", OptionList)
-        highlighted = options.highlighted_option.id if options.highlighted_option is not None else None
+        highlighted = (
+            options.highlighted_option.id if options.highlighted_option is not None else None
+        )
         takes_highlighted = options.has_focus or (typed and typed not in self._names())
         return highlighted if takes_highlighted and highlighted is not None else typed or DEMO
 
@@ -164,7 +185,9 @@ class ModelStep(Step):
         if wanted != self._considered and not self._task_is_theirs:
             from advisor.question.task import suggest_task  # noqa: PLC0415 - not needed for the first sight
 
-            self.query_one("#task", Choice).choose(suggest_task(wanted, self.advisor.catalogue.models))
+            self.query_one("#task", Choice).choose(
+                suggest_task(wanted, self.advisor.catalogue.models)
+            )
         self._considered = wanted
         self._note()
 

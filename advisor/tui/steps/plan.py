@@ -12,7 +12,7 @@ from textual.widgets import DataTable, Static
 from advisor.applicability import environment_name
 from advisor.domain.question import Question
 from advisor.domain.workflow import Environment, Workflow
-from advisor.pipeline.draft import Proposal
+from advisor.pipeline.draft import DraftRun
 from advisor.report.document import RunDocument
 from advisor.tui import text
 from advisor.tui.run.host_process import OURSELVES
@@ -40,8 +40,20 @@ class PlanStep(Step):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "leave_out", "Leave out", id="leave-out"),
-        Binding("m", "make", "Make environment", id="make", tooltip="make the environment of the workflow under the cursor"),
-        Binding("y", "copy", "Copy command", id="copy", tooltip="copy the command that adds the workflow under the cursor"),
+        Binding(
+            "m",
+            "make",
+            "Make environment",
+            id="make",
+            tooltip="make the environment of the workflow under the cursor",
+        ),
+        Binding(
+            "y",
+            "copy",
+            "Copy command",
+            id="copy",
+            tooltip="copy the command that adds the workflow under the cursor",
+        ),
     ]
 
     def compose(self) -> ComposeResult:
@@ -53,17 +65,19 @@ class PlanStep(Step):
     def on_mount(self) -> None:
         """Begin without a plan."""
         self._left_out: set[str] = set()
-        self._proposal: Proposal | None = None
+        self._proposal: DraftRun | None = None
 
     def begin(self) -> None:
         """Take the focus."""
         self.query_one(Table).focus()
 
-    def show(self, found: Proposal | RunDocument) -> None:
+    def show(self, found: DraftRun | RunDocument) -> None:
         """Show a plan; where the GPU is not here, what is known of it."""
         if isinstance(found, RunDocument):
             self._proposal = None
-            self.query_one("#summary", Static).update("That GPU is not here, so nothing is measured.  Enter shows what is known of it.")
+            self.query_one("#summary", Static).update(
+                "That GPU is not here, so nothing is measured.  Enter shows what is known of it."
+            )
             self.query_one(Table).fill({})
             self.advisor.runs.show_elsewhere(found)
         else:
@@ -81,8 +95,17 @@ class PlanStep(Step):
         arms = [arm for arm in plan.arms if arm.duplicate_of is None]
         width = max(self.screen.size.width, 60)
         table = self.query_one(Table)
-        table.lay_out([Column("on", "", 3), Column("arm", "Workflow", 36), Column("how", "Here", max(width - 48, 10))])
-        rows = {arm.id: {"on": self._mark(arm.id), "arm": arm.id, "how": self._how(arm.id)} for arm in arms}
+        table.lay_out(
+            [
+                Column("on", "", 3),
+                Column("arm", "Workflow", 36),
+                Column("how", "Here", max(width - 48, 10)),
+            ]
+        )
+        rows = {
+            arm.id: {"on": self._mark(arm.id), "arm": arm.id, "how": self._how(arm.id)}
+            for arm in arms
+        }
         rows |= {
             entry.workflow: {
                 "on": " + " if entry.status == ADDABLE else " - ",
@@ -107,7 +130,11 @@ class PlanStep(Step):
         assert self._proposal is not None  # noqa: S101 - only called with one
         if arm == self._proposal.plan.baseline.id:
             return BASELINE
-        workflow = next(entry for entry in self._proposal.catalogue.workflows if entry.id == arm.partition("/")[0])
+        workflow = next(
+            entry
+            for entry in self._proposal.catalogue.workflows
+            if entry.id == arm.partition("/")[0]
+        )
         lines = workflow.declared.lines_changed.value
         export = ", with an export" if workflow.declared.export_step.value else ""
         verified = ", ".join(workflow.verified) or "never"
@@ -120,17 +147,33 @@ class PlanStep(Step):
             return
         self.refresh_bindings()
         key = event.row_key.value
-        excluded = next((entry for entry in self._proposal.plan.excluded if entry.workflow == key), None)
-        workflow = next((entry for entry in self._proposal.catalogue.workflows if entry.id == key.partition("/")[0]), None)
+        excluded = next(
+            (entry for entry in self._proposal.plan.excluded if entry.workflow == key), None
+        )
+        workflow = next(
+            (
+                entry
+                for entry in self._proposal.catalogue.workflows
+                if entry.id == key.partition("/")[0]
+            ),
+            None,
+        )
         words = Text(text.plain(workflow.title if workflow else key), "bold")
         if excluded is not None:
             words += Text(f"\n{text.plain(excluded.reason, 600)}", "")
             words += Text(f"\nnext: {text.plain(excluded.fix, 600)}" if excluded.fix else "", "")
-            if workflow is not None and excluded.status == ADDABLE and workflow.environment.kind == "own":
+            if (
+                workflow is not None
+                and excluded.status == ADDABLE
+                and workflow.environment.kind == "own"
+            ):
                 words += Text(f"\n{text.plain(describe_environment(workflow.environment), 400)}")
         elif workflow is not None:
             options = next((arm.options for arm in self._proposal.plan.arms if arm.id == key), {})
-            given = ", ".join(f"{name} = {value}" for name, value in options.items()) or "the stack's defaults"
+            given = (
+                ", ".join(f"{name} = {value}" for name, value in options.items())
+                or "the stack's defaults"
+            )
             words += Text(f"\n{self._how(key)}\noptions: {text.plain(given, 300)}", "")
         self.query_one("#why", Static).update(words)
 
@@ -141,7 +184,9 @@ class PlanStep(Step):
             return
         arms = {arm.id for arm in self._proposal.plan.arms if arm.duplicate_of is None}
         if key == self._proposal.plan.baseline.id:
-            self.notify("everything is compared with the baseline, so it is always measured", markup=False)
+            self.notify(
+                "everything is compared with the baseline, so it is always measured", markup=False
+            )
         elif key in arms:
             self._left_out ^= {key}
             self._draw()
@@ -164,8 +209,14 @@ class PlanStep(Step):
         if self._proposal is None:
             return None
         key = self.query_one(Table).key_at_cursor()
-        lacking = {entry.workflow for entry in self._proposal.plan.excluded if entry.status == ADDABLE}
-        own = (entry for entry in self._proposal.catalogue.workflows if entry.id in lacking and entry.environment.kind == "own")
+        lacking = {
+            entry.workflow for entry in self._proposal.plan.excluded if entry.status == ADDABLE
+        }
+        own = (
+            entry
+            for entry in self._proposal.catalogue.workflows
+            if entry.id in lacking and entry.environment.kind == "own"
+        )
         return next((entry for entry in own if entry.id == key), None)
 
     def action_make(self) -> None:
@@ -174,7 +225,11 @@ class PlanStep(Step):
         if workflow is None:
             return
         if self.advisor.runs.owned is not None:
-            self.notify("a run goes on; making an environment would disturb it", severity="warning", markup=False)
+            self.notify(
+                "a run goes on; making an environment would disturb it",
+                severity="warning",
+                markup=False,
+            )
             return
         from advisor.tui.create_env_dialog import Making  # noqa: PLC0415 - only when asked for
 
@@ -184,7 +239,9 @@ class PlanStep(Step):
 
         command = (*OURSELVES, "env", "create", environment_name(workflow))
         words = text.plain(describe_environment(workflow.environment), 400)
-        self.app.push_screen(Making(workflow.title, words, command, self.advisor.world.environment), made)
+        self.app.push_screen(
+            Making(workflow.title, words, command, self.advisor.world.environment), made
+        )
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Start."""
@@ -194,19 +251,31 @@ class PlanStep(Step):
     def check(self) -> None:
         """Limit the plan to what is left in it."""
         if self._proposal is not None and self._left_out:
-            kept = [arm for arm in self._proposal.plan.arms if arm.duplicate_of is None and arm.id not in self._left_out]
+            kept = [
+                arm
+                for arm in self._proposal.plan.arms
+                if arm.duplicate_of is None and arm.id not in self._left_out
+            ]
             self.answer(workflows=",".join(f"{arm.workflow}/{arm.option}" for arm in kept))
 
 
 def describe_work(asked: Question) -> str:
     """Return what is done with the model."""
     name = text.plain(asked.model.name, 30)
-    return f"generate {asked.output_tokens} tokens from {asked.input_tokens} with {name}" if asked.task == "generate" else f"run {name}"
+    return (
+        f"generate {asked.output_tokens} tokens from {asked.input_tokens} with {name}"
+        if asked.task == "generate"
+        else f"run {name}"
+    )
 
 
 def describe_environment(environment: Environment) -> str:
     """Return what making a workflow's own environment brings and takes, as far as it was seen."""
     seen = environment.seen
-    size = f"{seen.disk_mib} MiB on disk, made in {seen.seconds} s ({seen.where})" if seen else "size not known yet"
+    size = (
+        f"{seen.disk_mib} MiB on disk, made in {seen.seconds} s ({seen.where})"
+        if seen
+        else "size not known yet"
+    )
     licence = f"; licence {environment.licence}" if environment.licence else ""
     return f"an environment of its own with {', '.join(environment.requirements)}: {size}{licence}"

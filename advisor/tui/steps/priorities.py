@@ -28,9 +28,16 @@ class PrioritiesStep(Step):
         yield Choice("Preset", [*names, CUSTOM], preset, id="preset")
         yield Static("", id="preset-note", markup=False, classes="hint")
         yield Static("Must reach (filters; never bends a score)", classes="lead", markup=False)
-        least = {each.criterion: str(each.at_least) for each in parse_constraints(self.answers.require)}
+        least = {
+            each.criterion: str(each.at_least) for each in parse_constraints(self.answers.require)
+        }
         for criterion in CRITERIA:
-            yield Choice(criterion.replace("_", " ").capitalize(), TIERS, least.get(criterion, ""), id=f"least-{criterion}")
+            yield Choice(
+                criterion.replace("_", " ").capitalize(),
+                TIERS,
+                least.get(criterion, ""),
+                id=f"least-{criterion}",
+            )
 
     def begin(self) -> None:
         """Take the focus."""
@@ -46,7 +53,9 @@ class PrioritiesStep(Step):
         event.stop()
         self._keep(event.priorities)
         presets = self.advisor.catalogue.presets.priorities
-        same = next((name for name, preset in presets.items() if preset.priorities == event.priorities), "")
+        same = next(
+            (name for name, preset in presets.items() if preset.priorities == event.priorities), ""
+        )
         self.query_one("#preset", Choice).choose(same)
         self._note()
 
@@ -56,7 +65,9 @@ class PrioritiesStep(Step):
         if event.choice.id == "preset":
             if event.value:
                 self.answer(preset=event.value, priority="")
-                self.query_one(Weights).set_priorities(choose_priorities(self.answers, self.advisor.catalogue))
+                self.query_one(Weights).set_priorities(
+                    choose_priorities(self.answers, self.advisor.catalogue)
+                )
             else:
                 self._keep(self.query_one(Weights).priorities)
             self._note()
@@ -66,9 +77,13 @@ class PrioritiesStep(Step):
 
     def _keep(self, priorities: Priorities) -> None:
         given = {name: getattr(priorities, name) for name in CRITERIA}
-        self.answer(preset="", priority=",".join(f"{name}={weight!r}" for name, weight in given.items()))
+        self.answer(
+            preset="", priority=",".join(f"{name}={weight!r}" for name, weight in given.items())
+        )
 
     def _note(self) -> None:
         name = self.query_one("#preset", Choice).value
         presets = self.advisor.catalogue.presets.priorities
-        self.query_one("#preset-note", Static).update(presets[name].title if name else "weights of your own")
+        self.query_one("#preset-note", Static).update(
+            presets[name].title if name else "weights of your own"
+        )

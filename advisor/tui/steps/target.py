@@ -32,20 +32,32 @@ class TargetStep(Step):
         answers, budgets = self.answers, self.advisor.catalogue.presets.budgets
         default_budget = self.advisor.catalogue.presets.default_budget
         yield Static("Where will it run, and with what?", classes="lead", markup=False)
-        yield Choice("Device", [(answers.gpu, answers.gpu or "looking ...")], answers.gpu, id="device")
+        yield Choice(
+            "Device", [(answers.gpu, answers.gpu or "looking ...")], answers.gpu, id="device"
+        )
         yield Static("", id="device-note", markup=False, classes="hint")
-        yield from self._field("Or a GPU not here", "", "such as H100, from stored figures", "elsewhere")
+        yield from self._field(
+            "Or a GPU not here", "", "such as H100, from stored figures", "elsewhere"
+        )
         yield Choice("Precision", [(name, name) for name in DTYPES], answers.dtype, id="dtype")
-        named = [(name, f"{name} {budget.measuring_seconds:g} s") for name, budget in budgets.items()]
+        named = [
+            (name, f"{name} {budget.measuring_seconds:g} s") for name, budget in budgets.items()
+        ]
         if answers.budget and answers.budget not in budgets:
             named.append((answers.budget, f"{answers.budget} s"))
         yield Choice("Time for measuring", named, answers.budget or default_budget, id="budget")
-        yield Static("builds come on top; more time tells closer rivals apart", markup=False, classes="hint")
+        yield Static(
+            "builds come on top; more time tells closer rivals apart", markup=False, classes="hint"
+        )
         yield from self._field("Batch sizes", answers.batch_sizes, "the model's own", "batch_sizes")
         yield from self._field("Input tokens", str(answers.input_tokens), TOKENS, "input_tokens")
         yield from self._field("Output tokens", str(answers.output_tokens), TOKENS, "output_tokens")
-        yield from self._field("Longest build, s", f"{answers.max_build_seconds:g}", "600", "max_build_seconds")
-        yield from self._field("Python with torch", answers.python, "the one that runs p3-advisor", "python")
+        yield from self._field(
+            "Longest build, s", f"{answers.max_build_seconds:g}", "600", "max_build_seconds"
+        )
+        yield from self._field(
+            "Python with torch", answers.python, "the one that runs p3-advisor", "python"
+        )
         yield Static("", id="machine", markup=False, classes="hint")
 
     def _field(self, label: str, value: str, placeholder: str, name: str) -> ComposeResult:
@@ -64,7 +76,11 @@ class TargetStep(Step):
     def show_machine(self, machine: Machine) -> None:
         """Offer the devices that are there."""
         usable = machine.software.torch_cuda is not None
-        values = [(str(gpu.index), f"{gpu.index} {text.plain(gpu.name, 28)}") for gpu in machine.gpus if usable]
+        values = [
+            (str(gpu.index), f"{gpu.index} {text.plain(gpu.name, 28)}")
+            for gpu in machine.gpus
+            if usable
+        ]
         values.append(("cpu", "CPU"))
         asked = self.answers.gpu
         if asked and asked not in {name for name, _ in values}:
@@ -73,10 +89,12 @@ class TargetStep(Step):
         choice.offer(values, asked or self._first_device(machine) or values[0][0])
         self._note(machine)
         packages = machine.software.packages
-        torch = f"torch {packages['torch']}" if "torch" in packages else "no torch: nothing can be probed with it"
-        words = (
-            f"Python {machine.software.version}, {torch}, {machine.cpu.usable_processors} processors: {text.plain(machine.cpu.model, 60)}"
+        torch = (
+            f"torch {packages['torch']}"
+            if "torch" in packages
+            else "no torch: nothing can be probed with it"
         )
+        words = f"Python {machine.software.version}, {torch}, {machine.cpu.usable_processors} processors: {text.plain(machine.cpu.model, 60)}"
         self.query_one("#machine", Static).update(words)
 
     def _first_device(self, machine: Machine) -> str:
@@ -122,7 +140,9 @@ class TargetStep(Step):
         try:
             seconds = float(longest)
         except ValueError as problem:
-            raise SizeError(f"the longest build {longest!r} is no number", "use seconds, such as 120") from problem
+            raise SizeError(
+                f"the longest build {longest!r} is no number", "use seconds, such as 120"
+            ) from problem
         self.answer(
             gpu=self._typed("elsewhere") or self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
@@ -142,4 +162,6 @@ class TargetStep(Step):
         try:
             return int(typed)
         except ValueError as problem:
-            raise SizeError(f"{typed!r} is no number of tokens", "use a whole number, such as 128") from problem
+            raise SizeError(
+                f"{typed!r} is no number of tokens", "use a whole number, such as 128"
+            ) from problem

@@ -41,7 +41,14 @@ class Choice(Widget, can_focus=True):
             """The choice."""
             return self.choice
 
-    def __init__(self, label: str, values: Sequence[tuple[str, str]], value: str, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(
+        self,
+        label: str,
+        values: Sequence[tuple[str, str]],
+        value: str,
+        *,
+        id: str,  # noqa: A002 - Textual's word
+    ) -> None:
         super().__init__(id=id)
         self.label = label
         self.offer(values, value)
@@ -65,12 +72,21 @@ class Choice(Widget, can_focus=True):
     def render(self) -> RenderResult:
         """Draw the label and the values."""
         mark = ">" if self.has_focus else " "
-        text = Text(f"{mark} {self.label:<{LABEL_WIDTH}}", no_wrap=True, style="bold" if self.has_focus else "")
+        text = Text(
+            f"{mark} {self.label:<{LABEL_WIDTH}}",
+            no_wrap=True,
+            style="bold" if self.has_focus else "",
+        )
         if LABEL_WIDTH + 2 + sum(len(label) + 3 for _, label in self.values) > self.size.width:
             # Not all fit: the chosen one stands alone, with its place among them.
-            return text.append(f"[{self.values[self.chosen][1]}]", "bold").append(f"  {self.chosen + 1} of {len(self.values)}", "dim")
+            return text.append(f"[{self.values[self.chosen][1]}]", "bold").append(
+                f"  {self.chosen + 1} of {len(self.values)}", "dim"
+            )
         for place, (_, label) in enumerate(self.values):
-            text.append(f"[{label}]" if place == self.chosen else f" {label} ", "bold" if place == self.chosen else "dim")
+            text.append(
+                f"[{label}]" if place == self.chosen else f" {label} ",
+                "bold" if place == self.chosen else "dim",
+            )
             text.append(" ")
         return text
 

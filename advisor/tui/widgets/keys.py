@@ -38,7 +38,11 @@ class Keys(Footer):
             super().bindings_changed(screen)
 
     def _bindings_to_show(self) -> list[object]:
-        return [(active.binding, active.enabled) for active in self.screen.active_bindings.values() if active.binding.show]
+        return [
+            (active.binding, active.enabled)
+            for active in self.screen.active_bindings.values()
+            if active.binding.show
+        ]
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose again for the width."""
@@ -60,7 +64,9 @@ def show_what_fits(hints: Sequence[FooterKey], width: int) -> None:
 def fit(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
     """Return the places of the hints to show, given as actions and words, in the order to show them."""
     first = [place for place, (action, _) in enumerate(hints) if action == HELP]
-    last = [place for place, (action, _) in enumerate(hints) if action.partition("(")[0] in WAYS_OUT][-1:]
+    last = [
+        place for place, (action, _) in enumerate(hints) if action.partition("(")[0] in WAYS_OUT
+    ][-1:]
     between = [place for place in range(len(hints)) if place not in {*first, *last}]
 
     def needed(places: list[int]) -> int:

@@ -28,7 +28,9 @@ class Plane(Widget):
 
     def render(self) -> RenderResult:
         """Draw axes and marks."""
-        return Text("\n".join(draw(self._points, self.size.width - 2, self.size.height)), no_wrap=True)
+        return Text(
+            "\n".join(draw(self._points, self.size.width - 2, self.size.height)), no_wrap=True
+        )
 
 
 def draw(points: Sequence[tuple[str, float, float]], width: int, height: int) -> list[str]:
@@ -38,7 +40,10 @@ def draw(points: Sequence[tuple[str, float, float]], width: int, height: int) ->
         return []
     across = [math.log10(max(seconds, LEAST_SECONDS)) for _, seconds, _ in points]
     low, high = min(across), max(across)
-    slow, fast = min(1.0, *(speed for *_, speed in points)), max(1.0, *(speed for *_, speed in points))
+    slow, fast = (
+        min(1.0, *(speed for *_, speed in points)),
+        max(1.0, *(speed for *_, speed in points)),
+    )
     grid = [[" "] * columns for _ in range(rows)]
     # Best ranks last, so that they stay readable where arms lie on top of each other.
     for (mark, _, speed), place in reversed(list(zip(points, across, strict=True))):
@@ -47,8 +52,15 @@ def draw(points: Sequence[tuple[str, float, float]], width: int, height: int) ->
         grid[row][column : column + len(mark)] = mark
     labels = {0: f"{fast:.2f}x", rows - 1: f"{slow:.2f}x"}
     lines = ["  speed-up by rank, over build time"]
-    lines += [f"{labels.get(number, ''):>6} \N{BOX DRAWINGS LIGHT VERTICAL}{''.join(row)}" for number, row in enumerate(grid)]
-    lines.append(" " * 7 + "\N{BOX DRAWINGS LIGHT UP AND RIGHT}" + "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * columns)
+    lines += [
+        f"{labels.get(number, ''):>6} \N{BOX DRAWINGS LIGHT VERTICAL}{''.join(row)}"
+        for number, row in enumerate(grid)
+    ]
+    lines.append(
+        " " * 7
+        + "\N{BOX DRAWINGS LIGHT UP AND RIGHT}"
+        + "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * columns
+    )
     left, right = f"{max(10**low, 0):.3g} s", f"{10**high:.3g} s"
     lines.append(" " * 8 + left + " " * max(columns - len(left) - len(right), 1) + right)
     return lines

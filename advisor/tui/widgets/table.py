@@ -44,12 +44,18 @@ class Table(DataTable[Text]):
         self._shown = list(columns)
         cells, self._cells = self._cells, {}
         for column in columns:
-            heading = Text(column.heading, justify="right" if column.figures else "left", no_wrap=True)
+            heading = Text(
+                column.heading, justify="right" if column.figures else "left", no_wrap=True
+            )
             self.add_column(heading, width=column.width, key=column.key)
-        self.fill({key: {name: text for name, (text, _) in row.items()} for key, row in cells.items()})
+        self.fill(
+            {key: {name: text for name, (text, _) in row.items()} for key, row in cells.items()}
+        )
         self.point_at(cursor)
 
-    def fill(self, rows: Mapping[str, Mapping[str, str]], styles: Mapping[str, str] | None = None) -> None:
+    def fill(
+        self, rows: Mapping[str, Mapping[str, str]], styles: Mapping[str, str] | None = None
+    ) -> None:
         """Show these rows in this order, changing only what differs; `styles` are by row key."""
         cursor = self.key_at_cursor()
         styles = styles or {}
@@ -57,7 +63,10 @@ class Table(DataTable[Text]):
             self.clear()
             self._cells = {}
             for key, row in rows.items():
-                self.add_row(*[self._text(column, row, styles.get(key, "")) for column in self._shown], key=key)
+                self.add_row(
+                    *[self._text(column, row, styles.get(key, "")) for column in self._shown],
+                    key=key,
+                )
                 self._cells[key] = {name: (text, styles.get(key, "")) for name, text in row.items()}
             self.point_at(cursor)
             return
@@ -81,7 +90,12 @@ class Table(DataTable[Text]):
             self.move_cursor(row=self.get_row_index(RowKey(key)), animate=False)
 
     def _text(self, column: Column, row: Mapping[str, str], style: str) -> Text:
-        return Text(row.get(column.key, ""), style, justify="right" if column.figures else "left", no_wrap=True)
+        return Text(
+            row.get(column.key, ""),
+            style,
+            justify="right" if column.figures else "left",
+            no_wrap=True,
+        )
 
 
 class OpeningTable(Table):

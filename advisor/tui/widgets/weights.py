@@ -64,7 +64,11 @@ rest, so that the three always sum to 100 %. Marks stand where the answer would 
     def render(self) -> RenderResult:
         """Draw label, figure and bar."""
         mark = ">" if self.has_focus else " "
-        text = Text(f"{mark} {self.pillar.capitalize():<13}{self.weight:>5.3g} % ", no_wrap=True, style="bold" if self.has_focus else "")
+        text = Text(
+            f"{mark} {self.pillar.capitalize():<13}{self.weight:>5.3g} % ",
+            no_wrap=True,
+            style="bold" if self.has_focus else "",
+        )
         width = self._bar_width()
         filled = round(width * self.weight / WHOLE)
         cells = [FULL] * filled + [EMPTY] * (width - filled)
@@ -121,7 +125,9 @@ rest, so that the three always sum to 100 %. Marks stand where the answer would 
 class Weights(Vertical):
     """The three bars; they always sum to 100."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("equals_sign", "balance", "Balance", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("equals_sign", "balance", "Balance", show=False)
+    ]
 
     class Changed(Message):
         """The weights are others now."""
@@ -166,11 +172,17 @@ class Weights(Vertical):
     def on_weight_bar_moved(self, message: WeightBar.Moved) -> None:
         """Let the two others share the rest."""
         message.stop()
-        self._change(whole_numbers(self.priorities.with_weight(message.bar.pillar, message.weight), message.bar.pillar))
+        self._change(
+            whole_numbers(
+                self.priorities.with_weight(message.bar.pillar, message.weight), message.bar.pillar
+            )
+        )
 
     def action_balance(self) -> None:
         """Give all three the same, but for rounding."""
-        self._change(whole_numbers(self.priorities.with_weight(PILLARS[0], 34.0), PILLARS[0], even=True))
+        self._change(
+            whole_numbers(self.priorities.with_weight(PILLARS[0], 34.0), PILLARS[0], even=True)
+        )
 
     def _change(self, priorities: Priorities) -> None:
         self.set_priorities(priorities)
@@ -184,4 +196,6 @@ def whole_numbers(priorities: Priorities, kept: str, *, even: bool = False) -> P
     first, second = (name for name in PILLARS if name != kept)
     rest = WHOLE - round(getattr(priorities, kept))
     one = rest // 2 if even else round(getattr(priorities, first))
-    return msgspec.structs.replace(priorities, **{kept: float(WHOLE - rest), first: float(one), second: float(rest - one)})
+    return msgspec.structs.replace(
+        priorities, **{kept: float(WHOLE - rest), first: float(one), second: float(rest - one)}
+    )

@@ -13,7 +13,7 @@ from advisor import applicability
 from advisor.domain.machine import Machine, MadeEnvironment
 from advisor.domain.plan import Excluded, Plan
 from advisor.domain.question import Exported, Factory, OnnxFile
-from advisor.domain.workflow import Environment, Sourced, Workflow
+from advisor.domain.workflow import CitedFact, Environment, Workflow
 from advisor.errors import NoStackError
 
 SHARED = Environment(kind="shared", requirements=("torch>=2.11,<2.14", "onnxruntime>=1.27"))
@@ -21,14 +21,20 @@ H100 = builders.gpu(compute_capability="9.0")
 ON_GPU = {"device": "cuda", "gpu": H100.uuid}
 
 
-def obstacle(machine: Machine | None = None, asked: dict[str, Any] | None = None, **workflow: Any) -> Excluded | None:
+def obstacle(
+    machine: Machine | None = None, asked: dict[str, Any] | None = None, **workflow: Any
+) -> Excluded | None:
     return applicability.find_obstacle(
-        builders.workflow(**workflow), builders.question(**asked or {}), machine or builders.gpu_machine(H100)
+        builders.workflow(**workflow),
+        builders.question(**asked or {}),
+        machine or builders.gpu_machine(H100),
     )
 
 
 def plan(*workflows: Workflow, **asked: Any) -> Plan:
-    return applicability.plan(builders.question(**asked), builders.machine(), builders.catalogue(*workflows))
+    return applicability.plan(
+        builders.question(**asked), builders.machine(), builders.catalogue(*workflows)
+    )
 
 
 def test_a_workflow_without_an_obstacle_applies() -> None:
@@ -41,14 +47,32 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
     [
         ({"task": "generate"}, {}, "it does not do generate, only forward"),
         ({"model": OnnxFile(name="a.onnx")}, {}, "it takes PyTorch modules, not ONNX files"),
-        ({}, {"refused": {"cpu": Sourced(value="no such device", source="a test")}}, "no such device"),
+        (
+            {},
+            {"refused": {"cpu": CitedFact(value="no such device", source="a test")}},
+            "no such device",
+        ),
         ({}, {"devices": ("cuda",)}, "it does not run on cpu"),
-        ({"dtype": "bfloat16"}, {"dtypes": ("float32", "float16")}, "it does not run bfloat16 on cpu, only float32, float16"),
-        (ON_GPU, {"min_compute_capability": "9.1"}, "it needs compute capability 9.1; the NVIDIA H100 80GB HBM3 has 9.0"),
-        (ON_GPU, {"min_compute_capability": "10.0"}, "it needs compute capability 10.0; the NVIDIA H100 80GB HBM3 has 9.0"),
+        (
+            {"dtype": "bfloat16"},
+            {"dtypes": ("float32", "float16")},
+            "it does not run bfloat16 on cpu, only float32, float16",
+        ),
+        (
+            ON_GPU,
+            {"min_compute_capability": "9.1"},
+            "it needs compute capability 9.1; the NVIDIA H100 80GB HBM3 has 9.0",
+        ),
+        (
+            ON_GPU,
+            {"min_compute_capability": "10.0"},
+            "it needs compute capability 10.0; the NVIDIA H100 80GB HBM3 has 9.0",
+        ),
     ],
 )
-def test_a_limit_is_told_whatever_is_installed(asked: dict[str, Any], workflow: dict[str, Any], reason: str) -> None:
+def test_a_limit_is_told_whatever_is_installed(
+    asked: dict[str, Any], workflow: dict[str, Any], reason: str
+) -> None:
     for installed in ({}, {"has_probe": False}, {"environment": Environment(kind="own")}):
         found = obstacle(asked=asked, **workflow, **installed)
         assert found == Excluded(workflow="compiled", status="unsupported", reason=reason, fix=None)
@@ -60,7 +84,7 @@ def test_a_limit_is_told_whatever_is_installed(asked: dict[str, Any], workflow: 
         ({"model": OnnxFile(name="a.onnx")}, {"takes": ("torch", "onnx")}),
         ({"model": Exported(name="a.pt2")}, {}),
         ({"model": Factory(name="a:b")}, {}),
-        (ON_GPU, {"refused": {"cpu": Sourced(value="no such device", source="a test")}}),
+        (ON_GPU, {"refused": {"cpu": CitedFact(value="no such device", source="a test")}}),
         ({"dtype": "native"}, {"dtypes": ("float16",)}),
         (ON_GPU, {"min_compute_capability": "9.0"}),
         (ON_GPU, {"min_compute_capability": "8.6"}),
@@ -68,7 +92,9 @@ def test_a_limit_is_told_whatever_is_installed(asked: dict[str, Any], workflow: 
         ({"task": "generate"}, {"tasks": ("forward", "generate")}),
     ],
 )
-def test_what_is_no_limit_here_is_no_obstacle(asked: dict[str, Any], workflow: dict[str, Any]) -> None:
+def test_what_is_no_limit_here_is_no_obstacle(
+    asked: dict[str, Any], workflow: dict[str, Any]
+) -> None:
     assert obstacle(asked=asked, **workflow) is None
 
 
@@ -95,19 +121,31 @@ def test_a_workflow_whose_environment_was_not_made_can_have_it_made() -> None:
 
 def test_a_stack_with_another_distribution_for_the_device_is_had_from_there() -> None:
     elsewhere = Environment(kind="own", name="elsewhere", requirements=("rare-stack-cuda==2.1",))
-    known = builders.catalogue(builders.workflow(environment=elsewhere, environment_on={"cpu": OWN}))
+    known = builders.catalogue(
+        builders.workflow(environment=elsewhere, environment_on={"cpu": OWN})
+    )
     fixes = {
-        device: [each.fix for each in applicability.plan(builders.question(), builders.machine(), known.on(device)).excluded]
+        device: [
+            each.fix
+            for each in applicability.plan(
+                builders.question(), builders.machine(), known.on(device)
+            ).excluded
+        ]
         for device in ("cpu", "cuda")
     }
-    assert fixes == {"cpu": ["p3-advisor env create apart"], "cuda": ["p3-advisor env create elsewhere"]}
+    assert fixes == {
+        "cpu": ["p3-advisor env create apart"],
+        "cuda": ["p3-advisor env create elsewhere"],
+    }
     assert {"rare-stack", "rare-stack-cuda"} <= {*applicability.required_packages(known)}
 
 
 def test_a_workflow_runs_in_the_environment_that_was_made_for_it() -> None:
     machine = with_environment()
     assert obstacle(machine, environment=OWN) is None
-    made = applicability.plan(builders.question(), machine, builders.catalogue(builders.workflow(environment=OWN)))
+    made = applicability.plan(
+        builders.question(), machine, builders.catalogue(builders.workflow(environment=OWN))
+    )
     assert [arm.python for arm in made.arms] == ["", "", "/data/apart/bin/python"]
 
 
@@ -122,19 +160,28 @@ def test_an_interpreter_that_has_all_by_hand_serves_the_workflow() -> None:
     by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
     machine = msgspec.structs.replace(with_environment(), software=by_hand)
     for here in (builders.machine(software=by_hand), machine):
-        made = applicability.plan(builders.question(), here, builders.catalogue(builders.workflow(environment=OWN)))
+        made = applicability.plan(
+            builders.question(), here, builders.catalogue(builders.workflow(environment=OWN))
+        )
         assert [arm.python for arm in made.arms] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
     ("packages", "words"),
     [
-        ({"rare-stack": "2.2"}, ", and /opt/python has rare-stack 2.2 where it asks for rare-stack==2.1"),
+        (
+            {"rare-stack": "2.2"},
+            ", and /opt/python has rare-stack 2.2 where it asks for rare-stack==2.1",
+        ),
         ({}, ""),
     ],
 )
-def test_an_interpreter_that_lacks_only_the_right_version_is_told_of(packages: dict[str, str], words: str) -> None:
-    machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
+def test_an_interpreter_that_lacks_only_the_right_version_is_told_of(
+    packages: dict[str, str], words: str
+) -> None:
+    machine = builders.machine(
+        software=builders.interpreter(executable="/opt/python", packages=packages)
+    )
     found = obstacle(machine, environment=OWN)
     assert found is not None
     assert found.reason == "its environment has not been made" + words
@@ -158,8 +205,12 @@ def test_a_workflow_of_a_container_says_how_to_get_it() -> None:
         ({}, ["torch<2.14,>=2.11", "onnxruntime>=1.27"]),
     ],
 )
-def test_missing_packages_are_named_with_the_command_that_installs_them(packages: dict[str, str], missing: list[str]) -> None:
-    machine = builders.machine(software=builders.interpreter(executable="/opt/python", packages=packages))
+def test_missing_packages_are_named_with_the_command_that_installs_them(
+    packages: dict[str, str], missing: list[str]
+) -> None:
+    machine = builders.machine(
+        software=builders.interpreter(executable="/opt/python", packages=packages)
+    )
     assert applicability.missing_packages(SHARED.requirements, machine) == missing
     found = obstacle(machine, environment=SHARED)
     if not missing:
@@ -168,7 +219,9 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(packages
     assert found is not None
     assert found.status == "not-installed"
     assert found.reason == f"/opt/python lacks {', '.join(missing)}"
-    assert found.fix == "/opt/python -m pip install " + " ".join(f"'{requirement}'" for requirement in missing)
+    assert found.fix == "/opt/python -m pip install " + " ".join(
+        f"'{requirement}'" for requirement in missing
+    )
 
 
 def test_the_plan_begins_with_the_baseline_and_its_duplicate() -> None:
@@ -180,7 +233,9 @@ def test_the_plan_begins_with_the_baseline_and_its_duplicate() -> None:
 
 
 def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
-    arms = applicability.arms_of(builders.workflow("compiled", arms={"default": {}, "tuned": {"mode": "max-autotune"}}))
+    arms = applicability.arms_of(
+        builders.workflow("compiled", arms={"default": {}, "tuned": {"mode": "max-autotune"}})
+    )
     assert [(arm.id, arm.workflow, arm.option, arm.options) for arm in arms] == [
         ("compiled", "compiled", "default", {}),
         ("compiled/tuned", "compiled", "tuned", {"mode": "max-autotune"}),
@@ -190,10 +245,17 @@ def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
 def test_an_arm_knows_the_extras_that_its_environment_asks_for_on_the_device() -> None:
     known = builders.shipped_catalogue()
     extras = {
-        device: {workflow.id: arm.extras for workflow in known.on(device).workflows for arm in applicability.arms_of(workflow)}
+        device: {
+            workflow.id: arm.extras
+            for workflow in known.on(device).workflows
+            for arm in applicability.arms_of(workflow)
+        }
         for device in ("cpu", "cuda")
     }
-    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [{}, {"jax": ("cuda13",)}]
+    assert [extras[device]["openxla-jax"] for device in ("cpu", "cuda")] == [
+        {},
+        {"jax": ("cuda13",)},
+    ]
     assert extras["cpu"]["max"] == {"max": ("serve",)}
 
 
@@ -201,7 +263,10 @@ def test_every_workflow_is_in_the_plan_or_left_out_with_a_reason() -> None:
     shipped = builders.shipped_catalogue()
     for machine in (builders.machine(), builders.gpu_machine()):
         made = applicability.plan(builders.question(), machine, shipped)
-        measured, left_out = {arm.workflow for arm in made.arms}, {entry.workflow for entry in made.excluded}
+        measured, left_out = (
+            {arm.workflow for arm in made.arms},
+            {entry.workflow for entry in made.excluded},
+        )
         assert measured | left_out == {workflow.id for workflow in shipped.workflows}
         assert not measured & left_out
         assert all(entry.reason for entry in made.excluded)
@@ -221,7 +286,9 @@ TUNED = {"default": {}, "tuned": {"mode": "max-autotune"}}
         ((BASELINE,), []),
     ],
 )
-def test_the_baseline_is_measured_beside_what_is_chosen(chosen: tuple[str, ...], arms: list[str]) -> None:
+def test_the_baseline_is_measured_beside_what_is_chosen(
+    chosen: tuple[str, ...], arms: list[str]
+) -> None:
     made = plan(builders.workflow("one", arms=TUNED), builders.workflow("two"), workflows=chosen)
     assert [arm.id for arm in made.arms[2:]] == arms
     assert made.baseline.id == BASELINE
@@ -255,33 +322,49 @@ def test_a_catalogue_without_the_baseline_is_told() -> None:
 
 
 def test_what_any_workflow_asks_for_is_looked_for() -> None:
-    own = builders.workflow("own", environment=Environment(kind="own", requirements=("tensorrt==11.1",)))
-    names = applicability.required_packages(builders.catalogue(builders.workflow("one", environment=SHARED), own))
+    own = builders.workflow(
+        "own", environment=Environment(kind="own", requirements=("tensorrt==11.1",))
+    )
+    names = applicability.required_packages(
+        builders.catalogue(builders.workflow("one", environment=SHARED), own)
+    )
     assert names == ["onnxruntime", "tensorrt", "torch"]
 
 
 def test_an_arm_for_another_device_is_left_out() -> None:
-    graphs = builders.workflow("graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)})
+    graphs = builders.workflow(
+        "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
+    )
     assert [arm.id for arm in plan(graphs).arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
-    on_gpu = applicability.plan(builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs))
+    on_gpu = applicability.plan(
+        builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(graphs)
+    )
     assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
 
 
 def test_an_arm_for_another_device_that_is_asked_for_is_told() -> None:
-    graphs = builders.workflow("graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)})
+    graphs = builders.workflow(
+        "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
+    )
     (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
     assert (excluded.status, excluded.reason) == ("unsupported", "graphs/cuda-graph is not for cpu")
 
 
 def test_an_arm_for_another_task_that_is_asked_for_is_told() -> None:
-    cached = builders.workflow("cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)})
+    cached = builders.workflow(
+        "cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)}
+    )
     assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
     (excluded,) = plan(cached, workflows=("cached/cache",)).excluded
     assert excluded.reason == "cached/cache is not for forward"
 
 
 def test_a_task_that_a_workflow_is_known_not_to_do_is_refused_with_the_reason() -> None:
-    refused = {"generate": Sourced(value="its cache is not part of the package", source="its documentation")}
+    refused = {
+        "generate": CitedFact(
+            value="its cache is not part of the package", source="its documentation"
+        )
+    }
     found = obstacle(asked={"task": "generate"}, refused=refused)
     assert found is not None
     assert (found.status, found.reason) == ("unsupported", "its cache is not part of the package")
@@ -289,19 +372,31 @@ def test_a_task_that_a_workflow_is_known_not_to_do_is_refused_with_the_reason() 
 
 def test_another_arm_of_the_baseline_s_workflow_is_measured_only_when_asked_for() -> None:
     eager = builders.workflow(BASELINE, build_order=0, arms={"default": {}, "cuda-graph": {}})
-    catalogue = builders.catalogue(builders.workflow("graphs"), workflows=(eager, builders.workflow("graphs")))
-    arms = applicability.plan(builders.question(workflows=("graphs",)), builders.machine(), catalogue).arms
+    catalogue = builders.catalogue(
+        builders.workflow("graphs"), workflows=(eager, builders.workflow("graphs"))
+    )
+    arms = applicability.plan(
+        builders.question(workflows=("graphs",)), builders.machine(), catalogue
+    ).arms
     assert [arm.id for arm in arms] == [BASELINE, f"{BASELINE}#duplicate", "graphs"]
 
 
-@pytest.mark.parametrize(("accepts", "served"), [((("torch>=2.11",),), True), ((("torch>=99",), ("onnx>=1",)), True), ((("jax",),), False)])
-def test_a_stack_that_the_interpreter_has_already_needs_no_environment(accepts: tuple[tuple[str, ...], ...], served: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    ("accepts", "served"),
+    [((("torch>=2.11",),), True), ((("torch>=99",), ("onnx>=1",)), True), ((("jax",),), False)],
+)
+def test_a_stack_that_the_interpreter_has_already_needs_no_environment(
+    accepts: tuple[tuple[str, ...], ...], served: bool
+) -> None:
     own = Environment(kind="own", requirements=("no-such-stack==1",))
     assert (obstacle(builders.machine(), environment=own, accepts=accepts) is None) == served
 
 
-@pytest.mark.parametrize(("capability", "runs"), [("8.6", True), ("8.9", True), ("9.0", False), ("12.0", True), ("12.1", True)])
-def test_a_stack_may_run_on_some_generations_only(capability: str, runs: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    ("capability", "runs"),
+    [("8.6", True), ("8.9", True), ("9.0", False), ("12.0", True), ("12.1", True)],
+)
+def test_a_stack_may_run_on_some_generations_only(capability: str, runs: bool) -> None:
     here = builders.gpu(compute_capability=capability)
     found = obstacle(
         builders.gpu_machine(here),

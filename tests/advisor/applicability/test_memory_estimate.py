@@ -13,9 +13,21 @@ from advisor.domain.question import Factory, Synthetic, Transformers
 from advisor.domain.workflow import WeightCopies
 
 #: Llama-2's stack in float16: 5.4 GiB.
-STACK = Synthetic(name="synthetic/ffn-multilayer@llama2-7b", block="ffn-multilayer", hidden=4096, intermediate=11008, layers=32)
+STACK = Synthetic(
+    name="synthetic/ffn-multilayer@llama2-7b",
+    block="ffn-multilayer",
+    hidden=4096,
+    intermediate=11008,
+    layers=32,
+)
 CARD = builders.gpu(name="NVIDIA GeForce RTX 4090", memory_bytes=24 << 30)
-ASKED: dict[str, Any] = {"model": STACK, "dtype": "float16", "device": "cuda", "gpu": CARD.uuid, "batch_sizes": (1, 4, 16, 64)}
+ASKED: dict[str, Any] = {
+    "model": STACK,
+    "dtype": "float16",
+    "device": "cuda",
+    "gpu": CARD.uuid,
+    "batch_sizes": (1, 4, 16, 64),
+}
 
 
 def test_the_weights_of_the_paper_s_stacks_are_those_it_states() -> None:
@@ -37,9 +49,13 @@ def test_the_weights_of_the_paper_s_stacks_are_those_it_states() -> None:
         (WeightCopies(each_batch_size=1.0), (1, 64), True),
     ],
 )
-def test_weights_held_too_often_for_a_card_are_not_asked_of_it(copies: WeightCopies, sizes: tuple[int, ...], fits: bool) -> None:  # noqa: FBT001
+def test_weights_held_too_often_for_a_card_are_not_asked_of_it(
+    copies: WeightCopies, sizes: tuple[int, ...], fits: bool
+) -> None:
     workflow = builders.workflow(weight_copies=copies)
-    found = applicability.find_obstacle(workflow, builders.question(**{**ASKED, "batch_sizes": sizes}), builders.gpu_machine(CARD))
+    found = applicability.find_obstacle(
+        workflow, builders.question(**{**ASKED, "batch_sizes": sizes}), builders.gpu_machine(CARD)
+    )
     assert (found is None) == fits
     if found is not None:
         assert found.status == "unsupported"
@@ -49,7 +65,12 @@ def test_weights_held_too_often_for_a_card_are_not_asked_of_it(copies: WeightCop
 
 def test_a_model_of_unknown_size_is_tried() -> None:
     asked = builders.question(**{**ASKED, "model": Factory(name="a.py:b"), "dtype": "native"})
-    assert memory_estimate.find_shortage(builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD) is None
+    assert (
+        memory_estimate.find_shortage(
+            builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("block", ["matmul", "matmul-relu", "ffn", "encoder"])
@@ -61,9 +82,13 @@ def test_every_block_has_a_size(block: str) -> None:
 
 def test_a_language_model_that_no_workflow_could_hold_is_not_asked_of_a_card() -> None:
     """Llama-2-7b in float16 has 12.5 GiB: once fits into 24, twice does not."""
-    model = Transformers(name="meta-llama/Llama-2-7b-chat-hf", weights="random", parameters=6_738_415_616)
+    model = Transformers(
+        name="meta-llama/Llama-2-7b-chat-hf", weights="random", parameters=6_738_415_616
+    )
     asked = builders.question(**{**ASKED, "model": model})
     assert memory_estimate.find_shortage(builders.workflow(), asked, CARD) is None
-    shortage = memory_estimate.find_shortage(builders.workflow(weight_copies=WeightCopies(always=2.0)), asked, CARD)
+    shortage = memory_estimate.find_shortage(
+        builders.workflow(weight_copies=WeightCopies(always=2.0)), asked, CARD
+    )
     assert shortage is not None
     assert "12.6 GiB of weights, held 2.0 times" in shortage

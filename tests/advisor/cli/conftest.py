@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from advisor import cli
-from advisor.context import World
+from advisor.context import Context
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
@@ -21,10 +21,17 @@ Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def recorded(fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def recorded(
+    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
     """A finished run: `quick` is four times as fast as the baseline."""
     place = tmp_path_factory.mktemp("recorded")
-    world = World(environment=dict(os.environ), store=Store(place / "home"), probes=fake_probes, rubric=fake_rubric)
+    world = Context(
+        environment=dict(os.environ),
+        store=Store(place / "home"),
+        probes=fake_probes,
+        rubric=fake_rubric,
+    )
     run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), world)
     for _ in execute(run, world):
         pass
@@ -33,19 +40,29 @@ def recorded(fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_fact
 
 @pytest.fixture
 def advise(
-    recorded: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    recorded: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Advise]:
     """Run a command in this process: starting one for each of them would take most of the time."""
     monkeypatch.chdir(tmp_path)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
 
-    def run(*arguments: str, home: pathlib.Path = recorded.parents[1]) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str, home: pathlib.Path = recorded.parents[1]
+    ) -> subprocess.CompletedProcess[str]:
         monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
         capsys.readouterr()
         with pytest.raises(SystemExit) as left:
             cli.main(arguments)
         printed = capsys.readouterr()
-        return subprocess.CompletedProcess(list(arguments), int(left.value.code or 0), printed.out, printed.err)
+        return subprocess.CompletedProcess(
+            list(arguments), int(left.value.code or 0), printed.out, printed.err
+        )
 
     yield run
     for number, handler in handlers.items():

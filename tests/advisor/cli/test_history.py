@@ -11,14 +11,19 @@ from collections.abc import Callable
 Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_run_travels_and_counts_as_imported(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_run_travels_and_counts_as_imported(
+    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     exported = advise("export-run", recorded.name)
     assert exported.stdout == f"{recorded.name}.p3run\n", exported.stderr
     assert advise("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
     shown = json.loads(advise("show", recorded.name, "--json", home=tmp_path / "home").stdout)
     assert shown["imported"]
     assert {entry["evidence"] for entry in shown["workflows"] if entry["rank"]} == {"imported"}
-    assert shown["recommendation"]["arm"] == json.loads(advise("show", recorded.name, "--json").stdout)["recommendation"]["arm"]
+    assert (
+        shown["recommendation"]["arm"]
+        == json.loads(advise("show", recorded.name, "--json").stdout)["recommendation"]["arm"]
+    )
     for command in (("verify", recorded.name), ("resume", recorded.name)):
         assert advise(*command, home=tmp_path / "home").returncode == 2
     recipe = advise("recipe", recorded.name, "--workflow", "pytorch-eager", home=tmp_path / "home")
@@ -28,18 +33,24 @@ def test_a_run_travels_and_counts_as_imported(advise: Advise, recorded: pathlib.
     assert "already" in again.stderr
 
 
-def test_a_run_goes_through_standard_output_as_it_is(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_run_goes_through_standard_output_as_it_is(
+    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     home = tmp_path / "home"
     place = shutil.copytree(recorded, home / "runs" / recorded.name)
     header = json.loads((place / "run.json").read_text())
     header["machine"]["cpu"]["model"] = "hidden\u202e signs"
     (place / "run.json").write_text(json.dumps(header, ensure_ascii=False))
-    (tmp_path / "piped.p3run").write_text(advise("export-run", recorded.name, "-o", "-", home=home).stdout)
+    (tmp_path / "piped.p3run").write_text(
+        advise("export-run", recorded.name, "-o", "-", home=home).stdout
+    )
     taken = advise("import-run", "piped.p3run", home=tmp_path / "other")
     assert taken.returncode == 0, taken.stderr
 
 
-def test_the_history_is_filtered_noted_and_cleared(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_the_history_is_filtered_noted_and_cleared(
+    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     home = tmp_path / "home"
     name = recorded.name
     place = shutil.copytree(recorded, home / "runs" / name)

@@ -63,7 +63,11 @@ def drop():
     ],
 )
 def test_what_goes_on_with_a_run_is_told_where_there_is_one(
-    command: tuple[str, ...], kept: str, advise: Advise, recorded: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...],
+    kept: str,
+    advise: Advise,
+    recorded: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupt(*_: object) -> None:
         raise InterruptedRunError(signal.SIGTERM)
@@ -76,7 +80,13 @@ def test_what_goes_on_with_a_run_is_told_where_there_is_one(
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", BEGINNING + script], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", BEGINNING + script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("dropping", [IN_A_FINALIZER, IN_A_LOOKUP], ids=["finalizer", "lookup"])
@@ -93,7 +103,9 @@ with Interruptions():
     assert run(dropping + script).stdout == f"dropped\narrived {signal.SIGTERM.value}\n"
 
 
-def test_one_on_its_way_is_not_raised_again_and_later_signals_do_not_disturb_what_it_unwinds() -> None:
+def test_one_on_its_way_is_not_raised_again_and_later_signals_do_not_disturb_what_it_unwinds() -> (
+    None
+):
     script = """
 try:
     with Interruptions():

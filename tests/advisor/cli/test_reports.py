@@ -17,7 +17,9 @@ from advisor.store import Store
 Advise = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_report_is_written_in_every_format(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_report_is_written_in_every_format(
+    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     answer = advise("report", recorded.name, "--format", "html,md,csv,json", "-o", "reports")
     assert answer.returncode == 0, answer.stderr
     files = [tmp_path / line for line in answer.stdout.splitlines()]
@@ -28,13 +30,31 @@ def test_a_report_is_written_in_every_format(advise: Advise, recorded: pathlib.P
     assert "cannot be written" in advise("report", recorded.name, "-o", str(files[0])).stderr
 
 
-def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(
+    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     written = advise("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "serve.py")
     assert written.returncode == 0, written.stderr
-    answer = subprocess.run([sys.executable, "serve.py", "--seconds", "0.1"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    answer = subprocess.run(
+        [sys.executable, "serve.py", "--seconds", "0.1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
     assert "agrees with eager" in answer.stdout
     assert "p3-advisor measured" in answer.stdout
-    verified = advise("verify", recorded.name, "--workflow", "pytorch-eager", "--seconds", "0.1", "--tolerance", "99%", "--json")
+    verified = advise(
+        "verify",
+        recorded.name,
+        "--workflow",
+        "pytorch-eager",
+        "--seconds",
+        "0.1",
+        "--tolerance",
+        "99%",
+        "--json",
+    )
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert [check["batch_size"] for check in json.loads(verified.stdout)["checks"]] == [1]
     assert advise("recipe", recorded.name, "--workflow", "absent").returncode == 2
@@ -43,13 +63,18 @@ def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(advise: Advis
 
 
 def test_a_run_compared_with_itself_has_not_changed(advise: Advise, recorded: pathlib.Path) -> None:
-    answer = advise("compare", recorded.name, recorded.name, "--fail-on-regression", "90%", "--format", "json")
+    answer = advise(
+        "compare", recorded.name, recorded.name, "--fail-on-regression", "90%", "--format", "json"
+    )
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert found["differences"] == []
     assert {change["speed"]["value"] for change in found["changes"]} == {1.0}
     assert "Nothing differs." in advise("compare", recorded.name, recorded.name).stdout
-    assert advise("compare", recorded.name, recorded.name, "--fail-on-regression", "much").returncode == 2
+    assert (
+        advise("compare", recorded.name, recorded.name, "--fail-on-regression", "much").returncode
+        == 2
+    )
 
 
 def slowed(recorded: pathlib.Path, home: pathlib.Path, **question: object) -> str:
@@ -80,8 +105,17 @@ def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
     gpu, larger = builders.gpu_machine(), builders.question(batch_sizes=(64,))
     runs = [
         recorded_runs.make_run(store, finished=True),
-        recorded_runs.make_run(store, finished=True, seconds_of=there, machine=gpu, question=asked, run_id="20261101-000000-0000"),
-        recorded_runs.make_run(store, finished=True, question=larger, run_id="20261102-000000-0000"),
+        recorded_runs.make_run(
+            store,
+            finished=True,
+            seconds_of=there,
+            machine=gpu,
+            question=asked,
+            run_id="20261101-000000-0000",
+        ),
+        recorded_runs.make_run(
+            store, finished=True, question=larger, run_id="20261102-000000-0000"
+        ),
     ]
     return tmp_path / "home", [run.directory.name for run in runs]
 
@@ -92,19 +126,30 @@ def test_runs_on_several_devices_make_one_report_with_the_figures_that_decide(
     home, (here, there, _) = devices
     answer = advise("report", here, there, "--format", "html,csv,json", home=home)
     assert answer.returncode == 0, answer.stderr
-    page, table, text = (pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines())
+    page, table, text = (
+        pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines()
+    )
     assert text == advise("decide", here, "--platforms", there, "--json", home=home).stdout
-    found = {entry["application"]: entry for entry in json.loads(text)["portability"]["applications"]}
+    found = {
+        entry["application"]: entry for entry in json.loads(text)["portability"]["applications"]
+    }
     speeds = [39 / 41, 39 / 78]
     assert list(found["compiled"]["efficiencies"].values()) == pytest.approx(speeds, rel=0.01)
-    assert found["compiled"]["performance_portability"] == pytest.approx(2 / sum(1 / speed for speed in speeds), rel=0.01)
+    assert found["compiled"]["performance_portability"] == pytest.approx(
+        2 / sum(1 / speed for speed in speeds), rel=0.01
+    )
     assert 'id="platforms"' in page
     assert f"{found['compiled']['performance_portability']:.2f}" in page
     assert {line.partition(",")[0] for line in table.splitlines()[1:]} == {here, there}
-    assert 'id="platforms"' not in pathlib.Path(tmp_path, advise("report", here, home=home).stdout.strip()).read_text()
+    assert (
+        'id="platforms"'
+        not in pathlib.Path(tmp_path, advise("report", here, home=home).stdout.strip()).read_text()
+    )
 
 
-def test_runs_that_cannot_stand_beside_each_other_make_no_report(advise: Advise, devices: tuple[pathlib.Path, list[str]]) -> None:
+def test_runs_that_cannot_stand_beside_each_other_make_no_report(
+    advise: Advise, devices: tuple[pathlib.Path, list[str]]
+) -> None:
     home, (here, _, larger) = devices
     for other, words in ((larger, "other sizes"), (here, f"run {here} is on")):
         answer = advise("report", here, other, home=home)
@@ -112,9 +157,13 @@ def test_runs_that_cannot_stand_beside_each_other_make_no_report(advise: Advise,
         assert words in answer.stderr
 
 
-def test_a_regression_is_told_by_the_exit_code(advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_regression_is_told_by_the_exit_code(
+    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     later = slowed(recorded, tmp_path)
-    answer = advise("compare", recorded.name, later, "--fail-on-regression", "1%", "--format", "json")
+    answer = advise(
+        "compare", recorded.name, later, "--fail-on-regression", "1%", "--format", "json"
+    )
     found = json.loads(answer.stdout)
     assert all(change["speed"]["value"] == pytest.approx(0.5) for change in found["changes"])
     slower = [change for change in found["changes"] if change["judgement"] == "slower"]

@@ -9,15 +9,21 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.doctor import display_overhead
 
 
-def judge(slower_by: float, spread: float = 0.005, rounds: int = 12) -> display_overhead.Observation:
+def judge(
+    slower_by: float, spread: float = 0.005, rounds: int = 12
+) -> display_overhead.Observation:
     chance = random.Random(4)
     drift = [chance.gauss(0, 0.1) for _ in range(rounds)]
-    without, again, watched = ([level + chance.gauss(0, spread) for level in drift] for _ in range(3))
-    return display_overhead.judge(without, again, [each + slower_by for each in watched], seconds=0.003, polls=True)
+    without, again, watched = (
+        [level + chance.gauss(0, spread) for level in drift] for _ in range(3)
+    )
+    return display_overhead.judge(
+        without, again, [each + slower_by for each in watched], seconds=0.003, polls=True
+    )
 
 
 def test_nothing_that_can_be_seen_is_said_with_its_figures() -> None:
@@ -47,7 +53,7 @@ def test_what_is_faster_is_no_disturbance() -> None:
     assert judge(-0.05).status == "ok"
 
 
-def test_real_screens_are_started_let_rest_and_ended(fake_world: Callable[[], World]) -> None:
+def test_real_screens_are_started_let_rest_and_ended(fake_world: Callable[[], Context]) -> None:
     seen = display_overhead.observe("", fake_world(), rounds=3)
     assert seen.status in {"ok", "warn"}
     assert "takes" in seen.words

@@ -16,10 +16,10 @@ import psutil
 import pytest
 import recorded_runs
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.fleet import Answered, Contention, Order, Pool
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event
+from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import News, Told, ask, node
 from advisor.fleet.node import Packed, Task
@@ -37,14 +37,22 @@ pytestmark = pytest.mark.long
 ANSWERS = Answers(batch_sizes="2", budget="1", workflows="quick")
 SMALL = 80 << 20
 PATIENCE_SECONDS = 60
-Tell = Callable[[Header | Event], None]
+Tell = Callable[[Header | LoggedEvent], None]
 
 
-def world_of(probes: pathlib.Path, rubric: pathlib.Path, home: pathlib.Path) -> World:
-    return World(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
+def world_of(probes: pathlib.Path, rubric: pathlib.Path, home: pathlib.Path) -> Context:
+    return Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
 
 
-def lose_the_first(marks: pathlib.Path, driver: str, race: Callable[..., Packed], task: Task, name: str, gpu: str, tell: Tell) -> Packed:
+def lose_the_first(
+    marks: pathlib.Path,
+    driver: str,
+    race: Callable[..., Packed],
+    task: Task,
+    name: str,
+    gpu: str,
+    tell: Tell,
+) -> Packed:
     """Race like any other, but the first attempt on another node than the driver's says where it runs and goes no further."""
     here = ray.get_runtime_context().get_node_id()
     try:
@@ -53,16 +61,18 @@ def lose_the_first(marks: pathlib.Path, driver: str, race: Callable[..., Packed]
     except FileExistsError:
         return race(task, name, gpu, tell)
 
-    def tell_and_stop(said: Header | Event) -> None:
+    def tell_and_stop(said: Header | LoggedEvent) -> None:
         tell(said)
-        if isinstance(said, Event) and said.seq > 3:
+        if isinstance(said, LoggedEvent) and said.seq > 3:
             (marks / "told").touch()
             time.sleep(600)
 
     return race(task, name, gpu, tell if here == driver else tell_and_stop)
 
 
-def replay(header: Header, events: tuple[Event, ...], task: Task, name: str, gpu: str, tell: Tell) -> Packed:
+def replay(
+    header: Header, events: tuple[LoggedEvent, ...], task: Task, name: str, gpu: str, tell: Tell
+) -> Packed:
     """Tell what was recorded once, as if it were measured now."""
     tell(header)
     for event in events:
@@ -73,12 +83,20 @@ def replay(header: Header, events: tuple[Event, ...], task: Task, name: str, gpu
 def say_where(task: Task, name: str, gpu: str, tell: Tell) -> Packed:
     """Measure nothing; the reason says what the task knew of its node."""
     del tell
-    return Packed(node=name, device=gpu, reason="side by side" if name in task.beside else "in turn")
+    return Packed(
+        node=name, device=gpu, reason="side by side" if name in task.beside else "in turn"
+    )
 
 
 def find(noticed: str, task: Task, name: str, gpus: Sequence[str]) -> Contention:
     """Stand for the check, of which one model notices its neighbour."""
-    return Contention(node=name, kind=task.kind, model=task.answers.model, free=task.answers.model != noticed, words=",".join(gpus))
+    return Contention(
+        node=name,
+        kind=task.kind,
+        model=task.answers.model,
+        free=task.answers.model != noticed,
+        words=",".join(gpus),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +106,18 @@ def cluster() -> Iterator[Any]:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_agent_register_timeout_ms", "120000")
         made = ray_cluster.Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": SMALL}
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 0,
+                "include_dashboard": False,
+                "object_store_memory": SMALL,
+            },
         )
         gpus = {"num_gpus": 2, "resources": {"accelerator_type:H200": 1}}
-        made.workers = [made.add_node(num_cpus=1, object_store_memory=SMALL), made.add_node(num_cpus=2, object_store_memory=SMALL, **gpus)]
+        made.workers = [
+            made.add_node(num_cpus=1, object_store_memory=SMALL),
+            made.add_node(num_cpus=2, object_store_memory=SMALL, **gpus),
+        ]
         # What is defined here is unknown on the nodes, and is sent along.
         module = sys.modules[__name__]
         ray.cloudpickle.register_pickle_by_value(module)
@@ -106,13 +132,20 @@ def recorded(tmp_path: pathlib.Path) -> Run:
 
 
 def order(*models: str, kind: str = "cpu") -> Order:
-    return Order(fleet_id="20261121-120000-f1ee", created="2026", models=models, pools=(Pool(kind=kind, count=2),))
+    return Order(
+        fleet_id="20261121-120000-f1ee",
+        created="2026",
+        models=models,
+        pools=(Pool(kind=kind, count=2),),
+    )
 
 
 def workers_from(probes: pathlib.Path) -> list[list[str]]:
     """Return the commands of the processes that run code from this directory."""
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    return [command for command in commands if any(part.startswith(str(probes)) for part in command)]
+    return [
+        command for command in commands if any(part.startswith(str(probes)) for part in command)
+    ]
 
 
 def all_said(cluster: Any, asked: Order, store: Store, *own: Callable[..., Any]) -> list[News]:
@@ -127,7 +160,9 @@ def answers_among(said: list[News]) -> dict[str, Answered]:
     return {notice.assignment.model: notice for notice in said if isinstance(notice, Answered)}
 
 
-def test_the_answer_of_a_fleet_is_that_of_a_single_machine_from_the_same_figures(cluster: Any, recorded: Run, home: pathlib.Path) -> None:
+def test_the_answer_of_a_fleet_is_that_of_a_single_machine_from_the_same_figures(
+    cluster: Any, recorded: Run, home: pathlib.Path
+) -> None:
     work = functools.partial(replay, recorded.header(), tuple(recorded.events()))
     answered = answers_among(all_said(cluster, order("demo", "other", "third"), Store(home), work))
     assert set(answered) == {"demo", "other", "third"}
@@ -141,14 +176,24 @@ def test_the_answer_of_a_fleet_is_that_of_a_single_machine_from_the_same_figures
 def test_races_share_a_host_with_several_gpus_only_where_every_model_was_checked(
     cluster: Any, home: pathlib.Path, noticed: str, words: str
 ) -> None:
-    said = all_said(cluster, order("demo", "other", kind="H200"), Store(home), say_where, functools.partial(find, noticed))
+    said = all_said(
+        cluster,
+        order("demo", "other", kind="H200"),
+        Store(home),
+        say_where,
+        functools.partial(find, noticed),
+    )
     contentions = [notice for notice in said if isinstance(notice, Contention)]
     assert {(one.model, one.words) for one in contentions} == {("demo", "0,1"), ("other", "0,1")}
     assert {answered.reason for answered in answers_among(said).values()} == {words}
 
 
 def test_a_fleet_that_is_cancelled_leaves_no_process(
-    cluster: Any, fake_probes: pathlib.Path, fake_rubric: pathlib.Path, home: pathlib.Path, tmp_path: pathlib.Path
+    cluster: Any,
+    fake_probes: pathlib.Path,
+    fake_rubric: pathlib.Path,
+    home: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     probes = shutil.copytree(fake_probes, tmp_path / "probes")
     race = functools.partial(node.race, world_at=functools.partial(world_of, probes, fake_rubric))
@@ -166,9 +211,15 @@ def test_a_fleet_that_is_cancelled_leaves_no_process(
 
 
 def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsewhere(
-    cluster: Any, fake_probes: pathlib.Path, fake_rubric: pathlib.Path, home: pathlib.Path, tmp_path: pathlib.Path
+    cluster: Any,
+    fake_probes: pathlib.Path,
+    fake_rubric: pathlib.Path,
+    home: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
-    race = functools.partial(node.race, world_at=functools.partial(world_of, fake_probes, fake_rubric))
+    race = functools.partial(
+        node.race, world_at=functools.partial(world_of, fake_probes, fake_rubric)
+    )
     joined = RayCluster(cluster.address)
     driver = ray.get_runtime_context().get_node_id()
     joined._work = functools.partial(lose_the_first, tmp_path, driver, race)
@@ -179,7 +230,10 @@ def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsew
             said.append(notice)
             if (tmp_path / "told").exists() and cluster.workers:
                 dead = (tmp_path / "lost").read_text()
-                cluster.remove_node(next(worker for worker in cluster.workers if worker.node_id == dead), allow_graceful=False)
+                cluster.remove_node(
+                    next(worker for worker in cluster.workers if worker.node_id == dead),
+                    allow_graceful=False,
+                )
                 cluster.workers.clear()
     finally:
         joined.close()

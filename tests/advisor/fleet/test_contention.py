@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.fleet import Contention
-from advisor.domain.run_events import Conditions, Happening
-from advisor.domain.worker_events import Visited
+from advisor.domain.run_events import Conditions, RunEvent
+from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError
 from advisor.fleet import contention
 from advisor.fleet.contention import compare, judge
@@ -48,14 +48,20 @@ class Scripted:
         yield
         self.is_busy = False
 
-    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[Happening]:
+    def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
         self.visits.append((arm, batch_size, self.is_busy))
         slower = self.slowdown if self.is_busy and batch_size in self.slow_sizes else 0.0
         seconds = 0.01 * (1 + slower) * math.exp(self.chance.gauss(0, self.noise))
-        self.last = Visited(batch_size=batch_size, round=number, seconds=(seconds,) * 3, lead_calls=1, cpu_seconds=0.0)
+        self.last = BlockTimed(
+            batch_size=batch_size,
+            round=number,
+            seconds=(seconds,) * 3,
+            lead_calls=1,
+            cpu_seconds=0.0,
+        )
         yield from ()
 
-    def last_visit(self, arm: str) -> Visited | None:
+    def last_visit(self, arm: str) -> BlockTimed | None:
         del arm
         return self.last if len(self.visits) < self.dies_at else None
 
@@ -63,11 +69,21 @@ class Scripted:
         del arm
         power = 350.0 if self.is_busy else 400.0
         queued = 0.2 if self.is_busy else 0.0
-        return Conditions(seconds=0.05, stolen_share=0.0, queued_share=queued, throttled_seconds=None, power_w=power, sm_clock_mhz=1980)
+        return Conditions(
+            seconds=0.05,
+            stolen_share=0.0,
+            queued_share=queued,
+            throttled_seconds=None,
+            power_w=power,
+            sm_clock_mhz=1980,
+        )
 
 
 def verdict(workers: Scripted) -> Contention:
-    return judge(BLANK, compare(workers, ARMS, (1, 8, 64), workers.busy, lambda: 1e9 if workers.is_busy else 0.0))
+    return judge(
+        BLANK,
+        compare(workers, ARMS, (1, 8, 64), workers.busy, lambda: 1e9 if workers.is_busy else 0.0),
+    )
 
 
 def test_a_neighbour_that_nobody_notices_may_stay() -> None:
@@ -125,9 +141,13 @@ def test_a_worker_that_ends_gives_no_verdict() -> None:
         verdict(Scripted(dies_at=20))
 
 
-def test_real_workers_are_timed_beside_others_and_leave_a_record(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> None:
-    def world_at(home: pathlib.Path) -> World:
-        return World(environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric)
+def test_real_workers_are_timed_beside_others_and_leave_a_record(
+    fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+) -> None:
+    def world_at(home: pathlib.Path) -> Context:
+        return Context(
+            environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
+        )
 
     task = Task(number=1, kind="H200", answers=Answers(batch_sizes="2", model="demo"))
     found = contention.check(task, "n1", ("cpu", "cpu"), world_at, rounds=2)
@@ -136,7 +156,7 @@ def test_real_workers_are_timed_beside_others_and_leave_a_record(fake_probes: pa
     assert found.alone is not None
 
 
-def test_what_cannot_be_measured_allows_nothing(fake_world: Callable[[], World]) -> None:
+def test_what_cannot_be_measured_allows_nothing(fake_world: Callable[[], Context]) -> None:
     task = Task(number=1, kind="H200", answers=Answers(model="nobody/has-it", offline=True))
     found = contention.check(task, "n1", ("cpu", "cpu"), lambda _: fake_world())
     assert not found.free

@@ -73,7 +73,9 @@ def test_clocks_limits_links_and_company_are_told(install: Any) -> None:
             nvmlDeviceGetEccMode=[1, 1],
             nvmlDeviceGetMigMode=[0, 1],
             nvmlDeviceGetPersistenceMode=1,
-            nvmlDeviceGetNvLinkState=lambda _handle, link: 1 if link < 4 else NVMLError("Invalid Argument"),
+            nvmlDeviceGetNvLinkState=lambda _handle, link: (
+                1 if link < 4 else NVMLError("Invalid Argument")
+            ),
             nvmlDeviceGetMaxPcieLinkGeneration=5,
             nvmlDeviceGetMaxPcieLinkWidth=16,
             nvmlDeviceGetComputeRunningProcesses=[process(os.getpid())],
@@ -92,17 +94,39 @@ def test_clocks_limits_links_and_company_are_told(install: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "absent", [{}, {"nvmlDeviceGetEccMode": NVMLError("Not Supported"), "nvmlDeviceGetMaxClockInfo": NVMLError("Not Supported")}]
+    "absent",
+    [
+        {},
+        {
+            "nvmlDeviceGetEccMode": NVMLError("Not Supported"),
+            "nvmlDeviceGetMaxClockInfo": NVMLError("Not Supported"),
+        },
+    ],
 )
-def test_what_a_gpu_or_an_old_package_does_not_know_is_not_told(absent: dict[str, Any], install: Any) -> None:
+def test_what_a_gpu_or_an_old_package_does_not_know_is_not_told(
+    absent: dict[str, Any], install: Any
+) -> None:
     install(Library(**absent))
     (gpu,), problem = gpus.detect_gpus()
     assert problem is None
-    assert (gpu.sm_clock_max_mhz, gpu.power_limit_w, gpu.ecc, gpu.nvlinks, gpu.processes) == (None, None, None, None, ())
+    assert (gpu.sm_clock_max_mhz, gpu.power_limit_w, gpu.ecc, gpu.nvlinks, gpu.processes) == (
+        None,
+        None,
+        None,
+        None,
+        (),
+    )
 
 
 def test_one_gpu_that_is_lost_leaves_the_others(install: Any) -> None:
-    install(Library(count=3, nvmlDeviceGetName=lambda handle: NVMLError("GPU is lost") if handle == 1 else "NVIDIA H200"))
+    install(
+        Library(
+            count=3,
+            nvmlDeviceGetName=lambda handle: (
+                NVMLError("GPU is lost") if handle == 1 else "NVIDIA H200"
+            ),
+        )
+    )
     found, problem = gpus.detect_gpus()
     assert [gpu.index for gpu in found] == [0, 2]
     assert problem == "GPU 1: GPU is lost"
@@ -116,12 +140,16 @@ def test_a_missing_package_is_a_reason_and_no_crash(install: Any) -> None:
 
 
 def findings(*found: Any, problem: str | None = None) -> dict[str, doctor.Finding]:
-    here = builders.machine(gpus=found, gpu_problem=problem, software=builders.interpreter(torch_cuda="13.0"))
+    here = builders.machine(
+        gpus=found, gpu_problem=problem, software=builders.interpreter(torch_cuda="13.0")
+    )
     return {finding.name: finding for finding in doctor.look_at_gpus(here)}
 
 
 def test_the_doctor_finds_nothing_amiss_with_a_quiet_gpu() -> None:
-    (finding,) = findings(builders.gpu(power_limit_w=700.0, power_limit_default_w=700.0, ecc=True, nvlinks=18)).values()
+    (finding,) = findings(
+        builders.gpu(power_limit_w=700.0, power_limit_default_w=700.0, ecc=True, nvlinks=18)
+    ).values()
     assert finding.status == "ok"
     assert finding.fix is None
     assert "700 W, ECC on, 18 NVLinks" in finding.what
@@ -137,9 +165,14 @@ def test_the_doctor_finds_nothing_amiss_with_a_quiet_gpu() -> None:
         ("MIG-4711", "warn", "MIG-4711 is a part of a GPU"),
     ],
 )
-def test_the_doctor_says_which_gpu_would_be_measured(visible: str | None, status: str, words: str) -> None:
+def test_the_doctor_says_which_gpu_would_be_measured(
+    visible: str | None, status: str, words: str
+) -> None:
     here = builders.gpu_machine(
-        *(builders.gpu(index=number, uuid=f"GPU-{number}", name=f"No. {number}", mig=number > 1) for number in range(3))
+        *(
+            builders.gpu(index=number, uuid=f"GPU-{number}", name=f"No. {number}", mig=number > 1)
+            for number in range(3)
+        )
     )
     finding = doctor.look_at_gpu(here, visible)
     assert (finding.name, finding.status) == ("gpu", status)
@@ -150,11 +183,20 @@ def test_the_doctor_says_which_gpu_would_be_measured(visible: str | None, status
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"processes": (GpuProcess(pid=7, memory_bytes=3 << 30, name="python"),)}, "1 others compute on it and hold 3.0 GiB (python)"),
-        ({"processes": (GpuProcess(pid=7, memory_bytes=None, name=None),)}, "their numbers are the host's"),
+        (
+            {"processes": (GpuProcess(pid=7, memory_bytes=3 << 30, name="python"),)},
+            "1 others compute on it and hold 3.0 GiB (python)",
+        ),
+        (
+            {"processes": (GpuProcess(pid=7, memory_bytes=None, name=None),)},
+            "their numbers are the host's",
+        ),
         ({"mps_processes": 2}, "MPS"),
         ({"mig": True}, "MIG"),
-        ({"power_limit_w": 300.0, "power_limit_default_w": 700.0}, "limited to 300 W instead of 700 W"),
+        (
+            {"power_limit_w": 300.0, "power_limit_default_w": 700.0},
+            "limited to 300 W instead of 700 W",
+        ),
     ],
 )
 def test_the_doctor_says_what_would_disturb(changes: dict[str, Any], words: str) -> None:
@@ -165,6 +207,8 @@ def test_the_doctor_says_what_would_disturb(changes: dict[str, Any], words: str)
 
 
 def test_the_doctor_lists_every_gpu_and_the_one_that_does_not_answer() -> None:
-    found = findings(builders.gpu(), builders.gpu(index=2, uuid="GPU-2"), problem="GPU 1: GPU is lost")
+    found = findings(
+        builders.gpu(), builders.gpu(index=2, uuid="GPU-2"), problem="GPU 1: GPU is lost"
+    )
     assert list(found) == ["gpu 0", "gpu 2", "nvml"]
     assert found["nvml"].what == "GPU 1: GPU is lost"

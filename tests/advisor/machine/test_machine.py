@@ -63,7 +63,9 @@ def install(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 
 @pytest.mark.parametrize("text", [str, bytes])
-def test_gpus_are_described_as_their_library_describes_them(text: type[str | bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_described_as_their_library_describes_them(
+    text: type[str | bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Older releases of the library return bytes."""
     install(FakeNvml(2, text=text), monkeypatch)
     found, problem = gpus.detect_gpus()
@@ -81,16 +83,24 @@ def test_gpus_are_described_as_their_library_describes_them(text: type[str | byt
     )
 
 
-@pytest.mark.parametrize("fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"])
-def test_a_library_that_does_not_answer_leaves_no_gpus_and_the_reason(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"]
+)
+def test_a_library_that_does_not_answer_leaves_no_gpus_and_the_reason(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(FakeNvml(fails=fails), monkeypatch)
     found, problem = gpus.detect_gpus()
     assert found == ()
     assert str(problem).endswith(f"{fails} failed")
 
 
-@pytest.mark.parametrize(("fails", "shut_down"), [("", 1), ("nvmlDeviceGetName", 1), ("nvmlInit", 0)])
-def test_the_library_is_shut_down_as_often_as_it_was_started(fails: str, shut_down: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fails", "shut_down"), [("", 1), ("nvmlDeviceGetName", 1), ("nvmlInit", 0)]
+)
+def test_the_library_is_shut_down_as_often_as_it_was_started(
+    fails: str, shut_down: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nvml = install(FakeNvml(fails=fails), monkeypatch)
     gpus.detect_gpus()
     assert nvml.calls.count("nvmlShutdown") == shut_down
@@ -121,9 +131,13 @@ def limit_to(place: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Pa
     return place
 
 
-def test_the_processor_is_what_this_process_may_use(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_the_processor_is_what_this_process_may_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
-    cpu = machine.detect_cpu(tmp_path, make_processors(tmp_path, [[number] for number in range(64)]))
+    cpu = machine.detect_cpu(
+        tmp_path, make_processors(tmp_path, [[number] for number in range(64)])
+    )
     assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
     assert cpu.memory_bytes > 0
 
@@ -144,7 +158,9 @@ def test_where_the_kernel_tells_no_cores_there_are_no_more_than_in_all(
     assert machine.detect_cpu(tmp_path, tmp_path).physical_cores == cores
 
 
-@pytest.mark.parametrize(("quota", "most"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)])
+@pytest.mark.parametrize(
+    ("quota", "most"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)]
+)
 def test_a_control_group_s_time_is_so_many_processors(
     quota: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
@@ -161,7 +177,9 @@ def test_the_processor_is_named_as_the_kernel_names_it(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.parametrize("content", [None, b"processor\t: 0\nBogoMIPS\t: 50.00\n"])
-def test_a_processor_without_a_name_still_has_one(tmp_path: pathlib.Path, content: bytes | None) -> None:
+def test_a_processor_without_a_name_still_has_one(
+    tmp_path: pathlib.Path, content: bytes | None
+) -> None:
     """ARM kernels tell no model."""
     file = tmp_path / "cpuinfo"
     if content is not None:
@@ -169,7 +187,12 @@ def test_a_processor_without_a_name_still_has_one(tmp_path: pathlib.Path, conten
     assert machine.cpu_model(file)
 
 
-ANSWER = {"executable": "/opt/python", "version": "3.12.1", "packages": {"torch": "2.12.0+cu130"}, "torch_cuda": "13.0"}
+ANSWER = {
+    "executable": "/opt/python",
+    "version": "3.12.1",
+    "packages": {"torch": "2.12.0+cu130"},
+    "torch_cuda": "13.0",
+}
 
 
 class FakeRun:
@@ -189,7 +212,11 @@ class FakeRun:
 def test_an_interpreter_tells_what_it_is_and_has() -> None:
     run = FakeRun(json.dumps(ANSWER).encode())
     software = machine.detect_interpreter("python", ["torch", "onnx"], run=run)
-    assert (software.executable, software.version, software.torch_cuda) == ("/opt/python", "3.12.1", "13.0")
+    assert (software.executable, software.version, software.torch_cuda) == (
+        "/opt/python",
+        "3.12.1",
+        "13.0",
+    )
     assert software.packages == {"torch": "2.12.0+cu130"}
     ((python, *_, first, second),) = run.commands
     assert (python, first, second) == ("python", "torch", "onnx")
@@ -223,7 +250,10 @@ def test_our_own_interpreter_answers_without_importing_what_it_has() -> None:
     assert list(software.packages) == ["msgspec"]
 
 
-@pytest.mark.parametrize(("version_file", "cuda"), [("cuda: str = '13.0'\n", "13.0"), ("cuda = None\n", None), ("", None)])
+@pytest.mark.parametrize(
+    ("version_file", "cuda"),
+    [("cuda: str = '13.0'\n", "13.0"), ("cuda = None\n", None), ("", None)],
+)
 def test_torch_is_looked_at_and_never_imported(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version_file: str, cuda: str | None
 ) -> None:

@@ -16,28 +16,43 @@ from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Built, Loaded, MemoryRead, Visited
+from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead
 
 
 def test_a_visit_counts_for_the_logarithm_of_the_median_of_its_calls() -> None:
-    visit = Visited(batch_size=1, round=1, seconds=(9.0, 0.5, 0.4), lead_calls=1, cpu_seconds=0.1)
+    visit = BlockTimed(
+        batch_size=1, round=1, seconds=(9.0, 0.5, 0.4), lead_calls=1, cpu_seconds=0.1
+    )
     assert measure.block_value(visit) == pytest.approx(math.log(0.5))
 
 
 def test_rounds_hold_the_visits_of_their_batch_size_only() -> None:
-    state = builders.run_state({BASELINE: builders.process(*builders.visits([1.0], batch_size=1), *builders.visits([2.0], batch_size=4))})
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(
+                *builders.visits([1.0], batch_size=1), *builders.visits([2.0], batch_size=4)
+            )
+        }
+    )
     assert measure.rounds_of(state, 4) == {1: {BASELINE: builders.visits([2.0], batch_size=4)[0]}}
     assert measure.rounds_of(state, 16) == {}
 
 
 def test_a_round_that_was_begun_again_counts_as_the_second_time() -> None:
-    before, after = builders.process(*builders.visits([1.0, 7.0])), builders.process(*builders.visits([2.0], first_round=2))
+    before, after = (
+        builders.process(*builders.visits([1.0, 7.0])),
+        builders.process(*builders.visits([2.0], first_round=2)),
+    )
     rounds = measure.rounds_of(builders.run_state({BASELINE: [before, after]}), 1)
     assert [rounds[number][BASELINE].seconds[0] for number in (1, 2)] == [1.0, 2.0]
 
 
 def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
-    first, second, third = builders.process(), builders.process(phase="done"), builders.process(ready=False)
+    first, second, third = (
+        builders.process(),
+        builders.process(phase="done"),
+        builders.process(ready=False),
+    )
     state = builders.run_state({BASELINE: [first, second, third]})
     assert measure.measured_process(state, BASELINE) == second
     assert measure.measured_process(state, "unknown") is None
@@ -54,7 +69,9 @@ def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
         ([Completed(), TimedOut(phase="measure", reason="it hung")], False),
     ],
 )
-def test_times_count_unless_a_failure_takes_them_back(ends: list[Outcome | None], valid: bool) -> None:  # noqa: FBT001 - a parameter
+def test_times_count_unless_a_failure_takes_them_back(
+    ends: list[Outcome | None], valid: bool
+) -> None:
     state = builders.run_state({"compiled": [builders.process(outcome=end) for end in ends]})
     assert measure.is_valid(state, "compiled") is valid
 
@@ -77,11 +94,19 @@ def test_what_slows_a_whole_round_does_not_change_the_speedup(drift: list[float]
     slowed = builders.run_state(
         {
             BASELINE: builders.process(*builders.visits([0.4 * factor for factor in drift])),
-            "compiled": builders.process(*builders.visits([each * factor for each, factor in zip(seconds, drift, strict=True)])),
+            "compiled": builders.process(
+                *builders.visits(
+                    [each * factor for each, factor in zip(seconds, drift, strict=True)]
+                )
+            ),
         }
     )
-    steady, drifting = (only_measurement(summarise(state, RACES)).speedup for state in (raced(*seconds), slowed))
-    assert (drifting.value, drifting.low, drifting.high) == pytest.approx((steady.value, steady.low, steady.high))
+    steady, drifting = (
+        only_measurement(summarise(state, RACES)).speedup for state in (raced(*seconds), slowed)
+    )
+    assert (drifting.value, drifting.low, drifting.high) == pytest.approx(
+        (steady.value, steady.low, steady.high)
+    )
 
 
 def test_only_rounds_that_both_ran_are_compared() -> None:
@@ -98,13 +123,21 @@ def test_only_rounds_that_both_ran_are_compared() -> None:
 def test_the_speedup_of_an_arm_is_the_geometric_mean_over_the_batch_sizes() -> None:
     state = builders.run_state(
         {
-            BASELINE: builders.process(*builders.visits([0.4] * 3, 1), *builders.visits([0.9] * 3, 4)),
-            "compiled": builders.process(*builders.visits([0.4] * 3, 1), *builders.visits([0.1] * 3, 4)),
+            BASELINE: builders.process(
+                *builders.visits([0.4] * 3, 1), *builders.visits([0.9] * 3, 4)
+            ),
+            "compiled": builders.process(
+                *builders.visits([0.4] * 3, 1), *builders.visits([0.1] * 3, 4)
+            ),
         }
     )
-    measurement = only_measurement(summarise(state, {4: builders.race_result(4), 1: builders.race_result(1)}))
+    measurement = only_measurement(
+        summarise(state, {4: builders.race_result(4), 1: builders.race_result(1)})
+    )
     assert measurement.speedup.value == pytest.approx(3)
-    assert {cell.batch_size: cell.speedup.value for cell in measurement.cells} == pytest.approx({1: 1, 4: 9})
+    assert {cell.batch_size: cell.speedup.value for cell in measurement.cells} == pytest.approx(
+        {1: 1, 4: 9}
+    )
 
 
 def test_one_round_gives_a_value_without_bounds() -> None:
@@ -114,13 +147,19 @@ def test_one_round_gives_a_value_without_bounds() -> None:
     assert (measurement.cells[0].seconds.low, measurement.cells[0].seconds.high) == (None, None)
 
 
-def test_typical_seconds_are_the_median_of_the_visits_with_the_order_statistics_that_hold_it() -> None:
-    seconds = only_measurement(summarise(raced(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0].seconds
+def test_typical_seconds_are_the_median_of_the_visits_with_the_order_statistics_that_hold_it() -> (
+    None
+):
+    seconds = (
+        only_measurement(summarise(raced(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0].seconds
+    )
     assert seconds.median == pytest.approx(0.35)
     assert (seconds.low, seconds.high, seconds.samples) == (0.1, 0.6, 18)
 
 
-@pytest.mark.parametrize("end", [WRONG, Crashed(phase="measure", signal="SIGSEGV", reason="it crashed")])
+@pytest.mark.parametrize(
+    "end", [WRONG, Crashed(phase="measure", signal="SIGSEGV", reason="it crashed")]
+)
 def test_an_arm_that_failed_later_has_no_measurement_and_no_differences(end: Outcome) -> None:
     results = summarise(raced(0.1, 0.1, outcome=end), RACES)
     assert [entry.arm for entry in results.measurements] == [BASELINE]
@@ -130,7 +169,9 @@ def test_an_arm_that_failed_later_has_no_measurement_and_no_differences(end: Out
 def test_an_arm_that_missed_a_batch_size_has_no_measurement() -> None:
     state = builders.run_state(
         {
-            BASELINE: builders.process(*builders.visits([0.4] * 3, 1), *builders.visits([0.4] * 3, 4)),
+            BASELINE: builders.process(
+                *builders.visits([0.4] * 3, 1), *builders.visits([0.4] * 3, 4)
+            ),
             "compiled": builders.process(*builders.visits([0.1] * 3, 1)),
         }
     )
@@ -139,7 +180,9 @@ def test_an_arm_that_missed_a_batch_size_has_no_measurement() -> None:
 
 
 def test_a_run_that_stopped_before_its_first_race_has_no_measurements() -> None:
-    results = summarise(builders.run_state({BASELINE: builders.process(), "compiled": builders.process()}), {})
+    results = summarise(
+        builders.run_state({BASELINE: builders.process(), "compiled": builders.process()}), {}
+    )
     assert (results.measurements, results.races, results.noise_floor) == ((), (), None)
 
 
@@ -148,22 +191,36 @@ def test_a_run_without_a_plan_is_refused() -> None:
         summarise(RunState(), {})
 
 
-def with_duplicate(*pairs: tuple[float, float], batch_size: int = 1) -> dict[str, tuple[Visited, ...]]:
+def with_duplicate(
+    *pairs: tuple[float, float], batch_size: int = 1
+) -> dict[str, tuple[BlockTimed, ...]]:
     ours, theirs = zip(*pairs, strict=True)
-    return {BASELINE: builders.visits(ours, batch_size), DUPLICATE: builders.visits(theirs, batch_size)}
+    return {
+        BASELINE: builders.visits(ours, batch_size),
+        DUPLICATE: builders.visits(theirs, batch_size),
+    }
 
 
 def test_the_noise_floor_is_what_two_equal_arms_may_still_differ_by() -> None:
-    made = with_duplicate((1.0, math.exp(0.01)), (1.0, math.exp(-0.01)), (1.0, math.exp(0.02)), (1.0, math.exp(0.02)))
-    results = summarise(builders.run_state({arm: builders.process(*visits) for arm, visits in made.items()}), RACES)
+    made = with_duplicate(
+        (1.0, math.exp(0.01)), (1.0, math.exp(-0.01)), (1.0, math.exp(0.02)), (1.0, math.exp(0.02))
+    )
+    results = summarise(
+        builders.run_state({arm: builders.process(*visits) for arm, visits in made.items()}), RACES
+    )
     # Mean 0.01, standard deviation sqrt(2) / 100, and 3.182446 for three degrees of freedom.
-    assert results.noise_floor == pytest.approx(math.expm1(0.01 + 3.182446 * math.sqrt(2) / 100 / 2), rel=1e-5)
+    assert results.noise_floor == pytest.approx(
+        math.expm1(0.01 + 3.182446 * math.sqrt(2) / 100 / 2), rel=1e-5
+    )
     assert results.races[0].noise_floor == results.noise_floor
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
 def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
-    quiet, loud = with_duplicate(*[(1.0, 1.0)] * 4, batch_size=1), with_duplicate(*[(1.0, 1.0), (1.0, 1.1)] * 2, batch_size=4)
+    quiet, loud = (
+        with_duplicate(*[(1.0, 1.0)] * 4, batch_size=1),
+        with_duplicate(*[(1.0, 1.0), (1.0, 1.1)] * 2, batch_size=4),
+    )
     state = builders.run_state({arm: builders.process(*quiet[arm], *loud[arm]) for arm in quiet})
     results = summarise(state, {4: builders.race_result(4), 1: builders.race_result(1)})
     assert [race.batch_size for race in results.races] == [1, 4]
@@ -181,7 +238,14 @@ def test_without_two_rounds_of_a_duplicate_the_noise_floor_is_not_known() -> Non
 
 def test_throughput_counts_samples_or_the_tokens_in_them() -> None:
     samples = summarise(raced(0.1, 0.1), RACES)
-    text = Loaded(seconds=1, parameters=None, parameter_bytes=None, weights="random", unit="tokens", units_per_sample=32)
+    text = Loaded(
+        seconds=1,
+        parameters=None,
+        parameter_bytes=None,
+        weights="random",
+        unit="tokens",
+        units_per_sample=32,
+    )
     tokens = summarise(raced(0.1, 0.1, loaded=text), RACES)
     throughputs = [only_measurement(results).cells[0].throughput for results in (samples, tokens)]
     assert [each.value for each in throughputs] == pytest.approx([10, 320])
@@ -189,29 +253,48 @@ def test_throughput_counts_samples_or_the_tokens_in_them() -> None:
 
 
 def test_throughput_grows_with_the_batch_size() -> None:
-    made = {arm: builders.process(*builders.visits([0.1, 0.1], batch_size=16)) for arm in (BASELINE, "compiled")}
-    measurement = only_measurement(summarise(builders.run_state(made), {16: builders.race_result(16)}))
+    made = {
+        arm: builders.process(*builders.visits([0.1, 0.1], batch_size=16))
+        for arm in (BASELINE, "compiled")
+    }
+    measurement = only_measurement(
+        summarise(builders.run_state(made), {16: builders.race_result(16)})
+    )
     assert measurement.cells[0].throughput.value == pytest.approx(160)
 
 
 @pytest.mark.parametrize(("flops", "tflops"), [(2_000_000_000_000, 20.0), (None, None)])
-def test_floating_point_rates_come_from_the_reference_or_are_left_open(flops: int | None, tflops: float | None) -> None:
+def test_floating_point_rates_come_from_the_reference_or_are_left_open(
+    flops: int | None, tflops: float | None
+) -> None:
     state = raced(0.1, 0.1)
     reference = builders.process(workload={1: flops}, ready=False)
     state = builders.run_state({**state.processes, REFERENCE: reference}, plan=state.plan)
-    assert only_measurement(summarise(state, RACES)).cells[0].tflops == (tflops and pytest.approx(tflops))
+    assert only_measurement(summarise(state, RACES)).cells[0].tflops == (
+        tflops and pytest.approx(tflops)
+    )
 
 
 def test_build_seconds_are_those_of_all_batch_sizes_with_their_first_calls() -> None:
-    built = {size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=0.5) for size in (1, 4)}
+    built = {
+        size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=0.5) for size in (1, 4)
+    }
     build = only_measurement(summarise(raced(0.1, 0.1, built=built), RACES)).build_seconds
     assert (build.cold, build.warm) == (5.0, None)
 
 
 def test_a_second_process_tells_how_long_a_warm_build_takes() -> None:
-    cold, warm = ({1: Built(batch_size=1, build_seconds=seconds, first_call_seconds=0.0)} for seconds in (30.0, 2.0))
-    processes = [builders.process(*builders.visits([0.1]), built=cold), builders.process(*builders.visits([0.1], 1, 2), built=warm)]
-    state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4, 0.4])), "compiled": processes})
+    cold, warm = (
+        {1: Built(batch_size=1, build_seconds=seconds, first_call_seconds=0.0)}
+        for seconds in (30.0, 2.0)
+    )
+    processes = [
+        builders.process(*builders.visits([0.1]), built=cold),
+        builders.process(*builders.visits([0.1], 1, 2), built=warm),
+    ]
+    state = builders.run_state(
+        {BASELINE: builders.process(*builders.visits([0.4, 0.4])), "compiled": processes}
+    )
     build = only_measurement(summarise(state, RACES)).build_seconds
     assert (build.cold, build.warm) == (30.0, 2.0)
 
@@ -223,19 +306,32 @@ UNSEEN = MemoryRead(peak_rss_bytes=None, device_allocated_bytes=200, device_rese
 
 @pytest.mark.parametrize(
     ("device", "host", "peak", "words"),
-    [(DEVICE, HOST, 700, "NVML"), (None, HOST, 300, "resident set"), (None, UNSEEN, None, "nobody"), (None, None, None, "nobody")],
+    [
+        (DEVICE, HOST, 700, "NVML"),
+        (None, HOST, 300, "resident set"),
+        (None, UNSEEN, None, "nobody"),
+        (None, None, None, "nobody"),
+    ],
 )
 def test_memory_is_what_the_device_says_before_what_the_host_says(
     device: DeviceMemory | None, host: MemoryRead | None, peak: int | None, words: str
 ) -> None:
-    memory = only_measurement(summarise(raced(0.1, 0.1, device_memory=device, memory=host), RACES)).memory_bytes
+    memory = only_measurement(
+        summarise(raced(0.1, 0.1, device_memory=device, memory=host), RACES)
+    ).memory_bytes
     assert memory.peak == peak
     assert words in memory.source
 
 
 def test_what_a_worker_did_not_say_is_left_empty() -> None:
-    measurement = only_measurement(summarise(raced(0.1, 0.1, engaged=None, imported=None, checked={}), RACES))
-    assert (measurement.engaged_share, measurement.versions, measurement.correctness) == (0.0, {}, ())
+    measurement = only_measurement(
+        summarise(raced(0.1, 0.1, engaged=None, imported=None, checked={}), RACES)
+    )
+    assert (measurement.engaged_share, measurement.versions, measurement.correctness) == (
+        0.0,
+        {},
+        (),
+    )
 
 
 def test_checks_are_listed_by_batch_size() -> None:

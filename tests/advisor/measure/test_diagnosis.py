@@ -47,7 +47,12 @@ def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagno
 
 
 def with_busy_share(share: float) -> Diagnosed:
-    return Diagnosed(**{**{name: getattr(ON_GPU, name) for name in ON_GPU.__struct_fields__}, "device_busy_share": share})
+    return Diagnosed(
+        **{
+            **{name: getattr(ON_GPU, name) for name in ON_GPU.__struct_fields__},
+            "device_busy_share": share,
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,14 +75,27 @@ def test_a_call_that_returns_when_it_is_done_is_not_held_back_by_launches() -> N
 
 def test_kernels_of_another_process_are_not_seen_and_nothing_is_said_of_them() -> None:
     unseen = {"kernels_per_call": 0.0, "launches_per_call": 0.0, "device_busy_share": 0.0}
-    found = diagnose(msgspec.structs.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9)
-    assert (found.bound, found.kernels_per_call, found.device_busy_share, found.enqueue_share) == ("compute", None, None, None)
+    found = diagnose(
+        msgspec.structs.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9
+    )
+    assert (found.bound, found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (
+        "compute",
+        None,
+        None,
+        None,
+    )
     assert "kernels" not in found.words
 
 
 def test_the_words_have_the_figures() -> None:
     words = diagnose(with_busy_share(0.31)).words
-    for part in ("1,240 kernels a call", "GPU busy 31%", "10% of the memory bandwidth", "10% of the arithmetic peak", "CUDA graphs help"):
+    for part in (
+        "1,240 kernels a call",
+        "GPU busy 31%",
+        "10% of the memory bandwidth",
+        "10% of the arithmetic peak",
+        "CUDA graphs help",
+    ):
         assert part in words
 
 
@@ -96,13 +114,22 @@ def test_weights_that_would_have_moved_faster_than_memory_can_stayed_in_a_cache(
 
 def test_on_a_processor_nothing_is_said_about_launches() -> None:
     found = diagnose(ON_CPU, enqueue_seconds=1e-3)
-    assert (found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (None, None, None)
+    assert (found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (
+        None,
+        None,
+        None,
+    )
     assert found.bound == "mixed"
 
 
 def test_what_could_not_be_seen_is_null_and_said() -> None:
     found = diagnose(None, flops=None, weight_bytes=None, peaks=None)
-    assert (found.operators_per_call, found.memory_share, found.compute_share, found.headroom) == (None, None, None, None)
+    assert (found.operators_per_call, found.memory_share, found.compute_share, found.headroom) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert (found.bound, found.words) == ("unknown", diagnosis.ADVICE["unknown"])
 
 

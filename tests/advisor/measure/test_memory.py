@@ -26,20 +26,33 @@ DEVICE = DeviceMemory(
     serving_bytes=800 * MEBIBYTE,
     total_bytes=TOTAL,
 )
-HOST = MemoryRead(peak_rss_bytes=300, device_allocated_bytes=200 * MEBIBYTE, device_reserved_bytes=256 * MEBIBYTE)
+HOST = MemoryRead(
+    peak_rss_bytes=300, device_allocated_bytes=200 * MEBIBYTE, device_reserved_bytes=256 * MEBIBYTE
+)
 
 
-def summarise(device: DeviceMemory | None = DEVICE, host: MemoryRead | None = HOST, checked: MemoryChecked | None = None) -> Any:
+def summarise(
+    device: DeviceMemory | None = DEVICE,
+    host: MemoryRead | None = HOST,
+    checked: MemoryChecked | None = None,
+) -> Any:
     return memory.summarise_memory(builders.process(device_memory=device, memory=host), checked)
 
 
 def seen(mebibytes: float | None) -> MemoryChecked:
-    return MemoryChecked(allocated_bytes=256 * MEBIBYTE, seen_bytes=None if mebibytes is None else round(mebibytes * MEBIBYTE))
+    return MemoryChecked(
+        allocated_bytes=256 * MEBIBYTE,
+        seen_bytes=None if mebibytes is None else round(mebibytes * MEBIBYTE),
+    )
 
 
 def test_what_can_be_is_told_with_what_serving_takes_and_pytorchs_own_count() -> None:
     found = summarise(checked=seen(256))
-    assert (found.peak, found.serving, found.torch_reserved) == (900 * MEBIBYTE, 800 * MEBIBYTE, 256 * MEBIBYTE)
+    assert (found.peak, found.serving, found.torch_reserved) == (
+        900 * MEBIBYTE,
+        800 * MEBIBYTE,
+        256 * MEBIBYTE,
+    )
     assert "NVML" in found.source
 
 
@@ -61,9 +74,20 @@ def test_what_cannot_be_is_left_open_and_said(changes: dict[str, Any], words: st
 
 
 @pytest.mark.parametrize(
-    ("mebibytes", "right"), [(256, True), (248, True), (264, True), (247.9, False), (264.1, False), (0, False), (None, False)]
+    ("mebibytes", "right"),
+    [
+        (256, True),
+        (248, True),
+        (264, True),
+        (247.9, False),
+        (264.1, False),
+        (0, False),
+        (None, False),
+    ],
 )
-def test_a_device_that_has_not_seen_a_known_allocation_is_not_believed(mebibytes: float | None, right: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_device_that_has_not_seen_a_known_allocation_is_not_believed(
+    mebibytes: float | None, right: bool
+) -> None:
     found = summarise(checked=seen(mebibytes))
     assert (found.peak is not None) is right
     assert right or "an allocation of 256 MiB was" in found.source
@@ -75,7 +99,14 @@ def fuzz(chance: random.Random) -> Any:
     if kind == 0:
         raise nvml.NVMLError("Unknown Error")
     gibibytes = chance.uniform(1, 79)
-    values = [0, -chance.randrange(1 << 40), chance.randrange(1 << 64), 365455 * MEBIBYTE, 18446744073709551615, int(gibibytes * (1 << 30))]
+    values = [
+        0,
+        -chance.randrange(1 << 40),
+        chance.randrange(1 << 64),
+        365455 * MEBIBYTE,
+        18446744073709551615,
+        int(gibibytes * (1 << 30)),
+    ]
     return values[min(kind - 1, 5)]
 
 
@@ -86,7 +117,11 @@ def test_a_thousand_replies_of_a_library_that_lies_give_no_figure_that_cannot_be
         watch = MemoryWatch(nvml.UUID, nvml.Nvml(used=lambda: fuzz(chance), total=TOTAL))
         before, peak, after = (watch.used_bytes() for _ in range(3))
         device = msgspec.structs.replace(
-            DEVICE, before_bytes=before, peak_bytes=above(peak, before), resident_bytes=above(after, before), total_bytes=watch.total_bytes
+            DEVICE,
+            before_bytes=before,
+            peak_bytes=above(peak, before),
+            resident_bytes=above(after, before),
+            total_bytes=watch.total_bytes,
         )
         found = summarise(device)
         assert found.peak is None or HOST.device_reserved_bytes <= found.peak <= TOTAL

@@ -13,7 +13,7 @@ from run_results import RACES, WRONG, only_measurement, raced, summarise
 from advisor.domain.outcome import Crashed
 from advisor.domain.run_events import Energy
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Caches, Flexed, Sustained
+from advisor.domain.worker_events import Caches, NewShapeResult, Sustained
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:
@@ -39,7 +39,9 @@ def test_with_three_processes_the_interval_includes_how_much_they_differ() -> No
     assert measurement.speedup == cell.speedup
 
 
-def test_with_two_processes_the_interval_is_that_of_the_race_and_nothing_is_said_about_their_difference() -> None:
+def test_with_two_processes_the_interval_is_that_of_the_race_and_nothing_is_said_about_their_difference() -> (
+    None
+):
     results = summarise(repeated(0.0, 0.1), RACES)
     (cell,) = only_measurement(results).cells
     assert (cell.processes, cell.process_variation, results.repeats) == (2, None, 1)
@@ -49,18 +51,31 @@ def test_with_two_processes_the_interval_is_that_of_the_race_and_nothing_is_said
 def test_rounds_of_a_repetition_are_paired_with_that_repetitions_baseline() -> None:
     drifting = repeated(0.05, 0.05, 0.05)
     slowed = [
-        builders.process(*builders.visits([visit.seconds[0] * factor for visit in process.visits]), repeat=process.repeat)
+        builders.process(
+            *builders.visits([visit.seconds[0] * factor for visit in process.visits]),
+            repeat=process.repeat,
+        )
         for process, factor in zip(drifting.processes["compiled"], (1.0, 3.0, 9.0), strict=True)
     ]
-    baseline = [builders.process(*builders.visits([0.1 * factor] * 4), repeat=number) for number, factor in enumerate((1.0, 3.0, 9.0))]
+    baseline = [
+        builders.process(*builders.visits([0.1 * factor] * 4), repeat=number)
+        for number, factor in enumerate((1.0, 3.0, 9.0))
+    ]
     state = builders.run_state({BASELINE: baseline, "compiled": slowed}, repeats=drifting.repeats)
     assert only_measurement(summarise(state, RACES)).speedup.value == pytest.approx(math.exp(-0.05))
 
 
 def test_a_repetition_that_failed_leaves_the_race_as_it_was() -> None:
-    crashed = builders.process(*builders.visits([9.0]), repeat=1, outcome=Crashed(phase="measure", signal="SIGSEGV", reason="it crashed"))
+    crashed = builders.process(
+        *builders.visits([9.0]),
+        repeat=1,
+        outcome=Crashed(phase="measure", signal="SIGSEGV", reason="it crashed"),
+    )
     state = builders.run_state(
-        {BASELINE: builders.process(*builders.visits([0.4] * 4)), "compiled": [builders.process(*builders.visits([0.1] * 4)), crashed]},
+        {
+            BASELINE: builders.process(*builders.visits([0.4] * 4)),
+            "compiled": [builders.process(*builders.visits([0.1] * 4)), crashed],
+        },
         repeats={1: (BASELINE, "compiled")},
     )
     measurement = only_measurement(summarise(state, RACES))
@@ -70,24 +85,39 @@ def test_a_repetition_that_failed_leaves_the_race_as_it_was() -> None:
 
 def test_a_repetition_whose_outputs_were_wrong_takes_everything_back() -> None:
     state = repeated(0.0, 0.0)
-    wrong = [state.processes["compiled"][0], msgspec.structs.replace(state.processes["compiled"][1], outcome=WRONG)]
-    results = summarise(builders.run_state({**state.processes, "compiled": wrong}, repeats=state.repeats), RACES)
+    wrong = [
+        state.processes["compiled"][0],
+        msgspec.structs.replace(state.processes["compiled"][1], outcome=WRONG),
+    ]
+    results = summarise(
+        builders.run_state({**state.processes, "compiled": wrong}, repeats=state.repeats), RACES
+    )
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
 # Calls without a pause
 
 
-def sustained(seconds: float, calls: int = 100, joules: float | None = None, **changes: object) -> ProcessState:
+def sustained(
+    seconds: float, calls: int = 100, joules: float | None = None, **changes: object
+) -> ProcessState:
     """Return a process that raced at 0.1 s and took these seconds a call, twice, when it was called without a pause."""
     without_pause = (Sustained(batch_size=1, calls=calls, seconds=seconds * calls),) * 2
     energy = (Energy(arm="x", process=0, batch_size=1, joules=joules),) * 2
-    return builders.process(*builders.visits([0.1] * 4), sustained=without_pause, energy=energy, **changes)
+    return builders.process(
+        *builders.visits([0.1] * 4), sustained=without_pause, energy=energy, **changes
+    )
 
 
-@pytest.mark.parametrize(("seconds", "agrees"), [(0.1, True), (0.1015, True), (0.103, False), (0.09, False)])
-def test_calls_without_a_pause_agree_with_calls_in_turn_within_the_margin(seconds: float, agrees: bool) -> None:  # noqa: FBT001 - a parameter
-    check = summarise(builders.run_state({BASELINE: sustained(0.1), "compiled": sustained(seconds)}), RACES).sustained
+@pytest.mark.parametrize(
+    ("seconds", "agrees"), [(0.1, True), (0.1015, True), (0.103, False), (0.09, False)]
+)
+def test_calls_without_a_pause_agree_with_calls_in_turn_within_the_margin(
+    seconds: float, agrees: bool
+) -> None:
+    check = summarise(
+        builders.run_state({BASELINE: sustained(0.1), "compiled": sustained(seconds)}), RACES
+    ).sustained
     assert check is not None
     assert check.agrees is agrees
     assert (check.arms, check.batch_size) == ((BASELINE, "compiled"), 1)
@@ -95,15 +125,24 @@ def test_calls_without_a_pause_agree_with_calls_in_turn_within_the_margin(second
 
 
 def test_energy_is_told_for_a_call_where_it_is_counted() -> None:
-    state = builders.run_state({BASELINE: sustained(0.1, calls=50, joules=200.0), "compiled": sustained(0.1)})
+    state = builders.run_state(
+        {BASELINE: sustained(0.1, calls=50, joules=200.0), "compiled": sustained(0.1)}
+    )
     check = summarise(state, RACES).sustained
     assert check is not None
     assert check.joules_per_call == {BASELINE: pytest.approx(4.0), "compiled": None}
 
 
 def test_without_a_pair_there_is_no_sustained_check() -> None:
-    assert summarise(builders.run_state({BASELINE: sustained(0.1), "compiled": builders.process()}), RACES).sustained is None
-    wrong = builders.run_state({BASELINE: sustained(0.1), "compiled": sustained(0.1, outcome=WRONG)})
+    assert (
+        summarise(
+            builders.run_state({BASELINE: sustained(0.1), "compiled": builders.process()}), RACES
+        ).sustained
+        is None
+    )
+    wrong = builders.run_state(
+        {BASELINE: sustained(0.1), "compiled": sustained(0.1, outcome=WRONG)}
+    )
     assert summarise(wrong, RACES).sustained is None
 
 
@@ -120,39 +159,71 @@ def test_without_a_pair_there_is_no_sustained_check() -> None:
         (Caches(bytes_before=0, bytes_after=900, hits=2), None),
     ],
 )
-def test_a_build_is_proven_cold_by_caches_that_were_empty_and_gave_nothing(caches: Caches | None, proven: bool | None) -> None:  # noqa: FBT001 - a parameter
-    assert only_measurement(summarise(raced(0.1, 0.1, caches=caches), RACES)).build_seconds.proven_cold is proven
+def test_a_build_is_proven_cold_by_caches_that_were_empty_and_gave_nothing(
+    caches: Caches | None, proven: bool | None
+) -> None:
+    assert (
+        only_measurement(summarise(raced(0.1, 0.1, caches=caches), RACES)).build_seconds.proven_cold
+        is proven
+    )
 
 
 def test_where_the_device_streams_the_throughput_is_that_of_calls_nobody_waits_for() -> None:
-    streaming = [msgspec.structs.replace(visit, streamed_seconds=0.05) for visit in builders.visits([0.1] * 4)]
-    state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4)), "compiled": builders.process(*streaming)})
+    streaming = [
+        msgspec.structs.replace(visit, streamed_seconds=0.05)
+        for visit in builders.visits([0.1] * 4)
+    ]
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(*builders.visits([0.4] * 4)),
+            "compiled": builders.process(*streaming),
+        }
+    )
     (cell,) = only_measurement(summarise(state, RACES)).cells
     assert cell.throughput.value == pytest.approx(20)
     assert cell.seconds.median == pytest.approx(0.1)
 
 
 def test_a_speed_that_changed_while_it_was_measured_is_told_with_its_size() -> None:
-    (cell,) = only_measurement(summarise(raced(0.1, 0.101, 0.1, 0.1, 0.125, 0.126, 0.125, 0.125), RACES)).cells
+    (cell,) = only_measurement(
+        summarise(raced(0.1, 0.101, 0.1, 0.1, 0.125, 0.126, 0.125, 0.125), RACES)
+    ).cells
     assert cell.shift == pytest.approx(0.25, abs=0.01)
     (steady,) = only_measurement(summarise(raced(*[0.1, 0.101] * 4), RACES)).cells
     assert steady.shift == 0.0
 
 
-def flexed(outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3) -> dict[int, Flexed]:
-    made = Flexed(batch_size=batch_size, outcome=outcome, first_call_seconds=0.1, steady_seconds=steady, reason=None)  # type: ignore[arg-type]
+def flexed(
+    outcome: str = "served", steady: float | None = 0.01, batch_size: int = 3
+) -> dict[int, NewShapeResult]:
+    made = NewShapeResult(
+        batch_size=batch_size,
+        outcome=outcome,  # type: ignore[arg-type]
+        first_call_seconds=0.1,
+        steady_seconds=steady,
+        reason=None,
+    )
     return {batch_size: made}
 
 
 @pytest.mark.parametrize(
     ("seconds", "eagers", "new_shapes"),
-    [(0.01, 0.02, "served"), (0.0199, 0.02, "recompiles"), (0.03, 0.02, "recompiles"), (0.03, None, "served")],
+    [
+        (0.01, 0.02, "served"),
+        (0.0199, 0.02, "recompiles"),
+        (0.03, 0.02, "recompiles"),
+        (0.03, None, "served"),
+    ],
 )
-def test_a_clear_gain_that_is_gone_for_a_new_shape_is_a_silent_fall_back(seconds: float, eagers: float | None, new_shapes: str) -> None:
+def test_a_clear_gain_that_is_gone_for_a_new_shape_is_a_silent_fall_back(
+    seconds: float, eagers: float | None, new_shapes: str
+) -> None:
     state = builders.run_state(
         {
             BASELINE: builders.process(*builders.visits([0.4] * 4), flexed=flexed(steady=eagers)),
-            "compiled": builders.process(*builders.visits([0.1] * 4), flexed=flexed(steady=seconds)),
+            "compiled": builders.process(
+                *builders.visits([0.1] * 4), flexed=flexed(steady=seconds)
+            ),
         }
     )
     assert only_measurement(summarise(state, RACES)).new_shapes == new_shapes
@@ -179,7 +250,10 @@ def test_an_arm_without_a_clear_gain_has_none_to_lose() -> None:
     ],
 )
 def test_new_shapes_are_as_good_as_the_worst_of_them(outcomes: list[str], word: str) -> None:
-    tried = {size: flexed(outcome, batch_size=size)[size] for size, outcome in enumerate(outcomes, start=2)}
+    tried = {
+        size: flexed(outcome, batch_size=size)[size]
+        for size, outcome in enumerate(outcomes, start=2)
+    }
     assert only_measurement(summarise(raced(0.1, 0.1, flexed=tried), RACES)).new_shapes == word
 
 
@@ -190,7 +264,12 @@ def test_stalls_are_counted_in_kept_and_discarded_calls() -> None:
         msgspec.structs.replace(visits[1], seconds=(0.01, 0.01, 0.7)),
         *visits[2:],
     )
-    state = builders.run_state({BASELINE: builders.process(*builders.visits([0.01] * 4)), "compiled": builders.process(*stalled)})
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(*builders.visits([0.01] * 4)),
+            "compiled": builders.process(*stalled),
+        }
+    )
     results = summarise(state, RACES)
     assert only_measurement(results).visits.stalled_calls == 2
     assert results.visits.stalled_calls == 2

@@ -44,7 +44,13 @@ def test_deciding_again_gives_the_same_bytes(run: Run) -> None:
 
 def test_another_process_gives_the_same_bytes_in_whatever_order_it_hashes(run: Run) -> None:
     command = [sys.executable, "-c", DECIDE, str(run.directory)]
-    answer = subprocess.run(command, capture_output=True, check=True, text=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    answer = subprocess.run(
+        command,
+        capture_output=True,
+        check=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
     assert answer.stdout == decided(run)
 
 
@@ -58,6 +64,9 @@ def test_a_run_of_which_a_line_is_missing_is_told(run: Run) -> None:
 
 
 def test_other_weights_change_the_advice_and_not_the_measurements(run: Run) -> None:
-    one, two = decide(run), decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5))
+    one, two = (
+        decide(run),
+        decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5)),
+    )
     assert one.results == two.results
     assert one.scored != two.scored

@@ -22,13 +22,24 @@ ROUNDS = 6
 ARMS = ("compiled", "exported", "elsewhere")
 WORKFLOWS = (
     builders.workflow("compiled", declared=builders.declared(new_shapes="recompiles")),
-    builders.workflow("exported", declared=builders.declared(export_step=True, artefact_scope="gpu-model", new_shapes="refused")),
-    builders.workflow("elsewhere", declared=builders.declared(lines_changed=40, vendors=1, architectures="listed")),
+    builders.workflow(
+        "exported",
+        declared=builders.declared(
+            export_step=True, artefact_scope="gpu-model", new_shapes="refused"
+        ),
+    ),
+    builders.workflow(
+        "elsewhere", declared=builders.declared(lines_changed=40, vendors=1, architectures="listed")
+    ),
 )
 #: Seconds of a call by arm, and by how much each round strays from them.
 speeds = st.tuples(*[st.floats(0.01, 1.0)] * (len(ARMS) + 1))
-strays = st.lists(st.floats(0.97, 1.03), min_size=ROUNDS * (len(ARMS) + 2), max_size=ROUNDS * (len(ARMS) + 2))
-weights = st.tuples(st.integers(0, 100), st.integers(0, 100)).map(lambda drawn: (min(drawn), max(drawn) - min(drawn), 100 - max(drawn)))
+strays = st.lists(
+    st.floats(0.97, 1.03), min_size=ROUNDS * (len(ARMS) + 2), max_size=ROUNDS * (len(ARMS) + 2)
+)
+weights = st.tuples(st.integers(0, 100), st.integers(0, 100)).map(
+    lambda drawn: (min(drawn), max(drawn) - min(drawn), 100 - max(drawn))
+)
 
 
 def seconds_of(drawn: tuple[float, ...], straying: list[float]) -> dict[str, list[float]]:
@@ -43,8 +54,16 @@ def seconds_of(drawn: tuple[float, ...], straying: list[float]) -> dict[str, lis
 
 def state_of(seconds: Mapping[str, list[float]]) -> RunState:
     """Return a finished run with one race in which every arm made these visits, in the order given."""
-    processes = {arm: builders.process(*builders.visits(each), outcome=Completed()) for arm, each in seconds.items()}
-    return builders.run_state(processes, opened={1: tuple(seconds)}, closed={1: "the measuring time is spent"}, finished=True)
+    processes = {
+        arm: builders.process(*builders.visits(each), outcome=Completed())
+        for arm, each in seconds.items()
+    }
+    return builders.run_state(
+        processes,
+        opened={1: tuple(seconds)},
+        closed={1: "the measuring time is spent"},
+        finished=True,
+    )
 
 
 def header_of(weight: tuple[int, int, int] = (40, 35, 25), *required: Constraint) -> Header:
@@ -57,8 +76,21 @@ def answer_of(decision: Decision) -> object:
     advice = decision.recommendation
     assert advice is not None
     flips = [(flip.criterion, flip.to, round(flip.weight, 6)) for flip in advice.flips]
-    tiers = {arm.arm: {name: rating.tier for name, rating in arm.ratings.items()} for arm in decision.scored}
-    return advice.arm, advice.verdict, advice.trust, advice.runner_up, advice.ties, flips, advice.simplex, advice.pareto, tiers
+    tiers = {
+        arm.arm: {name: rating.tier for name, rating in arm.ratings.items()}
+        for arm in decision.scored
+    }
+    return (
+        advice.arm,
+        advice.verdict,
+        advice.trust,
+        advice.runner_up,
+        advice.ties,
+        flips,
+        advice.simplex,
+        advice.pareto,
+        tiers,
+    )
 
 
 def encoded(decision: Decision) -> str:
@@ -84,49 +116,85 @@ def test_the_unit_of_the_times_does_not_matter(
     seconds = seconds_of(drawn, straying)
     rescaled = {arm: [each * unit for each in series] for arm, series in seconds.items()}
     header = header_of(weight)
-    assert answer_of(judge(header, state_of(seconds))) == answer_of(judge(header, state_of(rescaled)))
+    assert answer_of(judge(header, state_of(seconds))) == answer_of(
+        judge(header, state_of(rescaled))
+    )
 
 
 @settings(max_examples=40)
 @given(speeds, strays, weights, st.randoms(use_true_random=False))
 def test_the_order_of_the_arms_does_not_matter(
-    drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int], chance: random.Random
+    drawn: tuple[float, ...],
+    straying: list[float],
+    weight: tuple[int, int, int],
+    chance: random.Random,
 ) -> None:
     seconds = seconds_of(drawn, straying)
     shuffled = dict(chance.sample(list(seconds.items()), len(seconds)))
     header = header_of(weight)
     reordered = msgspec.structs.replace(
-        header, catalogue=msgspec.structs.replace(header.catalogue, workflows=tuple(reversed(header.catalogue.workflows)))
+        header,
+        catalogue=msgspec.structs.replace(
+            header.catalogue, workflows=tuple(reversed(header.catalogue.workflows))
+        ),
     )
-    assert answer_of(judge(header, state_of(seconds))) == answer_of(judge(reordered, state_of(shuffled)))
+    assert answer_of(judge(header, state_of(seconds))) == answer_of(
+        judge(reordered, state_of(shuffled))
+    )
 
 
 @settings(max_examples=40)
 @given(speeds, strays, weights, st.sampled_from(ARMS), st.floats(0.2, 1.0))
 def test_a_faster_arm_never_scores_lower_never_loses_the_lead_and_lifts_nobody_else(
-    drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int], arm: str, gain: float
+    drawn: tuple[float, ...],
+    straying: list[float],
+    weight: tuple[int, int, int],
+    arm: str,
+    gain: float,
 ) -> None:
     seconds = seconds_of(drawn, straying)
     before = judge(header_of(weight), state_of(seconds))
-    after = judge(header_of(weight), state_of({**seconds, arm: [each * gain for each in seconds[arm]]}))
-    scores_before, scores_after = ({each.arm: each for each in decision.scored} for decision in (before, after))
+    after = judge(
+        header_of(weight), state_of({**seconds, arm: [each * gain for each in seconds[arm]]})
+    )
+    scores_before, scores_after = (
+        {each.arm: each for each in decision.scored} for decision in (before, after)
+    )
     assert scores_after[arm].score >= scores_before[arm].score
     assert scores_after[arm].rank <= scores_before[arm].rank
-    assert all(scores_after[other].score <= scores_before[other].score for other in scores_before if other != arm)
+    assert all(
+        scores_after[other].score <= scores_before[other].score
+        for other in scores_before
+        if other != arm
+    )
 
 
 @settings(max_examples=40)
-@given(speeds, strays, weights, st.sampled_from(["performance", "productivity", "portability", "input_flexibility"]), st.integers(2, 3))
+@given(
+    speeds,
+    strays,
+    weights,
+    st.sampled_from(["performance", "productivity", "portability", "input_flexibility"]),
+    st.integers(2, 3),
+)
 def test_a_constraint_only_removes(
-    drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int], criterion: str, tier: int
+    drawn: tuple[float, ...],
+    straying: list[float],
+    weight: tuple[int, int, int],
+    criterion: str,
+    tier: int,
 ) -> None:
     state = state_of(seconds_of(drawn, straying))
     free = judge(header_of(weight), state)
     bound = judge(header_of(weight, Constraint(criterion=criterion, at_least=tier)), state)
     kept = [arm.arm for arm in bound.scored if not arm.fails]
     assert kept == [arm.arm for arm in free.scored if arm.ratings[criterion].tier >= tier]
-    assert {arm.arm: arm.score for arm in bound.scored} == {arm.arm: arm.score for arm in free.scored}
-    assert (bound.recommendation.arm if bound.recommendation else None) == (kept[0] if kept else None)
+    assert {arm.arm: arm.score for arm in bound.scored} == {
+        arm.arm: arm.score for arm in free.scored
+    }
+    assert (bound.recommendation.arm if bound.recommendation else None) == (
+        kept[0] if kept else None
+    )
 
 
 @settings(max_examples=40)
@@ -144,7 +212,10 @@ def test_deciding_anew_beside_a_flip_gives_what_the_flip_says(
         if not 0 < flip.weight + away < 100 or abs(flip.weight - now) < 2e-6:
             continue
         beyond, before = (
-            reconsider(decision, asked.with_weight(flip.criterion, flip.weight + step), ()).recommendation for step in (away, -away)
+            reconsider(
+                decision, asked.with_weight(flip.criterion, flip.weight + step), ()
+            ).recommendation
+            for step in (away, -away)
         )
         assert beyond is not None
         assert before is not None

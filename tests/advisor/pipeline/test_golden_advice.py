@@ -15,15 +15,24 @@ import msgspec
 import pytest
 
 from advisor import applicability, recommend, score
-from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, Seconds, SustainedCheck, Throughput
+from advisor.domain.measurement import (
+    BuildSeconds,
+    Cell,
+    Interval,
+    Measurement,
+    MemoryBytes,
+    Seconds,
+    SustainedCheck,
+    Throughput,
+)
 from advisor.domain.question import Constraint, OnnxFile
-from advisor.domain.workflow import Environment, Sourced
+from advisor.domain.workflow import CitedFact, Environment
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 SHIPPED = builders.shipped_catalogue()
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
 LACKING = Environment(kind="shared", requirements=("torch>=3", "nobody-has-this>=1"))
-SOURCED = Sourced(value="it cannot", source="a test")
+SOURCED = CitedFact(value="it cannot", source="a test")
 
 
 @pytest.fixture
@@ -69,9 +78,14 @@ WORKFLOWS = (
         ("half", {"dtype": "bfloat16"}),
     ],
 )
-def test_a_plan_says_why_each_workflow_is_left_out(name: str, asked: dict[str, Any], expect: Callable[[str, object], None]) -> None:
+def test_a_plan_says_why_each_workflow_is_left_out(
+    name: str, asked: dict[str, Any], expect: Callable[[str, object], None]
+) -> None:
     question = builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked})
-    expect(f"plan-{name}", applicability.plan(question, builders.gpu_machine(), builders.catalogue(*WORKFLOWS)))
+    expect(
+        f"plan-{name}",
+        applicability.plan(question, builders.gpu_machine(), builders.catalogue(*WORKFLOWS)),
+    )
 
 
 def test_without_a_baseline_the_way_out_is_said(expect: Callable[[str, object], None]) -> None:
@@ -81,15 +95,35 @@ def test_without_a_baseline_the_way_out_is_said(expect: Callable[[str, object], 
         "plan-without-baseline",
         {
             "no torch": told(lambda: applicability.plan(builders.question(), bare, catalogue)),
-            "no such precision": told(lambda: applicability.plan(builders.question(dtype="float64"), here, catalogue)),
-            "no entry": told(lambda: applicability.plan(builders.question(), here, builders.catalogue(workflows=()))),
-            "a file": told(lambda: applicability.plan(builders.question(model=OnnxFile(name="n.onnx"), dtype="native"), here, catalogue)),
+            "no such precision": told(
+                lambda: applicability.plan(builders.question(dtype="float64"), here, catalogue)
+            ),
+            "no entry": told(
+                lambda: applicability.plan(
+                    builders.question(), here, builders.catalogue(workflows=())
+                )
+            ),
+            "a file": told(
+                lambda: applicability.plan(
+                    builders.question(model=OnnxFile(name="n.onnx"), dtype="native"),
+                    here,
+                    catalogue,
+                )
+            ),
             "packages": applicability.required_packages(builders.catalogue(*WORKFLOWS)),
         },
     )
 
 
-def measured(arm: str, speedup: float, *, build: float = 3.0, warm: float | None = None, peak: int = 60, **changes: Any) -> Measurement:
+def measured(
+    arm: str,
+    speedup: float,
+    *,
+    build: float = 3.0,
+    warm: float | None = None,
+    peak: int = 60,
+    **changes: Any,
+) -> Measurement:
     seconds = 0.08 / speedup
     cells = tuple(
         Cell(
@@ -113,12 +147,24 @@ def measured(arm: str, speedup: float, *, build: float = 3.0, warm: float | None
 
 
 KNOWN = builders.catalogue(
-    builders.workflow("compiled", keep=("keep the cache",), declared=builders.declared(new_shapes="recompiles", lines_changed=2)),
-    builders.workflow("alike", declared=builders.declared(new_shapes="recompiles", lines_changed=2)),
+    builders.workflow(
+        "compiled",
+        keep=("keep the cache",),
+        declared=builders.declared(new_shapes="recompiles", lines_changed=2),
+    ),
+    builders.workflow(
+        "alike", declared=builders.declared(new_shapes="recompiles", lines_changed=2)
+    ),
     builders.workflow(
         "engine",
         environment=OWN,
-        declared=builders.declared(lines_changed=40, export_step=True, vendors=1, artefact_scope="gpu-model", architectures="listed"),
+        declared=builders.declared(
+            lines_changed=40,
+            export_step=True,
+            vendors=1,
+            artefact_scope="gpu-model",
+            architectures="listed",
+        ),
     ),
 )
 MEASURED = (
@@ -144,15 +190,22 @@ def question_of(case: str) -> Any:
         "serving": {"priorities": builders.priorities(80, 10, 10), "task": "generate"},
         "bound": {
             "priorities": builders.priorities(80, 10, 10),
-            "constraints": (Constraint(criterion="portability", at_least=2), Constraint(criterion="productivity", at_least=3)),
+            "constraints": (
+                Constraint(criterion="portability", at_least=2),
+                Constraint(criterion="productivity", at_least=3),
+            ),
         },
     }
-    return builders.question(**{"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **cases[case]})
+    return builders.question(
+        **{"device": "cuda", "gpu": "GPU-0000", "batch_sizes": (1, 4), **cases[case]}
+    )
 
 
 @pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
 @pytest.mark.parametrize("verdict", ["PROVEN", "INCONCLUSIVE"])
-def test_tiers_and_advice_are_said_in_full(case: str, verdict: str, expect: Callable[[str, object], None]) -> None:
+def test_tiers_and_advice_are_said_in_full(
+    case: str, verdict: str, expect: Callable[[str, object], None]
+) -> None:
     races = (builders.race_result(1), builders.race_result(4, verdict=verdict))
     results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=0.03)
     asked = question_of(case)
@@ -163,26 +216,44 @@ def test_tiers_and_advice_are_said_in_full(case: str, verdict: str, expect: Call
         builders.excluded("unfixed", fix=None),
     ]
     advice = recommend.recommend(
-        results, scored, asked, left_out, SHIPPED.guidelines, tree=SHIPPED.tree, workflows=KNOWN.workflows, device_bytes=100
+        results,
+        scored,
+        asked,
+        left_out,
+        SHIPPED.guidelines,
+        tree=SHIPPED.tree,
+        workflows=KNOWN.workflows,
+        device_bytes=100,
     )
     if verdict == "PROVEN":
         expect(f"tiers-{case}", scored)
     expect(f"advice-{case}-{verdict.lower()}", advice)
 
 
-def test_when_nothing_is_left_it_is_said_why_and_what_would_help(expect: Callable[[str, object], None]) -> None:
+def test_when_nothing_is_left_it_is_said_why_and_what_would_help(
+    expect: Callable[[str, object], None],
+) -> None:
     results = builders.results(*MEASURED)
     barred = builders.question(
-        constraints=(Constraint(criterion="performance", at_least=3), Constraint(criterion="input_flexibility", at_least=3)),
+        constraints=(
+            Constraint(criterion="performance", at_least=3),
+            Constraint(criterion="input_flexibility", at_least=3),
+        ),
         priorities=builders.priorities(),
     )
-    strict = msgspec.structs.replace(barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3)))
+    strict = msgspec.structs.replace(
+        barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
+    )
     few = builders.results(MEASURED[0], MEASURED[1])
     expect(
         "advice-nothing",
         {
-            "barred": told(lambda: recommend.recommend(few, score.score(few, barred, KNOWN), barred, [])),
-            "strict": told(lambda: recommend.recommend(few, score.score(few, strict, KNOWN), strict, [])),
+            "barred": told(
+                lambda: recommend.recommend(few, score.score(few, barred, KNOWN), barred, [])
+            ),
+            "strict": told(
+                lambda: recommend.recommend(few, score.score(few, strict, KNOWN), strict, [])
+            ),
             "nothing": told(lambda: recommend.recommend(results, [], barred, [])),
         },
     )

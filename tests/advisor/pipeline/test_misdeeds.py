@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import psutil
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.outcome import Completed
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
@@ -47,14 +47,20 @@ EXPECTED = {
 def leftovers() -> list[str]:
     """Processes that a misdeed started, in its group or out of it, and whatever else is still below the tests."""
     sleepers = (["sleep", "3601"], ["sleep", "3602"])
-    forgotten = [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] in sleepers]
+    forgotten = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] in sleepers
+    ]
     return [str(process) for process in forgotten + psutil.Process().children(recursive=True)]
 
 
-def test_each_misdeed_is_its_own_status(fake_world: Callable[[], World]) -> None:
+def test_each_misdeed_is_its_own_status(fake_world: Callable[[], Context]) -> None:
     world = fake_world()
     arms = ",".join(f"misbehaving/{name}" for name in EXPECTED)
-    answers = Answers(batch_sizes="2", budget="20", max_build_seconds=1.0, workflows=f"quick,{arms}")
+    answers = Answers(
+        batch_sizes="2", budget="20", max_build_seconds=1.0, workflows=f"quick,{arms}"
+    )
     run = prepare(answers, world)
     for _ in execute(run, world):
         pass
@@ -69,10 +75,23 @@ def test_each_misdeed_is_its_own_status(fake_world: Callable[[], World]) -> None
     assert isinstance(ends["pytorch-eager"], Completed)
     assert isinstance(ends["quick"], Completed)
     measured = {measurement.arm for measurement in decision.results.measurements}
-    assert measured == {"pytorch-eager", "quick", "misbehaving/floods", "misbehaving/reads-slowly-at-first", "misbehaving/stalls-later"}
-    stalled = {measurement.arm for measurement in decision.results.measurements if measurement.visits.stalled_calls}
+    assert measured == {
+        "pytorch-eager",
+        "quick",
+        "misbehaving/floods",
+        "misbehaving/reads-slowly-at-first",
+        "misbehaving/stalls-later",
+    }
+    stalled = {
+        measurement.arm
+        for measurement in decision.results.measurements
+        if measurement.visits.stalled_calls
+    }
     assert stalled == {"misbehaving/stalls-later"}
     assert decision.recommendation is not None
     assert decision.recommendation.arm in measured
-    assert any("stalled while they were timed" in reason for reason in decision.recommendation.trust_reasons)
+    assert any(
+        "stalled while they were timed" in reason
+        for reason in decision.recommendation.trust_reasons
+    )
     assert leftovers() == []

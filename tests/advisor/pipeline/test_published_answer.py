@@ -30,13 +30,19 @@ def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Quest
 
 def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommendation:
     asked = ask(model, preset, required)
-    return published_answer.decide(published_figures.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu)[1]
+    return published_answer.decide(
+        published_figures.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu
+    )[1]
 
 
 @pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
 @pytest.mark.parametrize("model", [TINY, LLAMA])
-@pytest.mark.parametrize(("preset", "workflow"), [("research", "torch-compile-inductor"), ("serving", "tensorrt-llm")])
-def test_the_papers_cases_lead_to_the_papers_guidelines(gpu: str, model: str, preset: str, workflow: str) -> None:
+@pytest.mark.parametrize(
+    ("preset", "workflow"), [("research", "torch-compile-inductor"), ("serving", "tensorrt-llm")]
+)
+def test_the_papers_cases_lead_to_the_papers_guidelines(
+    gpu: str, model: str, preset: str, workflow: str
+) -> None:
     advice = advise(gpu, model, preset)
     assert advice.workflow == workflow
     assert advice.guideline is not None
@@ -46,7 +52,9 @@ def test_the_papers_cases_lead_to_the_papers_guidelines(gpu: str, model: str, pr
 
 @pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
 @pytest.mark.parametrize("model", [TINY, LLAMA])
-def test_for_portability_the_paper_names_a_workflow_for_which_it_has_no_language_model_figures(gpu: str, model: str) -> None:
+def test_for_portability_the_paper_names_a_workflow_for_which_it_has_no_language_model_figures(
+    gpu: str, model: str
+) -> None:
     advice = advise(gpu, model, "multi-vendor")
     assert advice.guideline is not None
     assert advice.guideline.id == "device-portability"
@@ -55,10 +63,15 @@ def test_for_portability_the_paper_names_a_workflow_for_which_it_has_no_language
 
 
 def test_the_figures_of_the_newest_environment_count() -> None:
-    cases = {case.workflow: case for case in published_figures.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)}
+    cases = {
+        case.workflow: case
+        for case in published_figures.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)
+    }
     assert cases["tensorrt-llm"].stack == "Triton-Env-2602"
     assert cases["tensorrt-llm"].speedups[64] == pytest.approx((20963 / 5587, 20963 / 5587))
-    assert cases["torch-compile-inductor"].speedups == {64: pytest.approx((5576 / 5587, 5609 / 5587))}
+    assert cases["torch-compile-inductor"].speedups == {
+        64: pytest.approx((5576 / 5587, 5609 / 5587))
+    }
 
 
 def test_without_figures_there_is_no_case() -> None:
@@ -79,8 +92,16 @@ def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
 
 
 def test_a_constraint_holds_for_published_figures_too() -> None:
-    assert advise("RTX 4090", TINY, "serving", Constraint(criterion="portability", at_least=2)).workflow == "torch-compile-inductor"
+    assert (
+        advise(
+            "RTX 4090", TINY, "serving", Constraint(criterion="portability", at_least=2)
+        ).workflow
+        == "torch-compile-inductor"
+    )
 
 
 def test_that_eager_is_no_candidate_is_said() -> None:
-    assert any("eager PyTorch" in reason and "no candidate" in reason for reason in advise("RTX 4090", TINY, "research").trust_reasons)
+    assert any(
+        "eager PyTorch" in reason and "no candidate" in reason
+        for reason in advise("RTX 4090", TINY, "research").trust_reasons
+    )

@@ -8,11 +8,11 @@ import builders
 import pytest
 from builders import BASELINE, DUPLICATE
 
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.decision import Recommendation
 from advisor.domain.outcome import Completed, Crashed
-from advisor.domain.run_events import Ended, Event, Heard, Repeated, Spawned
-from advisor.domain.worker_events import Sustained, Visited
+from advisor.domain.run_events import Ended, LoggedEvent, Repeated, Spawned, WorkerReported
+from advisor.domain.worker_events import BlockTimed, Sustained
 from advisor.pipeline import repetitions
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare
@@ -24,28 +24,42 @@ UNSEEN = ("served", "late", "slow", "eager", "refused", "wrong", "breaks")
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[list[Event], Decision]:
+def outcome(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[list[LoggedEvent], Decision]:
     """A run with the standard budget, which has everything."""
     probes, rubric = request.getfixturevalue("fake_probes"), request.getfixturevalue("fake_rubric")
-    world = World(environment=dict(os.environ), store=Store(tmp_path_factory.mktemp("home")), probes=probes, rubric=rubric)
-    run = prepare(Answers(batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0), world)
+    world = Context(
+        environment=dict(os.environ),
+        store=Store(tmp_path_factory.mktemp("home")),
+        probes=probes,
+        rubric=rubric,
+    )
+    run = prepare(
+        Answers(batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0),
+        world,
+    )
     for _ in execute(run, world):
         pass
     return run.events(), decide(run)
 
 
-Run = tuple[list[Event], Decision]
+Run = tuple[list[LoggedEvent], Decision]
 
 
 def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: Run) -> None:
     events, decision = outcome
-    repeated = [event.happening for event in events if isinstance(event.happening, Repeated)]
+    repeated = [event.run_event for event in events if isinstance(event.run_event, Repeated)]
     assert [one.repeat for one in repeated] == [1, 2]
     for one in repeated:
         assert one.arms[0] == BASELINE
         assert len(one.arms) >= 2
         assert DUPLICATE not in one.arms
-        spawned = [event.happening.arm for event in events if isinstance(event.happening, Spawned) and event.happening.repeat == one.repeat]
+        spawned = [
+            event.run_event.arm
+            for event in events
+            if isinstance(event.run_event, Spawned) and event.run_event.repeat == one.repeat
+        ]
         assert spawned == list(one.arms)
     assert decision.results.repeats == 2
     assert not any("no arm was repeated" in reason for reason in advice_of(decision).trust_reasons)
@@ -61,17 +75,23 @@ def test_a_repetition_has_its_rounds_in_turn_and_begins_warm(outcome: Run) -> No
     wanted = decision.state.repeats[1]
     for arm in wanted:
         (process,) = [process for process in decision.state.processes[arm] if process.repeat == 1]
-        assert {visit.round for visit in process.visits} == set(range(1, repetitions.REPEAT_ROUNDS + 1))
+        assert {visit.round for visit in process.visits} == set(
+            range(1, repetitions.REPEAT_ROUNDS + 1)
+        )
         assert isinstance(process.outcome, Completed)
     first = {
-        event.happening.said.round: event.happening.arm
+        event.run_event.said.round: event.run_event.arm
         for event in reversed(events)
-        if isinstance(event.happening, Heard) and isinstance(event.happening.said, Visited) and is_repeat(decision, event.happening)
+        if isinstance(event.run_event, WorkerReported)
+        and isinstance(event.run_event.said, BlockTimed)
+        and is_repeat(decision, event.run_event)
     }
-    assert len(set(first.values())) > 1, "the order turns, so that nobody always follows the same neighbour"
+    assert len(set(first.values())) > 1, (
+        "the order turns, so that nobody always follows the same neighbour"
+    )
 
 
-def is_repeat(decision: Decision, heard: Heard) -> bool:
+def is_repeat(decision: Decision, heard: WorkerReported) -> bool:
     return decision.state.processes[heard.arm][heard.process].repeat == 1
 
 
@@ -87,7 +107,12 @@ def test_a_speedup_that_rests_on_three_processes_says_so(outcome: Run) -> None:
 
 def test_the_best_two_are_called_without_a_pause_in_the_order_one_two_two_one(outcome: Run) -> None:
     events, decision = outcome
-    order = [event.happening.arm for event in events if isinstance(event.happening, Heard) and isinstance(event.happening.said, Sustained)]
+    order = [
+        event.run_event.arm
+        for event in events
+        if isinstance(event.run_event, WorkerReported)
+        and isinstance(event.run_event.said, Sustained)
+    ]
     one, two = order[0], order[1]
     assert order == [one, two, two, one]
     check = decision.results.sustained
@@ -99,9 +124,17 @@ def test_the_best_two_are_called_without_a_pause_in_the_order_one_two_two_one(ou
 
 def test_what_came_of_shapes_that_were_not_built_is_the_measured_fact(outcome: Run) -> None:
     _, decision = outcome
-    expected = {"served": "served", "late": "recompiles", "eager": "recompiles", "refused": "refused", "wrong": "refused"}
+    expected = {
+        "served": "served",
+        "late": "recompiles",
+        "eager": "recompiles",
+        "refused": "refused",
+        "wrong": "refused",
+    }
     found = {
-        measurement.option: measurement.new_shapes for measurement in decision.results.measurements if measurement.workflow == "narrow"
+        measurement.option: measurement.new_shapes
+        for measurement in decision.results.measurements
+        if measurement.workflow == "narrow"
     }
     assert {name: found[name] for name in expected} == expected
     ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in decision.scored}
@@ -111,9 +144,15 @@ def test_what_came_of_shapes_that_were_not_built_is_the_measured_fact(outcome: R
     assert [ratings[f"narrow/{name}"].tier for name in ("served", "late", "refused")] == [3, 2, 1]
 
 
-def test_code_that_is_as_slow_as_eager_for_new_shapes_has_silently_fallen_back(outcome: Run) -> None:
+def test_code_that_is_as_slow_as_eager_for_new_shapes_has_silently_fallen_back(
+    outcome: Run,
+) -> None:
     _, decision = outcome
-    by_option = {measurement.option: measurement for measurement in decision.results.measurements if measurement.workflow == "narrow"}
+    by_option = {
+        measurement.option: measurement
+        for measurement in decision.results.measurements
+        if measurement.workflow == "narrow"
+    }
     slow = by_option["slow"]
     assert slow.new_shapes == "recompiles"
     assert {one.outcome for one in slow.flexed} == {"eager"}
@@ -122,13 +161,17 @@ def test_code_that_is_as_slow_as_eager_for_new_shapes_has_silently_fallen_back(o
 
 def test_a_program_that_breaks_on_new_shapes_keeps_what_was_measured_before(outcome: Run) -> None:
     events, decision = outcome
-    ends = {event.happening.arm: event.happening.outcome for event in events if isinstance(event.happening, Ended)}
-    crash = next(
-        event.happening.outcome
+    ends = {
+        event.run_event.arm: event.run_event.outcome
         for event in events
-        if isinstance(event.happening, Ended)
-        and event.happening.arm == "narrow/breaks"
-        and not isinstance(event.happening.outcome, Completed)
+        if isinstance(event.run_event, Ended)
+    }
+    crash = next(
+        event.run_event.outcome
+        for event in events
+        if isinstance(event.run_event, Ended)
+        and event.run_event.arm == "narrow/breaks"
+        and not isinstance(event.run_event.outcome, Completed)
     )
     assert isinstance(crash, Crashed)
     assert crash.phase == "flex"
@@ -138,7 +181,9 @@ def test_a_program_that_breaks_on_new_shapes_keeps_what_was_measured_before(outc
 
 def test_builds_begin_with_empty_caches_and_that_is_proven(outcome: Run) -> None:
     _, decision = outcome
-    assert all(measurement.build_seconds.proven_cold for measurement in decision.results.measurements)
+    assert all(
+        measurement.build_seconds.proven_cold for measurement in decision.results.measurements
+    )
 
 
 def test_whoever_ended_early_is_neither_sustained_nor_repeated() -> None:

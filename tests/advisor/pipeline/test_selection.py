@@ -1,6 +1,7 @@
 """How often the race picks right, what its intervals cover, and that it does the same each time: the pipeline's own code, simulated times.
 
-The short versions run always; `python -m pytest -m long tests/advisor/pipeline/test_selection.py` runs 2,000 instances of each.
+The short versions run always; `python -m pytest -m long tests/advisor/pipeline/test_selection.py`
+runs 2,000 instances of each.
 """
 
 from __future__ import annotations
@@ -56,17 +57,29 @@ class Instance:
 
 def draw_gaps(scenario: str, chance: random.Random) -> dict[str, float]:
     """Return log gaps by arm in random order; the baseline is one of them."""
-    shares = SCENARIOS.get(scenario) or (0, *(math.expm1(chance.gammavariate(1.0, 0.35)) for _ in range(chance.randint(2, 15))))
+    shares = SCENARIOS.get(scenario) or (
+        0,
+        *(math.expm1(chance.gammavariate(1.0, 0.35)) for _ in range(chance.randint(2, 15))),
+    )
     names = [BASELINE, *(f"arm-{number}" for number in range(1, len(shares)))]
     chance.shuffle(names)
     return {name: math.log1p(share) for name, share in zip(names, shares, strict=True)}
 
 
-def race(regime: str, scenario: str, seed: int, *, repeats: bool = False, gaps: dict[str, float] | None = None) -> Instance:
+def race(
+    regime: str,
+    scenario: str,
+    seed: int,
+    *,
+    repeats: bool = False,
+    gaps: dict[str, float] | None = None,
+) -> Instance:
     """Run one instance through the pipeline's own driving code."""
     chance = random.Random(f"{regime}/{scenario}/{seed}")
     gaps = gaps or draw_gaps(scenario, chance)
-    session = SimulatedSession(Environment(REGIMES[regime], chance), {**gaps, DUPLICATE: gaps[BASELINE]})
+    session = SimulatedSession(
+        Environment(REGIMES[regime], chance), {**gaps, DUPLICATE: gaps[BASELINE]}
+    )
     run = SimulatedRun([arm for arm in gaps if arm != BASELINE])
     question = builders.question(budget=STANDARD, seed=seed)
     run.take(session.start([(arm, 0) for arm in plan_of(run.state).arms]))
@@ -79,7 +92,11 @@ def race(regime: str, scenario: str, seed: int, *, repeats: bool = False, gaps: 
 
 def check_choices(regime: str, per_scenario: int) -> None:
     """Assert what is promised about the choice, for one regime."""
-    made = [race(regime, scenario, seed) for scenario in (*SCENARIOS, "random") for seed in range(per_scenario)]
+    made = [
+        race(regime, scenario, seed)
+        for scenario in (*SCENARIOS, "random")
+        for seed in range(per_scenario)
+    ]
     right = sum(instance.regret <= WITHIN + 1e-9 for instance in made)
     assert lower_bound(right, len(made)) >= 0.95, f"{right} of {len(made)} within 2 % of the best"
     tied = sum(instance.calls_a_slower_arm_tied for instance in made)
@@ -95,7 +112,9 @@ def test_the_choice_is_within_two_percent_of_the_best(regime: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("regime", REGIMES)
-def test_the_choice_is_within_two_percent_of_the_best_in_thousands_of_instances(regime: str) -> None:
+def test_the_choice_is_within_two_percent_of_the_best_in_thousands_of_instances(
+    regime: str,
+) -> None:
     check_choices(regime, per_scenario=2000)
 
 
@@ -107,7 +126,9 @@ def count_covered(regime: str, trials: int) -> int:
         instance = race(regime, "pair", seed, repeats=True, gaps=gaps)
         (measurement,) = (
             one
-            for one in measure.summarise(instance.state, {1: instance.result}, dtype="float32", margin=0.02).measurements
+            for one in measure.summarise(
+                instance.state, {1: instance.result}, dtype="float32", margin=0.02
+            ).measurements
             if one.arm == "compiled"
         )
         speedup = measurement.cells[0].speedup
@@ -132,7 +153,11 @@ def test_intervals_hold_the_truth_in_thousands_of_instances(regime: str) -> None
 
 
 def test_the_same_seed_visits_in_the_same_order_and_decides_the_same() -> None:
-    first, second, other = race("noisy", "hard", 1), race("noisy", "hard", 1), race("noisy", "hard", 2)
+    first, second, other = (
+        race("noisy", "hard", 1),
+        race("noisy", "hard", 1),
+        race("noisy", "hard", 2),
+    )
     assert first.session.order == second.session.order
     assert first.result == second.result
     assert first.session.order != other.session.order

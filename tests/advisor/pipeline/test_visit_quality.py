@@ -23,14 +23,27 @@ RULES = GuardRules(
 QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
 #: A GPU that runs at its power limit all the time, as heavy products make it.
 BUSY_GPU = msgspec.structs.replace(
-    QUIET, sm_clock_mhz=1700, sm_clock_share=0.86, temperature_c=70, power_w=700.0, held_down_share=0.0, power_capped_share=1.0
+    QUIET,
+    sm_clock_mhz=1700,
+    sm_clock_share=0.86,
+    temperature_c=70,
+    power_w=700.0,
+    held_down_share=0.0,
+    power_capped_share=1.0,
 )
 
 
 @pytest.mark.parametrize(
-    "conditions", [QUIET, BUSY_GPU, Conditions(seconds=0.05, stolen_share=0.0, queued_share=None, throttled_seconds=None)]
+    "conditions",
+    [
+        QUIET,
+        BUSY_GPU,
+        Conditions(seconds=0.05, stolen_share=0.0, queued_share=None, throttled_seconds=None),
+    ],
 )
-def test_nothing_speaks_against_a_quiet_machine_nor_what_cannot_be_seen(conditions: Conditions) -> None:
+def test_nothing_speaks_against_a_quiet_machine_nor_what_cannot_be_seen(
+    conditions: Conditions,
+) -> None:
     assert visit_quality.find_fault(conditions, RULES) is None
 
 
@@ -50,13 +63,20 @@ def test_each_disturbance_is_named(changes: dict[str, Any], words: str) -> None:
     assert words in fault
 
 
-@pytest.mark.parametrize("changes", [{"stolen_share": 0.05}, {"queued_share": 0.2}, {"sm_clock_share": 0.75}])
+@pytest.mark.parametrize(
+    "changes", [{"stolen_share": 0.05}, {"queued_share": 0.2}, {"sm_clock_share": 0.75}]
+)
 def test_what_just_meets_its_limit_counts(changes: dict[str, Any]) -> None:
     assert visit_quality.find_fault(msgspec.structs.replace(QUIET, **changes), RULES) is None
 
 
 def test_a_visit_is_made_again_no_oftener_than_the_rules_say() -> None:
-    assert [visit_quality.may_discard(0, 100, attempt, RULES) for attempt in range(4)] == [True, True, False, False]
+    assert [visit_quality.may_discard(0, 100, attempt, RULES) for attempt in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> None:

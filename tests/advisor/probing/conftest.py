@@ -13,7 +13,7 @@ import pytest
 from advisor import catalogue
 from advisor.domain.machine import Cpu
 from advisor.probing.conditions import Guard
-from advisor.probing.run_config import Site
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 
@@ -25,10 +25,12 @@ def supervisor() -> Iterator[Supervisor]:
 
 
 @pytest.fixture
-def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> Site:
+def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
     cpu = Cpu(model="a few", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
-    return Site(
-        question=builders.question(python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5),
+    return RunConfig(
+        question=builders.question(
+            python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5
+        ),
         machine=builders.machine(cpu=cpu),
         arms=tmp_path / "arms",
         scratch=tmp_path / "scratch",
@@ -39,5 +41,5 @@ def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> Site:
 
 
 @pytest.fixture
-def session(supervisor: Supervisor, site: Site) -> Session:
+def session(supervisor: Supervisor, site: RunConfig) -> Session:
     return Session(supervisor, site, Guard())

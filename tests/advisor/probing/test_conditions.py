@@ -30,7 +30,9 @@ class Kernel:
         self.control_group.mkdir()
         (self.proc / "self").mkdir(parents=True)
         (self.proc / "self" / "cgroup").write_text("0::/\n")
-        (self.proc / "self" / "mountinfo").write_text(f"41 31 0:38 / {self.control_group} rw - cgroup2 cgroup2 rw\n")
+        (self.proc / "self" / "mountinfo").write_text(
+            f"41 31 0:38 / {self.control_group} rw - cgroup2 cgroup2 rw\n"
+        )
         self.now = 100.0
         self.user_ticks, self.stolen_ticks, self.guest_ticks = 1000, 0, 0
         self.waited = {PROCESS: 0}
@@ -68,7 +70,9 @@ def watching(kernel: Kernel, gpu: GpuWatch | None = None) -> Guard:
     return Guard(gpu, proc=kernel.proc, clock=lambda: kernel.now)
 
 
-def conditions_of(kernel: Kernel, seconds: float = 1.0, gpu: GpuWatch | None = None, **changes: Any) -> Conditions:
+def conditions_of(
+    kernel: Kernel, seconds: float = 1.0, gpu: GpuWatch | None = None, **changes: Any
+) -> Conditions:
     """Return what the guard says about a second in which the counters became what is given."""
     guard = watching(kernel, gpu)
     before = guard.read(PROCESS)
@@ -77,7 +81,9 @@ def conditions_of(kernel: Kernel, seconds: float = 1.0, gpu: GpuWatch | None = N
 
 
 def test_a_second_in_which_nothing_happened(kernel: Kernel) -> None:
-    assert conditions_of(kernel) == Conditions(seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
+    assert conditions_of(kernel) == Conditions(
+        seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
+    )
 
 
 def test_stolen_time_is_a_share_of_all_processors_time(kernel: Kernel) -> None:
@@ -85,13 +91,17 @@ def test_stolen_time_is_a_share_of_all_processors_time(kernel: Kernel) -> None:
 
 
 def test_guests_are_not_counted_twice(kernel: Kernel) -> None:
-    assert conditions_of(kernel, stolen_ticks=50, guest_ticks=10_000).stolen_share == pytest.approx(50 / 250)
+    assert conditions_of(kernel, stolen_ticks=50, guest_ticks=10_000).stolen_share == pytest.approx(
+        50 / 250
+    )
 
 
 def test_waiting_for_a_processor_is_the_sum_over_the_threads(kernel: Kernel) -> None:
     kernel.waited = {PROCESS: 5_000_000, PROCESS + 1: 7_000_000}
     kernel.write()
-    conditions = conditions_of(kernel, seconds=0.5, waited={PROCESS: 105_000_000, PROCESS + 1: 57_000_000})
+    conditions = conditions_of(
+        kernel, seconds=0.5, waited={PROCESS: 105_000_000, PROCESS + 1: 57_000_000}
+    )
     assert conditions.queued_share == pytest.approx(0.3)
 
 
@@ -106,8 +116,12 @@ def test_a_thread_that_ends_meanwhile_does_not_make_the_time_negative(kernel: Ke
     assert guard.conditions_since(before, PROCESS).queued_share == 0.0
 
 
-def test_a_thread_that_the_first_look_missed_has_not_waited_all_its_life_since(kernel: Kernel) -> None:
-    assert conditions_of(kernel, waited={PROCESS: 10**8, PROCESS + 1: 10**12}).queued_share == pytest.approx(0.1)
+def test_a_thread_that_the_first_look_missed_has_not_waited_all_its_life_since(
+    kernel: Kernel,
+) -> None:
+    assert conditions_of(
+        kernel, waited={PROCESS: 10**8, PROCESS + 1: 10**12}
+    ).queued_share == pytest.approx(0.1)
 
 
 def test_throttling_of_the_control_group_is_told_in_seconds(kernel: Kernel) -> None:
@@ -137,7 +151,11 @@ def test_two_looks_at_the_same_moment_divide_by_nothing(kernel: Kernel) -> None:
 
 
 def test_the_gpu_says_its_clock_temperature_power_and_why_it_is_held_down(kernel: Kernel) -> None:
-    nvml = Nvml(nvmlDeviceGetClockInfo=1485, nvmlDeviceGetTemperature=81, nvmlDeviceGetCurrentClocksThrottleReasons=HEAT | POWER_LIMIT)
+    nvml = Nvml(
+        nvmlDeviceGetClockInfo=1485,
+        nvmlDeviceGetTemperature=81,
+        nvmlDeviceGetCurrentClocksThrottleReasons=HEAT | POWER_LIMIT,
+    )
     conditions = conditions_of(kernel, gpu=GpuWatch(UUID, nvml))
     assert (conditions.sm_clock_mhz, conditions.temperature_c) == (1485, 81)
     assert (conditions.sm_clock_share, conditions.power_w) == pytest.approx((0.75, 200.0))
@@ -146,10 +164,23 @@ def test_the_gpu_says_its_clock_temperature_power_and_why_it_is_held_down(kernel
 
 @pytest.mark.parametrize(
     ("bits", "fit"),
-    [(0, True), (IDLE, True), (POWER_LIMIT, True), (0x8, False), (0x20, False), (0x40, False), (0x80, False), (HEAT | POWER_LIMIT, False)],
+    [
+        (0, True),
+        (IDLE, True),
+        (POWER_LIMIT, True),
+        (0x8, False),
+        (0x20, False),
+        (0x40, False),
+        (0x80, False),
+        (HEAT | POWER_LIMIT, False),
+    ],
 )
-def test_a_throttled_gpu_is_unfit_and_one_at_its_power_limit_is_not(kernel: Kernel, bits: int, fit: bool) -> None:  # noqa: FBT001 - a parameter
-    conditions = conditions_of(kernel, gpu=GpuWatch(UUID, Nvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits)))
+def test_a_throttled_gpu_is_unfit_and_one_at_its_power_limit_is_not(
+    kernel: Kernel, bits: int, fit: bool
+) -> None:
+    conditions = conditions_of(
+        kernel, gpu=GpuWatch(UUID, Nvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits))
+    )
     assert (visit_quality.find_fault(conditions, RULES) is None) is fit
 
 
@@ -176,13 +207,21 @@ def test_what_this_gpu_does_not_say_is_not_known_and_no_fault(kernel: Kernel, ab
         "nvmlDeviceGetTotalEnergyConsumption": watch.energy_joules(),
     }
     if absent == "nvmlDeviceGetClockInfo":
-        known.pop("nvmlDeviceGetDefaultApplicationsClock")  # a share of what is not known is not known either
-    assert [name for name, value in known.items() if value is None] == [name for name in known if name == absent]
+        known.pop(
+            "nvmlDeviceGetDefaultApplicationsClock"
+        )  # a share of what is not known is not known either
+    assert [name for name, value in known.items() if value is None] == [
+        name for name in known if name == absent
+    ]
 
 
 def test_traffic_on_the_bus_is_that_of_both_directions() -> None:
-    assert GpuWatch(UUID, Nvml(nvmlDeviceGetPcieThroughput=1500)).pcie_bytes_per_second() == pytest.approx(3e6)
-    assert GpuWatch(UUID, Nvml(absent=["nvmlDeviceGetPcieThroughput"])).pcie_bytes_per_second() is None
+    assert GpuWatch(
+        UUID, Nvml(nvmlDeviceGetPcieThroughput=1500)
+    ).pcie_bytes_per_second() == pytest.approx(3e6)
+    assert (
+        GpuWatch(UUID, Nvml(absent=["nvmlDeviceGetPcieThroughput"])).pcie_bytes_per_second() is None
+    )
 
 
 def test_energy_is_told_in_joules(kernel: Kernel) -> None:
@@ -190,7 +229,9 @@ def test_energy_is_told_in_joules(kernel: Kernel) -> None:
     assert watching(kernel).energy_joules() is None
 
 
-def test_the_samples_of_a_visit_are_those_taken_meanwhile(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_samples_of_a_visit_are_those_taken_meanwhile(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guard, "PERIOD_SECONDS", 0.001)
     nvml = Nvml(nvmlDeviceGetClockInfo=1980)
     watch = GpuWatch(UUID, nvml)

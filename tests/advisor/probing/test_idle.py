@@ -28,8 +28,12 @@ time.sleep(3600)
 
 
 @pytest.fixture
-def spinning(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", SPINS, str(tmp_path), str(request.param)]) as process:
+def spinning(
+    tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", SPINS, str(tmp_path), str(request.param)]
+    ) as process:
         while not (tmp_path / "spins").exists():
             assert process.poll() is None
         yield process
@@ -37,13 +41,17 @@ def spinning(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Iterator
 
 
 @pytest.mark.parametrize("spinning", [0.3], indirect=True)
-def test_threads_that_spin_for_a_while_are_waited_for(spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path) -> None:
+def test_threads_that_spin_for_a_while_are_waited_for(
+    spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
     idle.wait_until_at_rest(spinning.pid, longest_seconds=60)
     assert (tmp_path / "rests").exists()
 
 
 @pytest.mark.parametrize("spinning", [3600], indirect=True)
-def test_a_process_that_never_rests_is_not_waited_for_for_ever(spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path) -> None:
+def test_a_process_that_never_rests_is_not_waited_for_for_ever(
+    spinning: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
     idle.wait_until_at_rest(spinning.pid, longest_seconds=0.05)
     assert not (tmp_path / "rests").exists()
 

@@ -18,13 +18,17 @@ import workers
 from worker_scripts import DEADLINES, WAIT, Clock, hear, hear_end, start
 
 from advisor.domain.outcome import Crashed
-from advisor.domain.worker_events import Engaged, Entered, Ready
+from advisor.domain.worker_events import Engaged, PhaseStarted, Ready
 from advisor.probing import termination
 from advisor.probing.supervisor import Supervisor
 from probes import protocol
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
-KILLED, COMPLETED, HANGS = "os.kill(os.getpid(), signal.SIGKILL)", "answer('completed')", "time.sleep(3600)"
+KILLED, COMPLETED, HANGS = (
+    "os.kill(os.getpid(), signal.SIGKILL)",
+    "answer('completed')",
+    "time.sleep(3600)",
+)
 IN_ITS_GROUP = "subprocess.Popen(['sleep', '3600'])"
 IN_ITS_OWN_SESSION = "subprocess.Popen(['sleep', '3600'], start_new_session=True)"
 
@@ -50,7 +54,9 @@ def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
 def test_an_end_is_noticed_although_a_child_holds_the_doorbell(
     supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
-    worker = start(supervisor, tmp_path, "subprocess.Popen(['sleep', '3600'])\nos._exit(3)\n", environment)
+    worker = start(
+        supervisor, tmp_path, "subprocess.Popen(['sleep', '3600'])\nos._exit(3)\n", environment
+    )
     (crashed,) = hear_end(supervisor, worker)
     assert isinstance(crashed, Crashed)
     assert "status 3" in crashed.reason
@@ -69,10 +75,15 @@ def test_an_end_is_noticed_although_a_child_holds_the_doorbell(
     ],
 )
 def test_nothing_that_a_worker_started_outlives_it(
-    child: str, end: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path, environment: dict[str, str]
+    child: str,
+    end: str,
+    supervisor: Supervisor,
+    clock: Clock,
+    tmp_path: pathlib.Path,
+    environment: dict[str, str],
 ) -> None:
     worker = start(supervisor, tmp_path, f"{child}\nenter('build')\n{WAIT}{end}\n", environment)
-    hear(supervisor, Entered)
+    hear(supervisor, PhaseStarted)
     assert len(workers.marked(str(tmp_path))) == 2
     supervisor.send(worker, "build")
     clock.now += 1000 if end == HANGS else 0
@@ -80,7 +91,8 @@ def test_nothing_that_a_worker_started_outlives_it(
     workers.wait_until(lambda: not workers.marked(str(tmp_path)), seconds=2.0)
 
 
-#: Has one child in its own session and one in another; a title has been written over the variables of both.
+#: Has one child in its own session and one in another; a title has been written over the variables
+#: of both.
 TITLED = """
 for of_its_own in (False, True):
     child = subprocess.Popen(['sleep', '3600'], env={}, start_new_session=of_its_own)
@@ -94,8 +106,14 @@ def test_processes_that_gave_themselves_a_title_are_ended_with_their_worker(
     worker = start(supervisor, tmp_path, f"{TITLED}{HANGS}\n", environment)
     titled: list[psutil.Process] = []
     while len(titled) < 2:
-        titled += [psutil.Process(int(said.proof)) for _, said in supervisor.listen() if isinstance(said, Engaged)]
-    assert {process.pid for process in titled} < {process.pid for process in termination.belonging(worker.directory)}
+        titled += [
+            psutil.Process(int(said.proof))
+            for _, said in supervisor.listen()
+            if isinstance(said, Engaged)
+        ]
+    assert {process.pid for process in titled} < {
+        process.pid for process in termination.belonging(worker.directory)
+    }
     supervisor.end(worker)
     workers.wait_until(lambda: not any(map(runs, titled)))
 
@@ -112,18 +130,27 @@ def test_what_shares_a_session_with_the_advisor_is_no_worker_s(tmp_path: pathlib
             child.kill()
 
 
-def test_leaving_the_supervisor_ends_every_worker(tmp_path: pathlib.Path, environment: dict[str, str]) -> None:
+def test_leaving_the_supervisor_ends_every_worker(
+    tmp_path: pathlib.Path, environment: dict[str, str]
+) -> None:
     with Supervisor(DEADLINES) as supervisor:
         for name in ("one", "other"):
             place = tmp_path / name
             place.mkdir()
-            start(supervisor, place, f"subprocess.Popen(['sleep', '3600'], start_new_session=True)\ntell('ready')\n{WAIT}", environment)
+            start(
+                supervisor,
+                place,
+                f"subprocess.Popen(['sleep', '3600'], start_new_session=True)\ntell('ready')\n{WAIT}",
+                environment,
+            )
             hear(supervisor, Ready)
         assert len(workers.marked(str(tmp_path))) == 4
     workers.wait_until(lambda: not workers.marked(str(tmp_path)))
 
 
-def test_a_worker_may_be_ended_at_any_time_and_twice(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
+def test_a_worker_may_be_ended_at_any_time_and_twice(
+    supervisor: Supervisor, tmp_path: pathlib.Path
+) -> None:
     worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
     supervisor.end(worker)
     supervisor.end(worker)
@@ -135,10 +162,14 @@ def test_a_worker_may_be_ended_at_any_time_and_twice(supervisor: Supervisor, tmp
 
 
 @contextlib.contextmanager
-def drive(script: pathlib.Path, place: pathlib.Path, requests: list[Any], **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+def drive(
+    script: pathlib.Path, place: pathlib.Path, requests: list[Any], **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run an advisor's process of its own that takes these requests through the worker `script`, one after the other."""
     (place / "environment.json").write_text(json.dumps({workers.MARK: str(place), **variables}))
-    with subprocess.Popen([sys.executable, str(DRIVER), str(script), str(place)], stdin=subprocess.PIPE) as driver:
+    with subprocess.Popen(
+        [sys.executable, str(DRIVER), str(script), str(place)], stdin=subprocess.PIPE
+    ) as driver:
         assert driver.stdin is not None
         driver.stdin.write(msgspec.json.encode(requests) + b"\n")
         driver.stdin.close()
@@ -158,36 +189,52 @@ def kill(driver: subprocess.Popen[bytes]) -> None:
 @pytest.mark.parametrize("how", ["sleeps", "holds the lock"])
 @pytest.mark.parametrize("phase", ["import", "build", "measure"])
 @pytest.mark.usefixtures("environment")
-def test_an_advisor_that_is_killed_leaves_no_process(phase: str, how: str, fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_an_advisor_that_is_killed_leaves_no_process(
+    phase: str, how: str, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     reached = tmp_path / "reached"
     workflow = fake_probes / "workflows" / "stuck.py"
     reference = workers.make_request(workflow, tmp_path, role="reference")
-    stuck = workers.make_request(workflow, tmp_path, options={"phase": phase, "how": how, "reached": str(reached)})
+    stuck = workers.make_request(
+        workflow, tmp_path, options={"phase": phase, "how": how, "reached": str(reached)}
+    )
     with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
         workers.wait_until(reached.exists)
         names = sorted(process.name() for process in workers.marked(str(tmp_path)))
-        assert len(names) == 4, "the worker, its guard, a child in its group and one in a session of its own"
+        assert len(names) == 4, (
+            "the worker, its guard, a child in its group and one in a session of its own"
+        )
         assert names[-2:] == ["sleep", "sleep"]
         kill(driver)
         workers.wait_until(lambda: not workers.marked(str(tmp_path)))
 
 
 @pytest.mark.usefixtures("environment")
-def test_an_advisor_that_is_killed_leaves_no_process_that_gave_itself_a_title(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_an_advisor_that_is_killed_leaves_no_process_that_gave_itself_a_title(
+    fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     reached = tmp_path / "reached"
     workflow = fake_probes / "workflows" / "stuck.py"
     reference = workers.make_request(workflow, tmp_path, role="reference")
-    stuck = workers.make_request(workflow, tmp_path, options={"phase": "build", "how": "titled", "reached": str(reached)})
+    stuck = workers.make_request(
+        workflow, tmp_path, options={"phase": "build", "how": "titled", "reached": str(reached)}
+    )
     with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
         workers.wait_until(reached.exists)
-        titled = [each for each in psutil.Process(driver.pid).children(recursive=True) if each.name() == "sleep"]
+        titled = [
+            each
+            for each in psutil.Process(driver.pid).children(recursive=True)
+            if each.name() == "sleep"
+        ]
         assert len(titled) == 2
         kill(driver)
         workers.wait_until(lambda: not any(map(runs, titled)))
 
 
 @pytest.mark.usefixtures("environment")
-def test_an_advisor_that_is_killed_while_a_worker_starts_leaves_no_process(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_an_advisor_that_is_killed_while_a_worker_starts_leaves_no_process(
+    fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     reached, go_on = tmp_path / "reached", tmp_path / "go-on"
     (tmp_path / "sitecustomize.py").write_text(
         "import pathlib, time\n"

@@ -47,30 +47,51 @@ def test_what_a_recipe_does_not_know_is_null(unknown: str) -> None:
 
 
 def test_a_recipe_is_its_own_main_program_with_its_arguments_and_nothing_to_read() -> None:
-    run(FOUND + "import sys\nassert __name__ == '__main__' and sys.argv[1:] == ['--json', '--seconds', '1.0'] and not sys.stdin.read()\n")
+    run(
+        FOUND
+        + "import sys\nassert __name__ == '__main__' and sys.argv[1:] == ['--json', '--seconds', '1.0'] and not sys.stdin.read()\n"
+    )
 
 
 @pytest.mark.parametrize("of_its_own", [False, True])
-def test_a_child_that_stays_is_neither_waited_for_nor_left(of_its_own: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_child_that_stays_is_neither_waited_for_nor_left(of_its_own: bool) -> None:
     begun = time.monotonic()
     with workers.mark("recipe") as environment:
-        (found,) = run_recipe(FOUND + CHILD % of_its_own, sys.executable, environment, 1.0, 60.0, PROBES)
+        (found,) = run_recipe(
+            FOUND + CHILD % of_its_own, sys.executable, environment, 1.0, 60.0, PROBES
+        )
         assert found.batch_size == 1
         assert time.monotonic() - begun < 30
         workers.wait_until(lambda: not workers.marked("recipe"))
 
 
 def test_a_recipe_that_takes_too_long_is_ended_with_all_that_it_started() -> None:
-    with workers.mark("recipe") as environment, pytest.raises(VerificationError, match="took longer than 1 seconds"):
-        run_recipe(CHILD % True + "import time\ntime.sleep(3600)\n", sys.executable, environment, 1.0, 1.0, PROBES)
+    with (
+        workers.mark("recipe") as environment,
+        pytest.raises(VerificationError, match="took longer than 1 seconds"),
+    ):
+        run_recipe(
+            CHILD % True + "import time\ntime.sleep(3600)\n",
+            sys.executable,
+            environment,
+            1.0,
+            1.0,
+            PROBES,
+        )
     workers.wait_until(lambda: not workers.marked("recipe"))
 
 
 def test_an_advisor_that_is_killed_leaves_no_recipe(tmp_path: pathlib.Path) -> None:
     reached = tmp_path / "reached"
-    script = CHILD % True + f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\ntime.sleep(3600)\n"
+    script = (
+        CHILD % True
+        + f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\ntime.sleep(3600)\n"
+    )
     code = ADVISOR.format(script, str(PROBES))
-    with workers.mark("recipe") as environment, subprocess.Popen([sys.executable, "-c", code], env=environment) as advisor:
+    with (
+        workers.mark("recipe") as environment,
+        subprocess.Popen([sys.executable, "-c", code], env=environment) as advisor,
+    ):
         workers.wait_until(reached.exists)
         advisor.kill()
         advisor.wait()
@@ -78,11 +99,15 @@ def test_an_advisor_that_is_killed_leaves_no_recipe(tmp_path: pathlib.Path) -> N
 
 
 def test_what_a_recipe_says_last_is_told_where_it_fails() -> None:
-    with pytest.raises(VerificationError, match="the recipe did not get through: ValueError: no such operator"):
+    with pytest.raises(
+        VerificationError, match="the recipe did not get through: ValueError: no such operator"
+    ):
         run("raise ValueError('no such operator')\n")
 
 
-def test_an_interpreter_that_is_gone_and_words_that_are_none_are_told(tmp_path: pathlib.Path) -> None:
+def test_an_interpreter_that_is_gone_and_words_that_are_none_are_told(
+    tmp_path: pathlib.Path,
+) -> None:
     with pytest.raises(VerificationError, match="gone cannot be started: No such file"):
         run_recipe("", str(tmp_path / "gone"), os.environ, 1.0, 60.0, PROBES)
     with pytest.raises(VerificationError, match="said what cannot be read"):

@@ -16,19 +16,36 @@ from sessions import ALIKE, BASELINE, QUICK, bring_up, ends, said
 
 from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE, folder_of
-from advisor.domain.run_events import DeviceMemory, Energy, Happening, Heard, MemoryChecked, Restless, Spawned
-from advisor.domain.worker_events import Entered, Imported, Loaded, Ready, Visited, Warm, Workload
+from advisor.domain.run_events import (
+    BusyWhileIdle,
+    DeviceMemory,
+    Energy,
+    MemoryChecked,
+    RunEvent,
+    Spawned,
+    WorkerReported,
+)
+from advisor.domain.worker_events import (
+    BlockTimed,
+    Imported,
+    Loaded,
+    PhaseStarted,
+    Ready,
+    WarmedUp,
+    Workload,
+)
 from advisor.measure import memory
 from advisor.probing.conditions import Guard
 from advisor.probing.device_memory import MemoryWatch
-from advisor.probing.run_config import Site
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor, Worker
 from advisor.probing.termination import belonging
 
 #: Most processor seconds that somebody who only waits for a second may use.
 IDLE_CPU_SECONDS = 0.05
-#: Who waits by asking again and again does so in every second; what a process still finishes after it said that it is ready, in one.
+#: Who waits by asking again and again does so in every second; what a process still finishes after
+#: it said that it is ready, in one.
 IDLE_WINDOWS = 3
 PATIENCE_SECONDS = 60
 
@@ -45,13 +62,15 @@ class Watch(MemoryWatch):
         return self.looks << 30
 
 
-def test_a_call_that_generates_is_long_so_fewer_inputs_take_turns(site: Site) -> None:
+def test_a_call_that_generates_is_long_so_fewer_inputs_take_turns(site: RunConfig) -> None:
     texts = dataclasses.replace(site, question=builders.question(task="generate"))
-    asked = [each.request_for(BASELINE, each.scratch, each.scratch).input_sets for each in (site, texts)]
+    asked = [
+        each.request_for(BASELINE, each.scratch, each.scratch).input_sets for each in (site, texts)
+    ]
     assert asked == [4, 2]
 
 
-def test_a_worker_is_told_the_extras_of_its_environment(site: Site) -> None:
+def test_a_worker_is_told_the_extras_of_its_environment(site: RunConfig) -> None:
     arm = msgspec.structs.replace(BASELINE, extras={"jax": ("cuda13",)})
     assert site.request_for(arm, site.scratch, site.scratch).extras == {"jax": ["cuda13"]}
 
@@ -59,31 +78,43 @@ def test_a_worker_is_told_the_extras_of_its_environment(site: Site) -> None:
 def test_an_arm_is_imported_built_visited_and_ended(session: Session) -> None:
     up = bring_up(session, QUICK)
     assert ends(up) == {REFERENCE: Completed()}
-    assert said(up, Workload) == [Workload(batch_size=2, flops=256), Workload(batch_size=4, flops=512)]
+    assert said(up, Workload) == [
+        Workload(batch_size=2, flops=256),
+        Workload(batch_size=4, flops=512),
+    ]
     assert len(said(up, Imported, "quick")) == 1
     assert not said(up, Loaded, "quick"), "nothing is built before its turn"
 
     built = list(session.build("quick"))
-    phases = [(each.phase, each.batch_size) for each in said(built, Entered)]
+    phases = [(each.phase, each.batch_size) for each in said(built, PhaseStarted)]
     of_a_size = [("build", 2), ("correctness", 2), ("build", 4), ("correctness", 4)]
     assert phases == [("load", None), *of_a_size, ("warmup", 2), ("warmup", 4), ("measure", None)]
     assert said(built, Ready)
 
-    calls = {warm.batch_size: warm.calls_per_visit for warm in said(built, Warm)}
+    calls = {warm.batch_size: warm.calls_per_visit for warm in said(built, WarmedUp)}
     for number, batch_size in enumerate((4, 2, 4), start=1):
-        (visited,) = said(session.visit("quick", batch_size, number), Visited)
+        (visited,) = said(session.visit("quick", batch_size, number), BlockTimed)
         assert session.last_visit("quick") == visited
-        assert (visited.batch_size, visited.round, len(visited.seconds)) == (batch_size, number, calls[batch_size])
+        assert (visited.batch_size, visited.round, len(visited.seconds)) == (
+            batch_size,
+            number,
+            calls[batch_size],
+        )
 
     assert ends(session.stop()) == {"quick": Completed()}
     assert not session.is_running("quick")
 
 
-def test_whoever_was_timed_is_waited_for_before_the_next_is(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_was_timed_is_waited_for_before_the_next_is(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bring_up(session, QUICK)
     list(session.build("quick"))
     waited_for: list[list[str]] = []
-    monkeypatch.setattr("advisor.probing.idle.wait_until_at_rest", lambda process: waited_for.append(psutil.Process(process).cmdline()))
+    monkeypatch.setattr(
+        "advisor.probing.idle.wait_until_at_rest",
+        lambda process: waited_for.append(psutil.Process(process).cmdline()),
+    )
     list(session.visit("quick", 2, 1))
     (command,) = waited_for
     assert any("worker.py" in word for word in command)
@@ -92,11 +123,13 @@ def test_whoever_was_timed_is_waited_for_before_the_next_is(session: Session, mo
 def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Session) -> None:
     arms = [builders.arm(f"quick/{number}") for number in range(4)]
     working = most = 0
-    for happening in bring_up(session, *arms):
-        if isinstance(happening, Spawned):
+    for run_event in bring_up(session, *arms):
+        if isinstance(run_event, Spawned):
             working += 1
             most = max(most, working)
-        elif said([happening], Ready, REFERENCE) or (said([happening], Imported) and not said([happening], Imported, REFERENCE)):
+        elif said([run_event], Ready, REFERENCE) or (
+            said([run_event], Imported) and not said([run_event], Imported, REFERENCE)
+        ):
             working -= 1
     assert working == 0
     assert most == 2
@@ -104,17 +137,27 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
 
 def test_only_the_arm_whose_turn_it_is_builds(session: Session) -> None:
     bring_up(session, QUICK, ALIKE)
-    assert {happening.arm for happening in session.build(ALIKE.id) if isinstance(happening, Heard)} == {ALIKE.id}
+    assert {
+        run_event.arm
+        for run_event in session.build(ALIKE.id)
+        if isinstance(run_event, WorkerReported)
+    } == {ALIKE.id}
     assert session.is_running(QUICK.id)
 
 
-def test_an_arm_that_crashes_in_a_visit_ends_alone(supervisor: Supervisor, site: Site) -> None:
-    session = Session(supervisor, dataclasses.replace(site, question=msgspec.structs.replace(site.question, batch_sizes=(2,))), Guard())
+def test_an_arm_that_crashes_in_a_visit_ends_alone(supervisor: Supervisor, site: RunConfig) -> None:
+    session = Session(
+        supervisor,
+        dataclasses.replace(
+            site, question=msgspec.structs.replace(site.question, batch_sizes=(2,))
+        ),
+        Guard(),
+    )
     crashing = builders.arm("misbehaving", options={"misdeed": "crash-in-visit"})
     bring_up(session, QUICK, crashing)
     for arm in (QUICK, crashing):
         list(session.build(arm.id))
-    happened: list[Happening] = []
+    happened: list[RunEvent] = []
     while session.is_running(crashing.id):
         happened += session.visit(crashing.id, 2, 1)
     (outcome,) = ends(happened).values()
@@ -134,24 +177,31 @@ def test_an_arm_that_has_ended_is_not_built(session: Session) -> None:
     assert list(session.stop()) == []
 
 
-def test_a_model_that_nobody_can_open_ends_the_reference_and_starts_no_more_arms(supervisor: Supervisor, site: Site) -> None:
+def test_a_model_that_nobody_can_open_ends_the_reference_and_starts_no_more_arms(
+    supervisor: Supervisor, site: RunConfig
+) -> None:
     one = msgspec.structs.replace(site.machine.cpu, usable_processors=1)
     narrow = msgspec.structs.replace(site.machine, cpu=one)
     session = Session(supervisor, dataclasses.replace(site, machine=narrow), Guard())
     bad = builders.arm("misbehaving", options={"misdeed": "model-error"})
     happened = [*session.make_reference(bad, 0), *session.start([(QUICK, 0)])]
     assert isinstance(ends(happened)[REFERENCE], ModelRefused)
-    assert [happening.arm for happening in happened if isinstance(happening, Spawned)] == [REFERENCE]
+    assert [run_event.arm for run_event in happened if isinstance(run_event, Spawned)] == [
+        REFERENCE
+    ]
 
 
-def test_the_devices_memory_is_told_as_what_was_added(supervisor: Supervisor, site: Site) -> None:
+def test_the_devices_memory_is_told_as_what_was_added(
+    supervisor: Supervisor, site: RunConfig
+) -> None:
     watch = Watch()
     session = Session(supervisor, site, Guard(), watch)
     bring_up(session, QUICK)
     *_, counted = session.build(QUICK.id)
     assert isinstance(counted, DeviceMemory)
     assert (counted.arm, counted.process, counted.before_bytes) == (QUICK.id, 0, 1 << 30)
-    # The last look is for what stays, the one before it was the highest while it built, or was built and warmed up.
+    # The last look is for what stays, the one before it was the highest while it built, or was
+    # built and warmed up.
     assert counted.peak_bytes is not None
     assert counted.serving_bytes is not None
     assert counted.resident_bytes == watch.looks - 1 << 30
@@ -184,15 +234,15 @@ class Meter(Guard):
         return 100 * self.neighbour.clock()
 
 
-def test_a_pause_after_a_section_is_not_measured(supervisor: Supervisor, site: Site) -> None:
+def test_a_pause_after_a_section_is_not_measured(supervisor: Supervisor, site: RunConfig) -> None:
     neighbour = Neighbour()
     session = Session(supervisor, site, Meter(neighbour), neighbour)
-    happened: list[Happening] = []
+    happened: list[RunEvent] = []
 
-    def take_with_pauses(happenings: Iterable[Happening]) -> None:
-        for happening in happenings:
-            happened.append(happening)
-            neighbour.hours += bool(said([happening], Ready) or said([happening], Visited))
+    def take_with_pauses(run_events: Iterable[RunEvent]) -> None:
+        for run_event in run_events:
+            happened.append(run_event)
+            neighbour.hours += bool(said([run_event], Ready) or said([run_event], BlockTimed))
 
     list(session.make_reference(BASELINE, 0))
     list(session.start([(QUICK, 0)]))
@@ -204,7 +254,12 @@ def test_a_pause_after_a_section_is_not_measured(supervisor: Supervisor, site: S
     (checked,) = [each for each in happened if isinstance(each, MemoryChecked)]
     (counted,) = [each for each in happened if isinstance(each, DeviceMemory)]
     (energy,) = [each for each in happened if isinstance(each, Energy)]
-    assert (checked.seen_bytes, counted.peak_bytes, counted.resident_bytes, counted.serving_bytes) == (0, 0, 0, 0)
+    assert (
+        checked.seen_bytes,
+        counted.peak_bytes,
+        counted.resident_bytes,
+        counted.serving_bytes,
+    ) == (0, 0, 0, 0)
     assert session.last_conditions(QUICK.id).seconds < 1
     assert energy.joules == 0
 
@@ -218,46 +273,59 @@ class HostWatch(MemoryWatch):
 
     def used_bytes(self) -> int | None:
         assert self.session is not None
-        return int(psutil.Process(self.session._workers[REFERENCE].popen.pid).memory_info().rss * self.share)
+        return int(
+            psutil.Process(self.session._workers[REFERENCE].popen.pid).memory_info().rss
+            * self.share
+        )
 
 
 @pytest.mark.parametrize(("share", "right"), [(1.0, True), (0.5, False)])
 def test_a_known_allocation_shows_whether_the_devices_count_can_be_believed(
     share: float,
-    right: bool,  # noqa: FBT001 - a parameter
+    right: bool,
     supervisor: Supervisor,
-    site: Site,
+    site: RunConfig,
 ) -> None:
     watch = HostWatch(share)
     watch.session = session = Session(supervisor, site, Guard(), watch)
     list(session.make_reference(BASELINE, 0))
     list(session.start([]))
     *_, released = list(session.check_memory())
-    (checked,) = [happening for happening in session.check_memory() if isinstance(happening, MemoryChecked)]
+    (checked,) = [
+        run_event for run_event in session.check_memory() if isinstance(run_event, MemoryChecked)
+    ]
     assert memory.is_right(checked) is right
     assert said([released], Ready, REFERENCE), "it has let go of it"
     assert ends(session.ask(REFERENCE, "peaks")) == {REFERENCE: Completed()}
 
 
-def read_request(site: Site, arm: str, process: int) -> dict[str, Any]:
-    request: dict[str, Any] = json.loads((site.arms / arm / str(process) / "request.json").read_text())
+def read_request(site: RunConfig, arm: str, process: int) -> dict[str, Any]:
+    request: dict[str, Any] = json.loads(
+        (site.arms / arm / str(process) / "request.json").read_text()
+    )
     return request
 
 
-def test_a_worker_is_told_what_was_asked(session: Session, site: Site) -> None:
+def test_a_worker_is_told_what_was_asked(session: Session, site: RunConfig) -> None:
     bring_up(session, ALIKE)
     request = read_request(site, "alike+slow", 0)
     assert request["arm"] == "alike/slow"
     assert request["workflow_file"] == str(site.probes / "workflows" / "alike.py")
     assert request["options"] == {"milliseconds": 2}
     assert request["subject"] == {"kind": "synthetic", **msgspec.to_builtins(site.question.model)}
-    assert (request["dtype"], request["device"], request["batch_sizes"]) == ("float32", "cpu", [2, 4])
+    assert (request["dtype"], request["device"], request["batch_sizes"]) == (
+        "float32",
+        "cpu",
+        [2, 4],
+    )
     assert (request["seed"], request["input_tokens"], request["threads"]) == (7, 5, 3)
     assert (request["role"], read_request(site, REFERENCE, 0)["role"]) == ("measure", "reference")
     assert request["shared_directory"] == read_request(site, REFERENCE, 0)["shared_directory"]
 
 
-def test_another_process_of_an_arm_has_its_own_control_directory_and_the_same_caches(session: Session, site: Site) -> None:
+def test_another_process_of_an_arm_has_its_own_control_directory_and_the_same_caches(
+    session: Session, site: RunConfig
+) -> None:
     bring_up(session, QUICK)
     list(session.stop())
     list(session.start([(QUICK, 1)]))
@@ -266,7 +334,9 @@ def test_another_process_of_an_arm_has_its_own_control_directory_and_the_same_ca
     assert first["scratch_directory"] == second["scratch_directory"]
 
 
-def test_what_an_interrupted_process_left_is_not_taken_for_news(session: Session, site: Site) -> None:
+def test_what_an_interrupted_process_left_is_not_taken_for_news(
+    session: Session, site: RunConfig
+) -> None:
     left = site.arms / QUICK.id / "0"
     left.mkdir(parents=True)
     (left / "response.json").write_text('{"status": "completed"}')
@@ -287,7 +357,9 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 
 
 @pytest.mark.parametrize("built", [False, True], ids=["imported", "built"])
-def test_idle_workers_and_who_waits_for_them_take_no_processor_time(session: Session, supervisor: Supervisor, *, built: bool) -> None:
+def test_idle_workers_and_who_waits_for_them_take_no_processor_time(
+    session: Session, supervisor: Supervisor, *, built: bool
+) -> None:
     bring_up(session, QUICK, ALIKE)
     if built:
         for arm in (QUICK, ALIKE):
@@ -318,20 +390,28 @@ def wait_until(process: psutil.Process, *wanted: str) -> None:
 
 
 @pytest.mark.parametrize("misdeed", ["restless", "restless-titled"])
-def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(session: Session, site: Site, misdeed: str) -> None:
+def test_who_goes_on_working_while_it_waits_is_stopped_between_its_turns(
+    session: Session, site: RunConfig, misdeed: str
+) -> None:
     restless = builders.arm("misbehaving/restless", options={"misdeed": misdeed})
     bring_up(session, QUICK, restless)
-    assert [each for each in session.build(QUICK.id) if isinstance(each, Restless)] == []
-    (found,) = [each for each in session.build(restless.id) if isinstance(each, Restless)]
+    assert [each for each in session.build(QUICK.id) if isinstance(each, BusyWhileIdle)] == []
+    (found,) = [each for each in session.build(restless.id) if isinstance(each, BusyWhileIdle)]
     assert (found.arm, found.process) == (restless.id, 0)
     assert found.processors > 0.1
-    spinning, _ = [each for each in belonging(site.arms / folder_of(restless.id) / "0") if "while True: pass" in each.cmdline()]
+    spinning, _ = [
+        each
+        for each in belonging(site.arms / folder_of(restless.id) / "0")
+        if "while True: pass" in each.cmdline()
+    ]
 
     for arm, works in ((QUICK.id, False), (restless.id, True), (QUICK.id, False)):
         wait_until(spinning, psutil.STATUS_STOPPED)
         before = cpu_seconds([spinning])
         for _ in session.visit(arm, 2, 1):
-            wait_until(spinning, psutil.STATUS_STOPPED)  # before anybody is told of the visit, who may make a pause
+            wait_until(
+                spinning, psutil.STATUS_STOPPED
+            )  # before anybody is told of the visit, who may make a pause
         assert session.last_visit(arm) is not None
         assert (cpu_seconds([spinning]) > before) == works
     wait_until(spinning, psutil.STATUS_STOPPED)

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.question import Exported, Factory, Model, OnnxFile, Synthetic, Transformers
-from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError, UserError
+from advisor.errors import (
+    ModelRefusedError,
+    PickledWeightsError,
+    SizeError,
+    UnknownModelError,
+    UserError,
+)
 from advisor.question.answers import Answers
 from advisor.question.model import parse_model
 
@@ -48,7 +54,13 @@ def test_a_synthetic_model_has_the_sizes_of_the_default_family(block: str) -> No
     family = MODELS.families["tinyllama"]
     layers = family.layers if block == "ffn-multilayer" else 1
     name = f"synthetic/{block}"
-    assert parse(name) == Synthetic(name=name, block=block, hidden=family.hidden, intermediate=family.intermediate, layers=layers)  # type: ignore[arg-type]
+    assert parse(name) == Synthetic(
+        name=name,
+        block=block,  # type: ignore[arg-type]
+        hidden=family.hidden,
+        intermediate=family.intermediate,
+        layers=layers,
+    )
 
 
 @pytest.mark.parametrize("family", MODELS.families)
@@ -56,7 +68,11 @@ def test_a_synthetic_model_has_the_sizes_of_the_family_that_is_named(family: str
     model = parse(f"synthetic/ffn-multilayer@{family}")
     assert isinstance(model, Synthetic)
     sizes = MODELS.families[family]
-    assert (model.hidden, model.intermediate, model.layers) == (sizes.hidden, sizes.intermediate, sizes.layers)
+    assert (model.hidden, model.intermediate, model.layers) == (
+        sizes.hidden,
+        sizes.intermediate,
+        sizes.layers,
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,21 +90,35 @@ def test_a_synthetic_model_can_have_any_sizes(text: str, sizes: tuple[int, int, 
     assert (model.name, (model.hidden, model.intermediate, model.layers)) == (text, sizes)
 
 
-@pytest.mark.parametrize(("weights_from", "weights"), [("", "random"), ("hub", "hub"), ("/some/where", "/some/where")])
+@pytest.mark.parametrize(
+    ("weights_from", "weights"), [("", "random"), ("hub", "hub"), ("/some/where", "/some/where")]
+)
 def test_a_shipped_configuration_needs_no_network(weights_from: str, weights: str) -> None:
     shipped = MODELS.configurations[TINY_LLAMA].config
     model = parse(TINY_LLAMA, weights_from=weights_from, offline=True)
-    assert model == Transformers(name=TINY_LLAMA, weights=weights, config=shipped, parameters=1_099_956_224)
+    assert model == Transformers(
+        name=TINY_LLAMA, weights=weights, config=shipped, parameters=1_099_956_224
+    )
 
 
-def test_a_directory_s_weights_are_counted_in_its_files_before_its_configuration(here: pathlib.Path) -> None:
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "vocab_size": 10, "num_attention_heads": 2, "intermediate_size": 16}
+def test_a_directory_s_weights_are_counted_in_its_files_before_its_configuration(
+    here: pathlib.Path,
+) -> None:
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "vocab_size": 10,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     directory = make_model(here / "model", config={"model_type": "llama", **sizes})
     model = parse("model")
     assert isinstance(model, Transformers)
     assert model.parameters == 2 * 10 * 8 + 4 * 8 * 8 + 3 * 8 * 16
     header = json.dumps({"a": {"dtype": "F16", "shape": [3, 5], "data_offsets": [0, 30]}}).encode()
-    (directory / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(30))
+    (directory / "model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + bytes(30)
+    )
     model = parse("model")
     assert isinstance(model, Transformers)
     assert model.parameters == 15
@@ -96,7 +126,9 @@ def test_a_directory_s_weights_are_counted_in_its_files_before_its_configuration
 
 def test_another_name_is_one_of_the_hub() -> None:
     assert parse("someone/some-model") == Transformers(name="someone/some-model", weights="random")
-    assert parse("someone/some-model", weights_from="hub") == Transformers(name="someone/some-model", weights="hub")
+    assert parse("someone/some-model", weights_from="hub") == Transformers(
+        name="someone/some-model", weights="hub"
+    )
 
 
 def test_a_file_is_named_by_its_whole_path(here: pathlib.Path) -> None:
@@ -117,16 +149,26 @@ def test_a_link_to_a_file_keeps_its_name_and_its_neighbours(here: pathlib.Path) 
 
 @pytest.mark.parametrize(
     ("weights", "expected"),
-    [((), "random"), (("model.safetensors",), "the directory"), (("model.safetensors", "pytorch_model.bin"), "the directory")],
+    [
+        ((), "random"),
+        (("model.safetensors",), "the directory"),
+        (("model.safetensors", "pytorch_model.bin"), "the directory"),
+    ],
 )
-def test_a_directory_brings_its_own_weights_or_gets_random_ones(here: pathlib.Path, weights: tuple[str, ...], expected: str) -> None:
+def test_a_directory_brings_its_own_weights_or_gets_random_ones(
+    here: pathlib.Path, weights: tuple[str, ...], expected: str
+) -> None:
     directory = make_model(here / "model", *weights)
-    assert parse("model") == Transformers(name=str(directory), weights=expected.replace("the directory", str(directory)))
+    assert parse("model") == Transformers(
+        name=str(directory), weights=expected.replace("the directory", str(directory))
+    )
 
 
 def test_weights_that_are_named_replace_those_of_the_directory(here: pathlib.Path) -> None:
     directory = make_model(here / "model", "model.safetensors")
-    assert parse("model", weights_from="random") == Transformers(name=str(directory), weights="random")
+    assert parse("model", weights_from="random") == Transformers(
+        name=str(directory), weights="random"
+    )
 
 
 @pytest.mark.parametrize("pickle", ["pytorch_model.bin", "model.pt", "model.pth"])
@@ -136,8 +178,12 @@ def test_pickled_weights_are_read_only_when_allowed(here: pathlib.Path, pickle: 
         parse("model")
     assert pickle in problem.value.what
     assert "--allow-pickle" in problem.value.next_step
-    assert parse("model", allow_pickle=True) == Transformers(name=str(directory), weights=str(directory))
-    assert parse("model", weights_from="random") == Transformers(name=str(directory), weights="random")
+    assert parse("model", allow_pickle=True) == Transformers(
+        name=str(directory), weights=str(directory)
+    )
+    assert parse("model", weights_from="random") == Transformers(
+        name=str(directory), weights="random"
+    )
 
 
 def test_a_factory_is_a_function_of_a_module_or_of_a_file(here: pathlib.Path) -> None:
@@ -179,7 +225,9 @@ def test_a_factory_is_a_function_of_a_module_or_of_a_file(here: pathlib.Path) ->
         ("x" * 5000 + ".py:build", UnknownModelError, "there is no file"),
     ],
 )
-def test_a_name_that_names_no_model_is_told(here: pathlib.Path, text: str, error: type[UserError], words: str) -> None:
+def test_a_name_that_names_no_model_is_told(
+    here: pathlib.Path, text: str, error: type[UserError], words: str
+) -> None:
     del here
     with pytest.raises(error) as problem:
         parse(text)
@@ -187,7 +235,10 @@ def test_a_name_that_names_no_model_is_told(here: pathlib.Path, text: str, error
     assert problem.value.next_step
 
 
-@pytest.mark.parametrize(("text", "meant"), [("demmo", "demo"), ("tinyllama/tinyllama-1.1B-chat", TINY_LLAMA), ("synthetic-ffn", "ffn")])
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("demmo", "demo"), ("tinyllama/tinyllama-1.1B-chat", TINY_LLAMA), ("synthetic-ffn", "ffn")],
+)
 def test_a_slip_is_answered_with_what_may_have_been_meant(text: str, meant: str) -> None:
     with pytest.raises(UnknownModelError) as problem:
         parse(text, offline=True)
@@ -207,8 +258,12 @@ def test_a_directory_without_a_configuration_is_no_model(here: pathlib.Path) -> 
         parse("empty")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"llama"', b'{"hidden_size": 8}', b"\xff\xfe"])
-def test_a_configuration_that_names_no_kind_of_model_is_refused(here: pathlib.Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'"llama"', b'{"hidden_size": 8}', b"\xff\xfe"]
+)
+def test_a_configuration_that_names_no_kind_of_model_is_refused(
+    here: pathlib.Path, content: bytes
+) -> None:
     (here / "model").mkdir()
     (here / "model" / "config.json").write_bytes(content)
     with pytest.raises(ModelRefusedError, match=r"config\.json"):
@@ -222,4 +277,6 @@ def test_a_configuration_that_names_no_kind_of_model_is_refused(here: pathlib.Pa
 )
 def test_any_text_is_a_model_or_a_told_error(text: str) -> None:
     error = builders.error_of(lambda: parse(text))
-    assert error is None or (error.what and error.next_step and "\n" not in error.what + error.next_step)
+    assert error is None or (
+        error.what and error.next_step and "\n" not in error.what + error.next_step
+    )

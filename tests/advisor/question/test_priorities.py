@@ -16,7 +16,10 @@ PRESETS = builders.shipped_catalogue().presets
 
 
 def test_the_default_is_the_default_preset() -> None:
-    assert choose_priorities(Answers(), builders.catalogue()) == PRESETS.priorities[PRESETS.default_preset].priorities
+    assert (
+        choose_priorities(Answers(), builders.catalogue())
+        == PRESETS.priorities[PRESETS.default_preset].priorities
+    )
 
 
 @pytest.mark.parametrize("name", PRESETS.priorities)
@@ -27,13 +30,19 @@ def test_a_preset_is_named(name: str) -> None:
 
 
 def test_weights_are_given_for_the_three_ps() -> None:
-    weights = choose_priorities(Answers(priority="performance=60, productivity = 25,portability=15"), builders.catalogue())
+    weights = choose_priorities(
+        Answers(priority="performance=60, productivity = 25,portability=15"), builders.catalogue()
+    )
     assert weights == builders.priorities(60, 25, 15)
 
 
 def test_weights_may_be_given_for_the_further_criteria() -> None:
-    weights = parse_priorities("performance=60.5,productivity=24.5,portability=15,input-flexibility=20,architecture_support=0")
-    assert weights == builders.priorities(60.5, 24.5, 15, input_flexibility=20, architecture_support=0)
+    weights = parse_priorities(
+        "performance=60.5,productivity=24.5,portability=15,input-flexibility=20,architecture_support=0"
+    )
+    assert weights == builders.priorities(
+        60.5, 24.5, 15, input_flexibility=20, architecture_support=0
+    )
 
 
 def test_thirds_sum_to_a_hundred() -> None:
@@ -58,7 +67,10 @@ def test_thirds_sum_to_a_hundred() -> None:
         ("performance=100", "productivity, portability"),
         ("performance=60,productivity=25,portability=25", "110"),
         ("performance=60,productivity=25,portability=14.99", "99.99"),
-        ("performance=60,productivity=25,portability=15,input_flexibility=60,architecture_support=41", "leave nothing"),
+        (
+            "performance=60,productivity=25,portability=15,input_flexibility=60,architecture_support=41",
+            "leave nothing",
+        ),
     ],
 )
 def test_weights_that_are_none_are_told(text: str, words: str) -> None:
@@ -70,7 +82,10 @@ def test_weights_that_are_none_are_told(text: str, words: str) -> None:
 
 def test_weights_and_a_preset_contradict_each_other() -> None:
     with pytest.raises(PriorityError, match="both"):
-        choose_priorities(Answers(priority="performance=60,productivity=25,portability=15", preset="serving"), builders.catalogue())
+        choose_priorities(
+            Answers(priority="performance=60,productivity=25,portability=15", preset="serving"),
+            builders.catalogue(),
+        )
 
 
 def test_an_unknown_preset_is_told_with_those_there_are() -> None:
@@ -87,7 +102,10 @@ def test_an_unknown_preset_is_told_with_those_there_are() -> None:
         ("portability>=2", (Constraint(criterion="portability", at_least=2),)),
         (
             "portability >= 2,input-flexibility>=3",
-            (Constraint(criterion="portability", at_least=2), Constraint(criterion="input_flexibility", at_least=3)),
+            (
+                Constraint(criterion="portability", at_least=2),
+                Constraint(criterion="input_flexibility", at_least=3),
+            ),
         ),
     ],
 )
@@ -96,7 +114,16 @@ def test_constraints_are_lowest_tiers(text: str, expected: tuple[Constraint, ...
 
 
 @pytest.mark.parametrize(
-    "text", ["portability", "portability>2", "portability>=0", "portability>=4", "portability>=2.5", "speed>=2", ">=2"]
+    "text",
+    [
+        "portability",
+        "portability>2",
+        "portability>=0",
+        "portability>=4",
+        "portability>=2.5",
+        "speed>=2",
+        ">=2",
+    ],
 )
 def test_a_constraint_that_is_none_is_told(text: str) -> None:
     with pytest.raises(PriorityError) as problem:
@@ -105,10 +132,16 @@ def test_a_constraint_that_is_none_is_told(text: str) -> None:
     assert problem.value.next_step
 
 
-words = st.lists(st.sampled_from(["performance", "=", ">=", ",", "60", "1e999", " ", "\n", "portability", "-"]), max_size=12).map("".join)
+words = st.lists(
+    st.sampled_from(["performance", "=", ">=", ",", "60", "1e999", " ", "\n", "portability", "-"]),
+    max_size=12,
+).map("".join)
 
 
 @given(st.text(max_size=30) | words)
 def test_any_text_is_weights_and_constraints_or_told_errors(text: str) -> None:
-    for error in (builders.error_of(lambda: parse_priorities(text)), builders.error_of(lambda: parse_constraints(text))):
+    for error in (
+        builders.error_of(lambda: parse_priorities(text)),
+        builders.error_of(lambda: parse_constraints(text)),
+    ):
         assert error is None or "\n" not in error.what + error.next_step

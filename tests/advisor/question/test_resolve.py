@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from advisor import question
 from advisor.domain.machine import Gpu, Machine
-from advisor.domain.question import Constraint, Exported, Factory, Model, OnnxFile, Question, Transformers
+from advisor.domain.question import (
+    Constraint,
+    Exported,
+    Factory,
+    Model,
+    OnnxFile,
+    Question,
+    Transformers,
+)
 from advisor.errors import (
     DividedGpuError,
     GpuNotAttachedError,
@@ -29,7 +37,10 @@ from advisor.errors import (
 from advisor.question.answers import Answers
 
 SHIPPED = builders.shipped_catalogue()
-H100, H200 = builders.gpu(index=0, uuid="GPU-aaaa"), builders.gpu(index=1, uuid="GPU-bbbb", name="NVIDIA H200")
+H100, H200 = (
+    builders.gpu(index=0, uuid="GPU-aaaa"),
+    builders.gpu(index=1, uuid="GPU-bbbb", name="NVIDIA H200"),
+)
 
 
 def resolve(machine: Machine | None = None, **answers: Any) -> Question:
@@ -62,12 +73,22 @@ def test_what_is_answered_is_asked() -> None:
         trust_remote_code=True,
         allow_pickle=True,
     )
-    assert (asked.dtype, asked.batch_sizes, asked.input_tokens, asked.output_tokens) == ("bfloat16", (1, 4, 16), 7, 9)
+    assert (asked.dtype, asked.batch_sizes, asked.input_tokens, asked.output_tokens) == (
+        "bfloat16",
+        (1, 4, 16),
+        7,
+        9,
+    )
     assert asked.priorities == SHIPPED.presets.priorities["serving"].priorities
     assert asked.constraints == (Constraint(criterion="portability", at_least=2),)
     assert (asked.budget, asked.max_build_seconds) == (SHIPPED.presets.budgets["thorough"], 12.5)
     assert asked.workflows == ("torch-compile-inductor", "onnxruntime-cpu/io-binding")
-    assert (asked.seed, asked.offline, asked.trust_remote_code, asked.allow_pickle) == (5, True, True, True)
+    assert (asked.seed, asked.offline, asked.trust_remote_code, asked.allow_pickle) == (
+        5,
+        True,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,12 +119,18 @@ def test_what_is_answered_is_asked() -> None:
         ({"max_build_seconds": float("nan")}, SizeError, "--max-build-seconds"),
         ({"max_build_seconds": float("inf")}, SizeError, "--max-build-seconds"),
         ({"workflows": "torch-compile-indoctor"}, UnknownWorkflowError, "torch-compile-indoctor"),
-        ({"workflows": "torch-compile-inductor/fastest"}, UnknownWorkflowError, "torch-compile-inductor/fastest"),
+        (
+            {"workflows": "torch-compile-inductor/fastest"},
+            UnknownWorkflowError,
+            "torch-compile-inductor/fastest",
+        ),
         ({"seed": -1}, SizeError, "--seed -1"),
         ({"seed": 1 << 64}, SizeError, "--seed"),
     ],
 )
-def test_each_bad_answer_is_told_with_its_own_error(answers: dict[str, Any], error: type[UserError], words: str) -> None:
+def test_each_bad_answer_is_told_with_its_own_error(
+    answers: dict[str, Any], error: type[UserError], words: str
+) -> None:
     with pytest.raises(UserError) as problem:
         resolve(**answers)
     assert type(problem.value) is error
@@ -115,7 +142,8 @@ def test_each_bad_answer_is_told_with_its_own_error(answers: dict[str, Any], err
 numbers = st.integers(-(1 << 70), 1 << 70) | st.integers(-2, 2)
 seconds = st.floats() | st.sampled_from([0.0, 1.0])
 options: dict[str, st.SearchStrategy[Any]] = {
-    "batch_sizes": st.text(max_size=10) | st.lists(numbers).map(lambda sizes: ",".join(map(str, sizes))),
+    "batch_sizes": st.text(max_size=10)
+    | st.lists(numbers).map(lambda sizes: ",".join(map(str, sizes))),
     "input_tokens": numbers,
     "output_tokens": numbers,
     "gpu": st.text(max_size=5),
@@ -126,7 +154,11 @@ options: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@given(st.sampled_from(sorted(options)).flatmap(lambda name: options[name].map(lambda value: {name: value})))
+@given(
+    st.sampled_from(sorted(options)).flatmap(
+        lambda name: options[name].map(lambda value: {name: value})
+    )
+)
 def test_an_answer_that_is_taken_can_be_stored_and_read_again(answer: dict[str, Any]) -> None:
     try:
         asked = resolve(**answer)
@@ -186,12 +218,16 @@ def test_an_index_is_never_taken_for_a_piece_of_a_name() -> None:
         ("NoDevFiles", None),
     ],
 )
-def test_without_an_answer_the_gpu_is_one_that_cuda_would_see(visible: str | None, expected: Gpu | None) -> None:
+def test_without_an_answer_the_gpu_is_one_that_cuda_would_see(
+    visible: str | None, expected: Gpu | None
+) -> None:
     machine = builders.gpu_machine(H100, H200)
     assert question.choose_gpu("", machine, SHIPPED, visible) == expected
     assert question.choose_gpu("0", machine, SHIPPED, visible) == H100
     resolved = question.resolve(Answers(), machine, SHIPPED, visible)
-    assert (resolved.gpu, resolved.device) == ((expected.uuid, "cuda") if expected else (None, "cpu"))
+    assert (resolved.gpu, resolved.device) == (
+        (expected.uuid, "cuda") if expected else (None, "cpu")
+    )
 
 
 def test_a_gpu_that_is_cut_into_instances_is_refused_and_another_one_taken() -> None:
@@ -206,7 +242,9 @@ def test_a_gpu_that_is_cut_into_instances_is_refused_and_another_one_taken() -> 
 
 
 @pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
-def test_a_gpu_that_is_known_but_elsewhere_is_told_apart_from_one_that_is_unknown(text: str) -> None:
+def test_a_gpu_that_is_known_but_elsewhere_is_told_apart_from_one_that_is_unknown(
+    text: str,
+) -> None:
     with pytest.raises(GpuNotAttachedError, match="RTX 4090") as problem:
         question.choose_gpu(text, builders.gpu_machine(H100), SHIPPED)
     assert H100.name in problem.value.what
@@ -242,20 +280,26 @@ def test_a_question_about_a_gpu_names_its_uuid() -> None:
         ("package.module:build", True, "native"),
     ],
 )
-def test_the_precision_is_the_models_own_unless_one_is_asked_for(model: str, on_gpu: bool, expected: str) -> None:  # noqa: FBT001 - a parameter
+def test_the_precision_is_the_models_own_unless_one_is_asked_for(
+    model: str, on_gpu: bool, expected: str
+) -> None:
     machine = builders.gpu_machine() if on_gpu else builders.machine()
     assert resolve(machine, model=model).dtype == expected
     assert resolve(machine, model=model, dtype="float16").dtype == "float16"
 
 
-@pytest.mark.parametrize("model", [OnnxFile(name="a.onnx"), Exported(name="a.pt2"), Factory(name="a:b")])
+@pytest.mark.parametrize(
+    "model", [OnnxFile(name="a.onnx"), Exported(name="a.pt2"), Factory(name="a:b")]
+)
 def test_a_model_that_brings_its_inputs_keeps_precision_and_batch_size(model: Model) -> None:
     assert question.choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
     assert question.default_batch_sizes(model, SHIPPED.models) == (1,)
 
 
 def test_other_models_get_the_batch_sizes_of_the_paper() -> None:
-    assert question.default_batch_sizes(Transformers(name="a/b", weights="random"), SHIPPED.models) == (1, 4, 16, 64)
+    assert question.default_batch_sizes(
+        Transformers(name="a/b", weights="random"), SHIPPED.models
+    ) == (1, 4, 16, 64)
 
 
 def test_a_budget_in_seconds_has_the_rounds_of_the_default() -> None:
@@ -265,7 +309,13 @@ def test_a_budget_in_seconds_has_the_rounds_of_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["torch-compile-inductor", "torch-compile-inductor/default", "torch-compile-inductor/max-autotune", " onnxruntime-cpu ,"]
+    "text",
+    [
+        "torch-compile-inductor",
+        "torch-compile-inductor/default",
+        "torch-compile-inductor/max-autotune",
+        " onnxruntime-cpu ,",
+    ],
 )
 def test_workflows_and_arms_can_be_named(text: str) -> None:
     assert resolve(workflows=text).workflows == (text.strip(" ,"),)
@@ -273,9 +323,14 @@ def test_workflows_and_arms_can_be_named(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "meant"),
-    [("torch-compile-indoctor", "torch-compile-inductor"), ("onnxruntime-cpu/io-bindng", "onnxruntime-cpu/io-binding")],
+    [
+        ("torch-compile-indoctor", "torch-compile-inductor"),
+        ("onnxruntime-cpu/io-bindng", "onnxruntime-cpu/io-binding"),
+    ],
 )
-def test_a_slip_in_a_workflow_is_answered_with_what_may_have_been_meant(text: str, meant: str) -> None:
+def test_a_slip_in_a_workflow_is_answered_with_what_may_have_been_meant(
+    text: str, meant: str
+) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
         resolve(workflows=text)
     assert problem.value.next_step == f"did you mean {meant}?"

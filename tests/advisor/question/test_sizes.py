@@ -15,7 +15,10 @@ MODELS = catalogue.load().models
 
 
 def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
-    tensors = {name: {"dtype": "F16", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
+    tensors = {
+        name: {"dtype": "F16", "shape": shape, "data_offsets": [0, 0]}
+        for name, shape in shapes.items()
+    }
     header = json.dumps({"__metadata__": {"format": "pt"}, **tensors}).encode()
     file.write_bytes(len(header).to_bytes(8, "little") + header)
 
@@ -28,14 +31,18 @@ def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
         ("meta-llama/Llama-3.1-8B-Instruct", 8.030261248),
     ],
 )
-def test_a_decoder_s_configuration_tells_its_size_but_for_norms(model: str, billions: float) -> None:
+def test_a_decoder_s_configuration_tells_its_size_but_for_norms(
+    model: str, billions: float
+) -> None:
     """The sizes are those of the published weights."""
     counted = sizes.count_in_config(MODELS.configurations[model].config)
     assert counted is not None
     assert 0.999 * billions * 1e9 < counted <= billions * 1e9
 
 
-@pytest.mark.parametrize("config", [{}, {"model_type": "gpt2", "n_embd": 8}, {"model_type": "llama", "hidden_size": "8"}])
+@pytest.mark.parametrize(
+    "config", [{}, {"model_type": "gpt2", "n_embd": 8}, {"model_type": "llama", "hidden_size": "8"}]
+)
 def test_other_configurations_tell_nothing(config: dict[str, Any]) -> None:
     assert sizes.count_in_config(config) is None
 
@@ -46,7 +53,9 @@ def test_files_are_counted_together_without_reading_their_weights(tmp_path: path
     assert sizes.count_in_files(tmp_path) == 15 + 7 + 8 + 1
 
 
-@pytest.mark.parametrize("content", [b"", b"weights", b"\xff" * 8 + b"{}", b"\x02" + b"\0" * 7 + b"[]"])
+@pytest.mark.parametrize(
+    "content", [b"", b"weights", b"\xff" * 8 + b"{}", b"\x02" + b"\0" * 7 + b"[]"]
+)
 def test_a_broken_file_tells_nothing(content: bytes, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     assert sizes.count_in_files(tmp_path) is None

@@ -24,14 +24,27 @@ def resolve(**answers: str | int) -> Question:
 def test_without_a_model_the_small_language_model_is_the_demonstration() -> None:
     asked = resolve(task="generate")
     assert isinstance(asked.model, Transformers)
-    assert (asked.task, asked.model.name, asked.model.weights) == ("generate", "demo/llama", "random")
+    assert (asked.task, asked.model.name, asked.model.weights) == (
+        "generate",
+        "demo/llama",
+        "random",
+    )
     assert asked.batch_sizes == SHIPPED.models.demo_batch_sizes
     assert (asked.input_tokens, asked.output_tokens) == (32, 32)
 
 
 def test_lengths_and_batch_sizes_of_a_language_model_are_those_asked_for_else_the_paper_s() -> None:
-    asked = resolve(task="generate", model="meta-llama/Llama-3.1-8B-Instruct", input_tokens=100, output_tokens=200)
-    assert (asked.batch_sizes, asked.input_tokens, asked.output_tokens) == ((1, 4, 16, 64), 100, 200)
+    asked = resolve(
+        task="generate",
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        input_tokens=100,
+        output_tokens=200,
+    )
+    assert (asked.batch_sizes, asked.input_tokens, asked.output_tokens) == (
+        (1, 4, 16, 64),
+        100,
+        200,
+    )
 
 
 @pytest.mark.parametrize("model", ["synthetic/ffn", "package.module:factory"])
@@ -55,11 +68,16 @@ def test_the_demonstrations_are_configurations_that_ship() -> None:
         ("not JSON", "forward"),
     ],
 )
-def test_generation_is_proposed_for_what_calls_itself_a_causal_language_model(tmp_path: pathlib.Path, written: str, task: str) -> None:
+def test_generation_is_proposed_for_what_calls_itself_a_causal_language_model(
+    tmp_path: pathlib.Path, written: str, task: str
+) -> None:
     (tmp_path / "config.json").write_text(written)
     assert suggest_task(str(tmp_path), SHIPPED.models) == task
 
 
-@pytest.mark.parametrize(("model", "task"), [("demo/gpt2", "generate"), ("demo", "forward"), ("gone/away", "forward"), ("a\0b", "forward")])
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [("demo/gpt2", "generate"), ("demo", "forward"), ("gone/away", "forward"), ("a\0b", "forward")],
+)
 def test_nothing_is_proposed_for_what_has_no_configuration_here(model: str, task: str) -> None:
     assert suggest_task(model, SHIPPED.models) == task

@@ -30,7 +30,9 @@ def test_a_build_has_paid_when_both_have_taken_as_long(candidate: Cost, requests
 
 
 @given(costs, costs)
-def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_ahead(candidate: Cost, incumbent: Cost) -> None:
+def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_ahead(
+    candidate: Cost, incumbent: Cost
+) -> None:
     requests = break_even.break_even(candidate, incumbent)
     if 0 < requests < 1e12:
         assert candidate.total(requests) == pytest.approx(incumbent.total(requests))
@@ -38,9 +40,21 @@ def test_at_the_break_even_the_totals_are_equal_and_beyond_it_the_candidate_is_a
         assert candidate.total(requests / 2) >= incumbent.total(requests / 2) * (1 - 1e-9)
 
 
-@given(costs, st.floats(0, 1e4), st.floats(0, 10), st.floats(0, 1e4), st.floats(0, 1), st.integers(1, 10**7))
+@given(
+    costs,
+    st.floats(0, 1e4),
+    st.floats(0, 10),
+    st.floats(0, 1e4),
+    st.floats(0, 1),
+    st.integers(1, 10**7),
+)
 def test_what_is_ended_because_its_build_cannot_pay_loses_however_it_turns_out(
-    incumbent: Cost, least: float, fastest: float, more_build: float, more_seconds: float, requests: int
+    incumbent: Cost,
+    least: float,
+    fastest: float,
+    more_build: float,
+    more_seconds: float,
+    requests: int,
 ) -> None:
     if least > break_even.most_build_seconds(incumbent, fastest, requests):
         real = Cost(least + more_build, fastest + more_seconds)

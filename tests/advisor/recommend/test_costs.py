@@ -7,7 +7,16 @@ from typing import Literal
 import builders
 import pytest
 
-from advisor.domain.measurement import BuildSeconds, Cell, Interval, Measurement, MemoryBytes, Seconds, SustainedCheck, Throughput
+from advisor.domain.measurement import (
+    BuildSeconds,
+    Cell,
+    Interval,
+    Measurement,
+    MemoryBytes,
+    Seconds,
+    SustainedCheck,
+    Throughput,
+)
 from advisor.recommend import costs
 
 
@@ -32,7 +41,9 @@ def measured(
                 tflops=None,
             )
         )
-    return builders.measurement(arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None))
+    return builders.measurement(
+        arm, cells=tuple(cells), build_seconds=BuildSeconds(cold=build, warm=None)
+    )
 
 
 EAGER = measured("eager", {1: 1.0, 4: 1.0})
@@ -75,21 +86,28 @@ def test_costs_are_of_tokens_where_tokens_are_made_and_of_requests_elsewhere() -
 
 
 @pytest.mark.parametrize(("peak", "short"), [(79, False), (80, False), (81, True)])
-def test_memory_is_short_beyond_four_fifths_of_the_device(peak: int, short: bool) -> None:  # noqa: FBT001 - a parameter
+def test_memory_is_short_beyond_four_fifths_of_the_device(peak: int, short: bool) -> None:
     arm = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=peak, source="a test"))
     (fit,) = costs.fit_memory([arm], 100)
     assert (fit.arm, fit.share, fit.short) == ("compiled", peak / 100, short)
 
 
 def test_memory_that_nobody_saw_is_not_judged() -> None:
-    blind = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=None, source="nobody could see it"))
+    blind = builders.measurement(
+        "compiled", memory_bytes=MemoryBytes(peak=None, source="nobody could see it")
+    )
     assert costs.fit_memory([blind], 100) == ()
     assert costs.fit_memory([builders.measurement("compiled")], None) == ()
 
 
 def test_energy_is_given_where_a_counter_was_read() -> None:
     check = SustainedCheck(
-        batch_size=4, arms=("one", "two"), burst_ratio=1, sustained_ratio=1, agrees=True, joules_per_call={"one": 14.4, "two": None}
+        batch_size=4,
+        arms=("one", "two"),
+        burst_ratio=1,
+        sustained_ratio=1,
+        agrees=True,
+        joules_per_call={"one": 14.4, "two": None},
     )
     (use,) = costs.weigh_energy(check)
     assert (use.arm, use.batch_size, use.joules_per_call) == ("one", 4, 14.4)

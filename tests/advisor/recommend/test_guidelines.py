@@ -24,8 +24,12 @@ SHIPPED = builders.shipped_catalogue()
         ("balanced", "forward", "cpu", "compile-first"),
     ],
 )
-def test_each_deployment_has_its_guideline(preset: str, task: str, device: str, expected: str) -> None:
-    asked = builders.question(task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities)
+def test_each_deployment_has_its_guideline(
+    preset: str, task: str, device: str, expected: str
+) -> None:
+    asked = builders.question(
+        task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities
+    )
     chosen = guidelines.choose_guideline(SHIPPED.guidelines, asked)
     assert chosen is not None
     assert chosen.id == expected
@@ -40,9 +44,14 @@ def test_guidelines_and_figures_name_workflows_gpus_and_models_that_exist() -> N
     assert all(figure.low <= figure.high for figure in SHIPPED.published.figure)
 
 
-def opinion(winner: str, *others: str, tiers: tuple[int, ...] = (1, 2, 2, 2, 2)) -> GuidelineOpinion:
+def opinion(
+    winner: str, *others: str, tiers: tuple[int, ...] = (1, 2, 2, 2, 2)
+) -> GuidelineOpinion:
     research = next(guideline for guideline in SHIPPED.guidelines if guideline.id == "research")
-    scored = [builders.scored_arm(winner), *(builders.scored_arm(name, tiers=tiers) for name in others)]
+    scored = [
+        builders.scored_arm(winner),
+        *(builders.scored_arm(name, tiers=tiers) for name in others),
+    ]
     left_out = [builders.excluded("torch-compile-inductor", reason="it is broken")]
     return guidelines.compare_with_guideline(research, scored[0], scored, left_out)
 
@@ -58,7 +67,9 @@ def test_another_answer_says_in_what_the_named_one_is_behind() -> None:
 
 
 def test_with_the_same_tiers_the_speeds_are_told() -> None:
-    assert "as fast as the baseline" in opinion("other", "torch-compile-inductor", tiers=(2,) * 5).why
+    assert (
+        "as fast as the baseline" in opinion("other", "torch-compile-inductor", tiers=(2,) * 5).why
+    )
 
 
 def test_without_a_measurement_of_what_it_names_nothing_is_claimed() -> None:
@@ -78,8 +89,12 @@ def test_without_a_measurement_of_what_it_names_nothing_is_claimed() -> None:
         ("balanced", "forward", "cpu", ["OpenVINO, XLA or Core ML"]),
     ],
 )
-def test_the_tree_leads_where_the_handbook_says(preset: str, task: str, device: str, says: list[str]) -> None:
-    asked = builders.question(task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities)
+def test_the_tree_leads_where_the_handbook_says(
+    preset: str, task: str, device: str, says: list[str]
+) -> None:
+    asked = builders.question(
+        task=task, device=device, priorities=SHIPPED.presets.priorities[preset].priorities
+    )
     found = guidelines.follow_tree(SHIPPED.tree, asked)
     assert len(found) == len(says)
     for advice, words in zip(found, says, strict=True):
@@ -88,7 +103,9 @@ def test_the_tree_leads_where_the_handbook_says(preset: str, task: str, device: 
 
 
 def test_the_way_through_the_tree_is_told() -> None:
-    first, second = guidelines.follow_tree(SHIPPED.tree, builders.question(task="generate", device="cuda"))
+    first, second = guidelines.follow_tree(
+        SHIPPED.tree, builders.question(task="generate", device="cuda")
+    )
     assert [step.answer for step in first.steps] == [True, True, True]
     assert [step.answer for step in second.steps] == [True, True, False, False]
     assert second.steps[0].question == "does it run on an NVIDIA GPU?"

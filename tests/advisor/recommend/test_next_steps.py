@@ -16,25 +16,42 @@ def advise(measurement: Measurement, device_bytes: int | None = None) -> Recomme
     results = builders.results(measurement)
     arms = [builders.scored_arm("compiled")]
     return recommend.recommend(
-        results, arms, builders.question(), [], workflows=[builders.workflow("other", keep=("another",)), KEPT], device_bytes=device_bytes
+        results,
+        arms,
+        builders.question(),
+        [],
+        workflows=[builders.workflow("other", keep=("another",)), KEPT],
+        device_bytes=device_bytes,
     )
 
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned() -> None:
     measurement = builders.measurement("compiled", versions={"triton": "3.6.0", "torch": "2.12.0"})
-    assert advise(measurement).next_steps == ("keep the cache", "pin the versions that were measured: torch 2.12.0, triton 3.6.0")
+    assert advise(measurement).next_steps == (
+        "keep the cache",
+        "pin the versions that were measured: torch 2.12.0, triton 3.6.0",
+    )
 
 
-@pytest.mark.parametrize(("warm", "gain"), [(None, ""), (40.0, ""), (2.0, " (here 2.0 s instead of 30.0 s)")])
+@pytest.mark.parametrize(
+    ("warm", "gain"), [(None, ""), (40.0, ""), (2.0, " (here 2.0 s instead of 30.0 s)")]
+)
 def test_what_keeping_it_saves_is_said_where_it_was_measured(warm: float | None, gain: str) -> None:
-    measurement = builders.measurement("compiled", build_seconds=BuildSeconds(cold=30.0, warm=warm), versions={})
+    measurement = builders.measurement(
+        "compiled", build_seconds=BuildSeconds(cold=30.0, warm=warm), versions={}
+    )
     assert advise(measurement).next_steps == (f"keep the cache{gain}",)
 
 
 def test_a_build_that_was_short_of_memory_is_a_reason() -> None:
-    measurement = builders.measurement("compiled", memory_bytes=MemoryBytes(peak=90, source="a test"))
+    measurement = builders.measurement(
+        "compiled", memory_bytes=MemoryBytes(peak=90, source="a test")
+    )
     advice = advise(measurement, device_bytes=100)
     assert advice.memory[0].short
-    assert any("compiled reached 90% of the GPU's memory, its build included: it may serve" in reason for reason in advice.reasons)
+    assert any(
+        "compiled reached 90% of the GPU's memory, its build included: it may serve" in reason
+        for reason in advice.reasons
+    )
     assert not any("memory" in reason for reason in advise(measurement, device_bytes=1000).reasons)
     assert advise(measurement).memory == ()

@@ -36,29 +36,45 @@ fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_s
 def weights(draw: st.DrawFn) -> Priorities:
     performance = draw(st.integers(0, 100))
     productivity = draw(st.integers(0, 100 - performance))
-    further = {name: draw(st.sampled_from([0, 10, 25])) for name in ("input_flexibility", "architecture_support")}
-    return builders.priorities(performance, productivity, 100 - performance - productivity, **further)
+    further = {
+        name: draw(st.sampled_from([0, 10, 25]))
+        for name in ("input_flexibility", "architecture_support")
+    }
+    return builders.priorities(
+        performance, productivity, 100 - performance - productivity, **further
+    )
 
 
 def decide(field: Field, priorities: Priorities) -> tuple[ScoredArm, ...]:
     """Return the arms with these tiers and speeds, ranked."""
     return score.rank(
         [
-            builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speedup, workflow=f"arm{place}")
+            builders.scored_arm(
+                f"arm{place}", priorities, tiers=tier, speedup=speedup, workflow=f"arm{place}"
+            )
             for place, (tier, speedup) in enumerate(field)
         ]
     )
 
 
 def advise(
-    arms: Sequence[ScoredArm], results: Results | None = None, question: Question | None = None, excluded: Sequence[Excluded] = ()
+    arms: Sequence[ScoredArm],
+    results: Results | None = None,
+    question: Question | None = None,
+    excluded: Sequence[Excluded] = (),
 ) -> Recommendation:
-    made = results or builders.results(*(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms))
+    made = results or builders.results(
+        *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
+    )
     return recommend.recommend(made, arms, question or builders.question(), excluded)
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
-    return [flip for flip in recommend.find_flips(decide(field, priorities), priorities) if flip.criterion == pillar]
+    return [
+        flip
+        for flip in recommend.find_flips(decide(field, priorities), priorities)
+        if flip.criterion == pillar
+    ]
 
 
 def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> str:
@@ -67,10 +83,14 @@ def leader(field: Field, priorities: Priorities, pillar: str, weight: float) -> 
 
 
 @given(fields, weights(), st.sampled_from(PILLARS))
-def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(field: Field, priorities: Priorities, pillar: str) -> None:
+def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(
+    field: Field, priorities: Priorities, pillar: str
+) -> None:
     now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
     for when, end in recommend.ENDS.items():
-        side = sorted((flip for flip in flips if flip.when == when), key=lambda flip: abs(flip.weight - now))
+        side = sorted(
+            (flip for flip in flips if flip.when == when), key=lambda flip: abs(flip.weight - now)
+        )
         places = [now, *(flip.weight for flip in side), end]
         for flip, before, after in zip(side, places, places[2:], strict=False):
             if flip.weight != now:
@@ -80,11 +100,17 @@ def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(fi
 
 
 @given(fields, weights(), st.sampled_from(PILLARS), st.floats(BESIDE, 100 - BESIDE))
-def test_the_lead_changes_at_flips_only(field: Field, priorities: Priorities, pillar: str, weight: float) -> None:
+def test_the_lead_changes_at_flips_only(
+    field: Field, priorities: Priorities, pillar: str, weight: float
+) -> None:
     now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
     assume(all(abs(flip.weight - weight) > BESIDE and flip.weight != now for flip in flips))
     passed = [flip for flip in flips if min(now, weight) <= flip.weight <= max(now, weight)]
-    expected = max(passed, key=lambda flip: abs(flip.weight - now)).to if passed else decide(field, priorities)[0].arm
+    expected = (
+        max(passed, key=lambda flip: abs(flip.weight - now)).to
+        if passed
+        else decide(field, priorities)[0].arm
+    )
     assert leader(field, priorities, pillar, weight) == expected
 
 
@@ -94,31 +120,46 @@ def test_arms_that_score_the_same_now_flip_now() -> None:
     assert decide(field, priorities)[0].arm == "arm0"
     (flip,) = flips_of(field, priorities, "performance")
     assert (flip.weight, flip.to, flip.when) == (50, "arm1", "less")
-    assert [leader(field, priorities, "performance", weight) for weight in (50 - BESIDE, 50 + BESIDE)] == ["arm1", "arm0"]
+    assert [
+        leader(field, priorities, "performance", weight) for weight in (50 - BESIDE, 50 + BESIDE)
+    ] == ["arm1", "arm0"]
 
 
 def test_flips_are_exact() -> None:
     fast, easy = ((3, 1, 2, 2, 2), 2.0), ((1, 2, 2, 2, 2), 1.0)
     priorities = builders.priorities(50, 25, 25)
     (flip,) = flips_of([fast, easy], priorities, "performance")
-    # Two tiers of Performance against one of Productivity, which has half of what Performance leaves: 2 p = (100 - p) / 2.
+    # Two tiers of Performance against one of Productivity, which has half of what Performance
+    # leaves: 2 p = (100 - p) / 2.
     assert flip.weight == pytest.approx(20)
     assert flip.to == "arm1"
 
 
 def test_flips_of_a_criterion_come_nearest_first() -> None:
-    field = [((1, 3, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 1.2), ((3, 1, 3, 2, 2), 2.0), ((1, 1, 3, 2, 2), 0.9)]
+    field = [
+        ((1, 3, 2, 2, 2), 1.0),
+        ((2, 2, 2, 2, 2), 1.2),
+        ((3, 1, 3, 2, 2), 2.0),
+        ((1, 1, 3, 2, 2), 0.9),
+    ]
     priorities = builders.priorities(40, 35, 25)
     flips = recommend.find_flips(decide(field, priorities), priorities)
     for pillar in PILLARS:
-        distances = [abs(flip.weight - getattr(priorities, pillar)) for flip in flips if flip.criterion == pillar]
+        distances = [
+            abs(flip.weight - getattr(priorities, pillar))
+            for flip in flips
+            if flip.criterion == pillar
+        ]
         assert distances == sorted(distances)
 
 
 def test_of_flips_on_both_sides_the_nearer_comes_first() -> None:
     field = [((2, 2, 2, 2, 2), 1.0), ((1, 3, 2, 2, 2), 1.0), ((3, 1, 1, 2, 2), 1.0)]
     found = flips_of(field, builders.priorities(45, 27.5, 27.5), "performance")
-    assert [(round(flip.weight, 6), flip.to) for flip in found] == [(50.0, "arm2"), (33.333333, "arm1")]
+    assert [(round(flip.weight, 6), flip.to) for flip in found] == [
+        (50.0, "arm2"),
+        (33.333333, "arm1"),
+    ]
 
 
 def test_a_flip_just_before_the_weight_is_gone_is_found() -> None:
@@ -134,8 +175,14 @@ def test_of_two_arms_that_take_the_lead_together_the_faster_one_is_named() -> No
 
 
 def test_scores_beyond_the_ninth_place_leave_it_to_the_speed() -> None:
-    slow, fast = (builders.scored_arm(name, speedup=speedup) for name, speedup in (("slow", 1.0), ("fast", 2.0)))
-    slow, fast = msgspec.structs.replace(slow, score=2 + 2e-10), msgspec.structs.replace(fast, score=2.0)
+    slow, fast = (
+        builders.scored_arm(name, speedup=speedup)
+        for name, speedup in (("slow", 1.0), ("fast", 2.0))
+    )
+    slow, fast = (
+        msgspec.structs.replace(slow, score=2 + 2e-10),
+        msgspec.structs.replace(fast, score=2.0),
+    )
     assert [arm.arm for arm in score.rank([slow, fast])] == ["fast", "slow"]
     assert recommend._leader([slow, fast], {"slow": slow.score, "fast": fast.score}) == "fast"
 
@@ -152,15 +199,29 @@ def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
 @given(fields, weights())
 def test_making_the_winner_faster_keeps_it_the_winner(field: Field, priorities: Priorities) -> None:
     winner = decide(field, priorities)[0].arm
-    faster = [(tier, speedup * 2 if f"arm{place}" == winner else speedup) for place, (tier, speedup) in enumerate(field)]
+    faster = [
+        (tier, speedup * 2 if f"arm{place}" == winner else speedup)
+        for place, (tier, speedup) in enumerate(field)
+    ]
     assert decide(faster, priorities)[0].arm == winner
 
 
-@given(st.lists(st.sampled_from([0.9, 1.06, 1.07, 1.3, 1.31]), min_size=1, max_size=5), st.randoms(use_true_random=False), weights())
-def test_the_order_of_arms_does_not_matter(speeds: list[float], chance: random.Random, priorities: Priorities) -> None:
-    arms = [builders.measurement(f"arm{place}", speedup=speedup) for place, speedup in enumerate(speeds)]
+@given(
+    st.lists(st.sampled_from([0.9, 1.06, 1.07, 1.3, 1.31]), min_size=1, max_size=5),
+    st.randoms(use_true_random=False),
+    weights(),
+)
+def test_the_order_of_arms_does_not_matter(
+    speeds: list[float], chance: random.Random, priorities: Priorities
+) -> None:
+    arms = [
+        builders.measurement(f"arm{place}", speedup=speedup) for place, speedup in enumerate(speeds)
+    ]
     known = builders.catalogue(
-        *(builders.workflow(arm.arm, declared=builders.declared(lines_changed=10 * place)) for place, arm in enumerate(arms))
+        *(
+            builders.workflow(arm.arm, declared=builders.declared(lines_changed=10 * place))
+            for place, arm in enumerate(arms)
+        )
     )
     question = builders.question(priorities=priorities)
 
@@ -171,13 +232,23 @@ def test_the_order_of_arms_does_not_matter(speeds: list[float], chance: random.R
     assert whole(chance.sample(arms, len(arms))) == whole(arms)
 
 
-constraints = st.lists(st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(1, 3)), max_size=3)
+constraints = st.lists(
+    st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(1, 3)),
+    max_size=3,
+)
 
 
 @given(fields, weights(), constraints)
-def test_constraints_only_remove(field: Field, priorities: Priorities, required: list[Constraint]) -> None:
+def test_constraints_only_remove(
+    field: Field, priorities: Priorities, required: list[Constraint]
+) -> None:
     free = decide(field, priorities)
-    bound = score.rank([msgspec.structs.replace(arm, fails=score.failed_constraints(arm.ratings, required)) for arm in free])
+    bound = score.rank(
+        [
+            msgspec.structs.replace(arm, fails=score.failed_constraints(arm.ratings, required))
+            for arm in free
+        ]
+    )
     question = builders.question(priorities=priorities)
     left = [arm.arm for arm in free if not score.failed_constraints(arm.ratings, required)]
     if not left:
@@ -186,13 +257,22 @@ def test_constraints_only_remove(field: Field, priorities: Priorities, required:
         return
     advice = advise(bound, question=question)
     assert advice.arm == left[0]
-    assert {advice.runner_up, *advice.ties, *(flip.to for flip in advice.flips)} - {None} <= set(left)
+    assert {advice.runner_up, *advice.ties, *(flip.to for flip in advice.flips)} - {None} <= set(
+        left
+    )
 
 
-def two(speedups: tuple[float, float] = (1.5, 1.5), tier: int = 2, **changes: Any) -> tuple[list[ScoredArm], Results]:
+def two(
+    speedups: tuple[float, float] = (1.5, 1.5), tier: int = 2, **changes: Any
+) -> tuple[list[ScoredArm], Results]:
     """Return two arms of which the second has `tier` in Performance, with their results."""
-    made = [builders.scored_arm("one", speedup=speedups[0]), builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1])]
-    results = builders.results(*(builders.measurement(arm.arm, speedup=arm.speedup) for arm in made))
+    made = [
+        builders.scored_arm("one", speedup=speedups[0]),
+        builders.scored_arm("two", tiers=(tier, 2, 2, 2, 2), speedup=speedups[1]),
+    ]
+    results = builders.results(
+        *(builders.measurement(arm.arm, speedup=arm.speedup) for arm in made)
+    )
     return list(score.rank(made)), msgspec.structs.replace(results, **changes)
 
 
@@ -230,7 +310,9 @@ def test_arms_that_ran_in_some_of_the_same_rounds_are_compared_in_those() -> Non
 def test_scores_that_differ_by_no_more_than_rounding_are_the_same() -> None:
     arms, results = two()
     last = msgspec.structs.replace(arms[1], score=0.0)
-    same, apart = (msgspec.structs.replace(arms[0], score=times * recommend.SAME_SCORE) for times in (1, 2))
+    same, apart = (
+        msgspec.structs.replace(arms[0], score=times * recommend.SAME_SCORE) for times in (1, 2)
+    )
     assert recommend.is_tie(same, last, results)
     assert not recommend.is_tie(apart, last, results)
 
@@ -253,7 +335,10 @@ def test_a_lone_arm_has_no_runner_up() -> None:
 
 
 def raced(*verdicts: str) -> tuple[RaceResult, ...]:
-    return tuple(builders.race_result(size, verdict=verdict) for size, verdict in enumerate(verdicts, start=1))
+    return tuple(
+        builders.race_result(size, verdict=verdict)
+        for size, verdict in enumerate(verdicts, start=1)
+    )
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -266,7 +351,9 @@ def raced(*verdicts: str) -> tuple[RaceResult, ...]:
         (("INCONCLUSIVE", "SAFE", "PROVEN"), "INCONCLUSIVE"),
     ],
 )
-def test_the_weakest_verdict_of_the_batch_sizes_counts(verdicts: tuple[str, ...], weakest: str, order: tuple[int, ...]) -> None:
+def test_the_weakest_verdict_of_the_batch_sizes_counts(
+    verdicts: tuple[str, ...], weakest: str, order: tuple[int, ...]
+) -> None:
     arms, results = two(races=raced(*(verdicts[place] for place in order)))
     assert advise(arms, results).verdict == weakest
 
@@ -278,7 +365,11 @@ def test_without_a_race_nothing_is_proven() -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "noise", "words"),
-    [("SAFE", 0.001, "the verdict is SAFE"), ("PROVEN", 0.034, "3.4%"), ("PROVEN", None, "noise floor is not known")],
+    [
+        ("SAFE", 0.001, "the verdict is SAFE"),
+        ("PROVEN", 0.034, "3.4%"),
+        ("PROVEN", None, "noise floor is not known"),
+    ],
 )
 def test_what_keeps_the_trust_down_is_said(verdict: str, noise: float | None, words: str) -> None:
     arms, results = two(races=raced(verdict), noise_floor=noise)
@@ -293,7 +384,9 @@ def test_an_inconclusive_race_has_the_lowest_trust_and_a_next_step() -> None:
 
 
 def test_a_noisy_machine_is_trusted_less_than_a_quiet_one() -> None:
-    quiet, noisy = (advise(*two(races=raced("PROVEN"), noise_floor=noise)) for noise in (0.001, 0.2))
+    quiet, noisy = (
+        advise(*two(races=raced("PROVEN"), noise_floor=noise)) for noise in (0.001, 0.2)
+    )
     assert quiet.trust <= noisy.trust
     assert set(quiet.trust_reasons) < set(noisy.trust_reasons)
 
@@ -304,9 +397,11 @@ def test_what_could_be_installed_is_a_next_step() -> None:
         builders.excluded("impossible", status="unsupported", fix=None),
         builders.excluded("left-out", status="excluded", fix="by hand"),
     ]
-    assert [step for step in advise([builders.scored_arm("one")], excluded=others).next_steps if "to have" in step] == [
-        "to have absent measured too: uv pip install absent"
-    ]
+    assert [
+        step
+        for step in advise([builders.scored_arm("one")], excluded=others).next_steps
+        if "to have" in step
+    ] == ["to have absent measured too: uv pip install absent"]
 
 
 def test_reasons_give_the_figures() -> None:
@@ -321,17 +416,28 @@ def test_reasons_give_the_figures() -> None:
 def test_a_speedup_without_bounds_is_given_without_them() -> None:
     arms, results = two()
     measured = results.measurements[0]
-    open_ended = msgspec.structs.replace(measured, speedup=msgspec.structs.replace(measured.speedup, low=None, high=None))
-    reasons = advise(arms, msgspec.structs.replace(results, measurements=(open_ended, results.measurements[1]))).reasons
+    open_ended = msgspec.structs.replace(
+        measured, speedup=msgspec.structs.replace(measured.speedup, low=None, high=None)
+    )
+    reasons = advise(
+        arms, msgspec.structs.replace(results, measurements=(open_ended, results.measurements[1]))
+    ).reasons
     assert f"it runs 1.50x as fast as {BASELINE}, geometric mean over the batch sizes" in reasons
 
 
 def test_a_batch_size_without_a_race_leaves_the_speeds_open() -> None:
     arms, results = two((1.5, 1.2))
     advice = advise(arms, results, builders.question(batch_sizes=(1, 16, 64)))
-    assert (advise(arms, results).verdict, advice.verdict, advice.trust) == ("PROVEN", "INCONCLUSIVE", "D")
+    assert (advise(arms, results).verdict, advice.verdict, advice.trust) == (
+        "PROVEN",
+        "INCONCLUSIVE",
+        "D",
+    )
     assert "batch sizes 16, 64 were not measured" in advice.trust_reasons
-    assert any(reason.endswith("geometric mean over the batch sizes that were measured") for reason in advice.reasons)
+    assert any(
+        reason.endswith("geometric mean over the batch sizes that were measured")
+        for reason in advice.reasons
+    )
 
 
 def test_the_baseline_is_not_praised_for_being_as_fast_as_itself() -> None:
@@ -347,10 +453,16 @@ def test_nothing_measured_is_nothing_to_recommend() -> None:
 
 
 def test_every_constraint_that_fails_is_named_when_nothing_is_left() -> None:
-    arms = [builders.scored_arm(name, fails=(f"{name} is too slow", "and too large")) for name in ("one", "two")]
+    arms = [
+        builders.scored_arm(name, fails=(f"{name} is too slow", "and too large"))
+        for name in ("one", "two")
+    ]
     with pytest.raises(NothingViableError) as problem:
         advise(arms)
-    assert "one: one is too slow, and too large; two: two is too slow, and too large" in problem.value.what
+    assert (
+        "one: one is too slow, and too large; two: two is too slow, and too large"
+        in problem.value.what
+    )
     assert "--require" in problem.value.next_step
 
 
@@ -361,15 +473,24 @@ def test_the_noise_of_pairs_is_judged_by_their_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unresolved", "said"), [(("other",), "decided: other may"), (("other", "third"), "decided: other, third may"), ((), None)]
+    ("unresolved", "said"),
+    [
+        (("other",), "decided: other may"),
+        (("other", "third"), "decided: other, third may"),
+        ((), None),
+    ],
 )
 def test_where_nothing_can_be_trusted_the_candidates_are_named_and_no_answer_is_forced(
     unresolved: tuple[str, ...], said: str | None
 ) -> None:
     names = ("best", "other", "third")
     arms = score.rank([builders.scored_arm(name) for name in names])
-    race = builders.race_result(verdict="INCONCLUSIVE", best="best", tied=("best",), unresolved=unresolved)
-    results = msgspec.structs.replace(builders.results(*(builders.measurement(name) for name in names)), races=(race,))
+    race = builders.race_result(
+        verdict="INCONCLUSIVE", best="best", tied=("best",), unresolved=unresolved
+    )
+    results = msgspec.structs.replace(
+        builders.results(*(builders.measurement(name) for name in names)), races=(race,)
+    )
     advice = advise(arms, results)
     assert advice.trust == "D"
     told = [reason for reason in advice.reasons if "may be as fast or faster" in reason]

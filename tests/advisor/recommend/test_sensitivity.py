@@ -22,14 +22,21 @@ fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_s
 PRIORITIES = builders.priorities()
 
 
-def arms_of(field: Sequence[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES) -> tuple[ScoredArm, ...]:
+def arms_of(
+    field: Sequence[tuple[tuple[int, ...], float]], priorities: Priorities = PRIORITIES
+) -> tuple[ScoredArm, ...]:
     return score.rank(
-        [builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed) for place, (tier, speed) in enumerate(field)]
+        [
+            builders.scored_arm(f"arm{place}", priorities, tiers=tier, speedup=speed)
+            for place, (tier, speed) in enumerate(field)
+        ]
     )
 
 
 @given(fields, st.sampled_from([0.0, 10.0, 25.0, 50.0]))
-def test_the_shares_of_the_simplex_sum_to_one(field: list[tuple[tuple[int, ...], float]], further: float) -> None:
+def test_the_shares_of_the_simplex_sum_to_one(
+    field: list[tuple[tuple[int, ...], float]], further: float
+) -> None:
     priorities = builders.priorities(input_flexibility=further, architecture_support=further)
     shares = sensitivity.share_simplex(arms_of(field, priorities), priorities)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-12)
@@ -38,7 +45,12 @@ def test_the_shares_of_the_simplex_sum_to_one(field: list[tuple[tuple[int, ...],
 
 def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
     chance = random.Random(0)
-    field = [((3, 1, 1, 2, 2), 2.0), ((1, 3, 2, 2, 2), 1.0), ((2, 2, 3, 2, 1), 1.1), ((1, 1, 3, 3, 3), 1.0)]
+    field = [
+        ((3, 1, 1, 2, 2), 2.0),
+        ((1, 3, 2, 2, 2), 1.0),
+        ((2, 2, 3, 2, 1), 1.1),
+        ((1, 1, 3, 3, 3), 1.0),
+    ]
     wins = dict.fromkeys(["arm0", "arm1", "arm2", "arm3"], 0)
     draws = 4000
     for _ in range(draws):
@@ -51,17 +63,25 @@ def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
 
 def test_two_opposite_arms_share_the_simplex_exactly() -> None:
     """One tier more of Performance against one more of Productivity: the line between them halves the triangle."""
-    shares = sensitivity.share_simplex(arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.0)]), PRIORITIES)
+    shares = sensitivity.share_simplex(
+        arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.0)]), PRIORITIES
+    )
     assert shares == {"arm0": 0.5, "arm1": 0.5}
 
 
 def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> None:
-    assert sensitivity.share_simplex(arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)]), PRIORITIES) == {"arm0": 0.0, "arm1": 1.0}
+    assert sensitivity.share_simplex(arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)]), PRIORITIES) == {
+        "arm0": 0.0,
+        "arm1": 1.0,
+    }
 
 
 def measured(arm: str, speedup: float, build: float = 3.0, peak: int | None = 100) -> Measurement:
     return builders.measurement(
-        arm, speedup=speedup, build_seconds=BuildSeconds(cold=build, warm=None), memory_bytes=MemoryBytes(peak=peak, source="a test")
+        arm,
+        speedup=speedup,
+        build_seconds=BuildSeconds(cold=build, warm=None),
+        memory_bytes=MemoryBytes(peak=peak, source="a test"),
     )
 
 
@@ -75,7 +95,9 @@ def measured(arm: str, speedup: float, build: float = 3.0, peak: int | None = 10
         (measured("arm1", 1.0, peak=None), ("arm0", "arm1")),
     ],
 )
-def test_the_front_holds_what_nothing_beats_in_everything(second: Measurement, front: tuple[str, ...]) -> None:
+def test_the_front_holds_what_nothing_beats_in_everything(
+    second: Measurement, front: tuple[str, ...]
+) -> None:
     arms = arms_of([((2,) * 5, 2.0), ((2,) * 5, second.speedup.value)])
     found = sensitivity.find_pareto(arms, {"arm0": measured("arm0", 2.0), "arm1": second})
     assert tuple(sorted(found)) == front
@@ -83,17 +105,33 @@ def test_the_front_holds_what_nothing_beats_in_everything(second: Measurement, f
 
 def test_a_better_tier_keeps_a_slower_arm_on_the_front() -> None:
     arms = arms_of([((2,) * 5, 2.0), ((2, 2, 3, 2, 2), 1.0)])
-    assert set(sensitivity.find_pareto(arms, {"arm0": measured("arm0", 2.0), "arm1": measured("arm1", 1.0)})) == {"arm0", "arm1"}
+    assert set(
+        sensitivity.find_pareto(
+            arms, {"arm0": measured("arm0", 2.0), "arm1": measured("arm1", 1.0)}
+        )
+    ) == {"arm0", "arm1"}
 
 
-@given(fields, st.lists(st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(2, 3)), min_size=1, max_size=3))
+@given(
+    fields,
+    st.lists(
+        st.builds(Constraint, criterion=st.sampled_from(CRITERIA), at_least=st.integers(2, 3)),
+        min_size=1,
+        max_size=3,
+    ),
+)
 def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
     field: list[tuple[tuple[int, ...], float]], constraints: list[Constraint]
 ) -> None:
     free = arms_of(field)
 
     def decide(required: list[Constraint]) -> str | None:
-        barred = score.rank([msgspec.structs.replace(arm, fails=score.failed_constraints(arm.ratings, required)) for arm in free])
+        barred = score.rank(
+            [
+                msgspec.structs.replace(arm, fails=score.failed_constraints(arm.ratings, required))
+                for arm in free
+            ]
+        )
         return None if barred[0].fails else barred[0].arm
 
     answer = decide(constraints)

@@ -12,7 +12,12 @@ from advisor.domain.measurement import Results, SustainedCheck, VerdictKind, Vis
 from advisor.recommend import trust
 
 AGREES = SustainedCheck(
-    batch_size=1, arms=("compiled", builders.BASELINE), burst_ratio=1.5, sustained_ratio=1.49, agrees=True, joules_per_call={}
+    batch_size=1,
+    arms=("compiled", builders.BASELINE),
+    burst_ratio=1.5,
+    sustained_ratio=1.49,
+    agrees=True,
+    joules_per_call={},
 )
 DISAGREES = msgspec.structs.replace(AGREES, sustained_ratio=0.9, agrees=False)
 
@@ -20,7 +25,13 @@ DISAGREES = msgspec.structs.replace(AGREES, sustained_ratio=0.9, agrees=False)
 def good(**changes: Any) -> Results:
     """Return results that lack nothing."""
     made = builders.results(builders.measurement("compiled"))
-    complete = msgspec.structs.replace(made, repeats=2, sustained=AGREES, visits=Visits(made=100, discarded=0, unfit=0), noise_floor=0.005)
+    complete = msgspec.structs.replace(
+        made,
+        repeats=2,
+        sustained=AGREES,
+        visits=Visits(made=100, discarded=0, unfit=0),
+        noise_floor=0.005,
+    )
     return msgspec.structs.replace(complete, **changes)
 
 
@@ -32,12 +43,18 @@ def test_what_lacks_nothing_is_trusted_most_and_says_nothing() -> None:
 DOUBTS: list[tuple[dict[str, Any], str]] = [
     ({"repeats": 0}, "no arm was repeated in a fresh process"),
     ({"sustained": None}, "no sustained check"),
-    ({"sustained": DISAGREES}, "called without a pause, pytorch-eager takes 0.90 times as long as compiled, in turns 1.50 times"),
+    (
+        {"sustained": DISAGREES},
+        "called without a pause, pytorch-eager takes 0.90 times as long as compiled, in turns 1.50 times",
+    ),
     ({"noise_floor": None}, "the noise floor is not known"),
     ({"noise_floor": 0.02}, "two equal arms may differ by 2.0% here"),
     ({"visits": Visits(made=100, discarded=6, unfit=0)}, "6 of 100 visits were discarded"),
     ({"visits": Visits(made=100, discarded=0, unfit=6)}, "during 6 of 100 visits that count"),
-    ({"measurements": (builders.measurement("compiled", steady=False),)}, "had not settled when timing began: compiled"),
+    (
+        {"measurements": (builders.measurement("compiled", steady=False),)},
+        "had not settled when timing began: compiled",
+    ),
 ]
 
 
@@ -64,10 +81,16 @@ def test_a_verdict_that_is_open_costs_trust(verdict: VerdictKind, grade: str) ->
 
 
 @pytest.mark.parametrize(
-    ("missing", "words"), [((16,), "batch size 16 was not measured"), ((16, 64), "batch sizes 16, 64 were not measured")]
+    ("missing", "words"),
+    [((16,), "batch size 16 was not measured"), ((16, 64), "batch sizes 16, 64 were not measured")],
 )
-def test_batch_sizes_of_which_nothing_is_known_are_named(missing: tuple[int, ...], words: str) -> None:
-    assert trust.grade(good(), "INCONCLUSIVE", missing) == ("D", (words, "the verdict is INCONCLUSIVE"))
+def test_batch_sizes_of_which_nothing_is_known_are_named(
+    missing: tuple[int, ...], words: str
+) -> None:
+    assert trust.grade(good(), "INCONCLUSIVE", missing) == (
+        "D",
+        (words, "the verdict is INCONCLUSIVE"),
+    )
 
 
 def test_a_machine_that_was_unfit_for_a_third_of_the_visits_allows_no_trust() -> None:

@@ -64,7 +64,12 @@ def test_arms_come_by_rank_and_then_those_that_have_none() -> None:
 
 def test_a_measured_arm_has_its_figures_and_scores() -> None:
     entry = entry_of(builders.document(), "compiled")
-    assert (entry.id, entry.options, entry.evidence, entry.engaged_share) == ("compiled", "default", "measured", 1.0)
+    assert (entry.id, entry.options, entry.evidence, entry.engaged_share) == (
+        "compiled",
+        "default",
+        "measured",
+        1.0,
+    )
     assert entry.speedup is not None
     assert entry.speedup.value == pytest.approx(4)
     assert [cell.batch_size for cell in entry.cells] == [1]
@@ -72,7 +77,10 @@ def test_a_measured_arm_has_its_figures_and_scores() -> None:
     assert tuple(entry.scores) == CRITERIA
     assert entry.scores["performance"].tier == 3
     assert entry.correctness is not None
-    assert (entry.correctness.verdict, entry.correctness.reference) == ("equivalent", "float64 on the CPU")
+    assert (entry.correctness.verdict, entry.correctness.reference) == (
+        "equivalent",
+        "float64 on the CPU",
+    )
     assert entry.reason is None
 
 
@@ -81,40 +89,67 @@ def test_what_the_next_tier_asks_for_is_listed_or_null() -> None:
     assert scores is not None
     missing = scores["performance"].to_next
     assert missing is not None
-    assert [(distance.fact, distance.tier, distance.threshold) for distance in missing] == [("speedup_low", 2, ">= 1.05")]
+    assert [(distance.fact, distance.tier, distance.threshold) for distance in missing] == [
+        ("speedup_low", 2, ">= 1.05")
+    ]
     assert scores["portability"].to_next is None
 
 
 def test_a_failed_arm_has_its_reason_and_fix_and_no_figures() -> None:
     entry = entry_of(builders.document(), "broken")
     assert (entry.reason, entry.fix) == ("it crashed", "update it")
-    assert (entry.score, entry.rank, entry.speedup, entry.scores, entry.cells) == (None, None, None, None, ())
+    assert (entry.score, entry.rank, entry.speedup, entry.scores, entry.cells) == (
+        None,
+        None,
+        None,
+        None,
+        (),
+    )
 
 
 def test_a_workflow_that_was_left_out_has_its_reason_and_fix() -> None:
     entry = entry_of(builders.document(), "absent")
-    assert (entry.id, entry.options, entry.reason, entry.fix) == ("absent", None, "its environment has not been made", "make it")
+    assert (entry.id, entry.options, entry.reason, entry.fix) == (
+        "absent",
+        None,
+        "its environment has not been made",
+        "make it",
+    )
 
 
 def test_the_last_failure_of_an_arm_is_told() -> None:
     decided = builders.decided()
-    failed = [builders.process(ready=False, outcome=failure) for failure in (FAILURES["crashed"], FAILURES["timed-out"])]
-    state = msgspec.structs.replace(decided.state, processes={**decided.state.processes, "broken": tuple(failed)})
+    failed = [
+        builders.process(ready=False, outcome=failure)
+        for failure in (FAILURES["crashed"], FAILURES["timed-out"])
+    ]
+    state = msgspec.structs.replace(
+        decided.state, processes={**decided.state.processes, "broken": tuple(failed)}
+    )
     assert entry_of(compose(state=state), "broken").status == "timed-out"
 
 
 @pytest.mark.parametrize("ends", [(), (None,), (Completed(),)])
-def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(ends: tuple[Completed | None, ...]) -> None:
+def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(
+    ends: tuple[Completed | None, ...],
+) -> None:
     decided = builders.decided()
-    processes = {**decided.state.processes, "broken": tuple(builders.process(ready=False, outcome=end) for end in ends)}
-    entry = entry_of(compose(state=msgspec.structs.replace(decided.state, processes=processes)), "broken")
+    processes = {
+        **decided.state.processes,
+        "broken": tuple(builders.process(ready=False, outcome=end) for end in ends),
+    }
+    entry = entry_of(
+        compose(state=msgspec.structs.replace(decided.state, processes=processes)), "broken"
+    )
     assert (entry.status, entry.fix) == ("excluded", f"p3-advisor resume {decided.header.run_id}")
     assert entry.reason
 
 
 def test_an_arm_that_a_run_from_elsewhere_did_not_come_to_cannot_be_resumed_here() -> None:
     decided = builders.decided()
-    state = msgspec.structs.replace(decided.state, processes={**decided.state.processes, "broken": ()})
+    state = msgspec.structs.replace(
+        decided.state, processes={**decided.state.processes, "broken": ()}
+    )
     header = msgspec.structs.replace(decided.header, imported=True)
     assert entry_of(compose(state=state, header=header), "broken").fix is None
 
@@ -137,9 +172,15 @@ def test_where_a_workflow_was_verified_is_said_of_each_arm() -> None:
 def test_the_race_is_summarised_over_the_batch_sizes() -> None:
     decided = builders.decided()
     races = (builders.race_result(1, rounds=4), builders.race_result(4, rounds=9))
-    composed = compose(results=msgspec.structs.replace(decided.results, races=races, noise_floor=0.02))
+    composed = compose(
+        results=msgspec.structs.replace(decided.results, races=races, noise_floor=0.02)
+    )
     assert composed.race is not None
-    assert (composed.race.rounds, composed.race.noise_floor, composed.race.by_batch_size) == (9, 0.02, races)
+    assert (composed.race.rounds, composed.race.noise_floor, composed.race.by_batch_size) == (
+        9,
+        0.02,
+        races,
+    )
     assert decided.recommendation is not None
     assert composed.race.verdict == decided.recommendation.verdict
 
@@ -150,9 +191,13 @@ def test_without_a_race_there_is_no_race() -> None:
 
 
 def test_without_a_recommendation_the_document_says_why() -> None:
-    composed = compose(recommendation=None, problem=NothingViableError("everything failed", "ask for less"))
+    composed = compose(
+        recommendation=None, problem=NothingViableError("everything failed", "ask for less")
+    )
     assert composed.recommendation is None
-    assert composed.problem == document.Problem(name="nothing-viable", what="everything failed", next_step="ask for less")
+    assert composed.problem == document.Problem(
+        name="nothing-viable", what="everything failed", next_step="ask for less"
+    )
     assert composed.race is not None
     assert composed.race.verdict == "INCONCLUSIVE"
 
@@ -171,14 +216,25 @@ def test_a_run_that_has_not_been_planned_has_a_document() -> None:
 
 def test_an_arm_that_fails_a_constraint_says_so() -> None:
     decided = builders.decided()
-    barred = score.rank([msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ()) for arm in decided.scored])
+    barred = score.rank(
+        [
+            msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ())
+            for arm in decided.scored
+        ]
+    )
     advice = recommend.recommend(decided.results, barred, decided.header.question, [])
     composed = compose(scored=barred, recommendation=advice)
-    assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [(BASELINE, ()), ("compiled", ("too slow",))]
+    assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [
+        (BASELINE, ()),
+        ("compiled", ("too slow",)),
+    ]
 
 
 def test_the_document_is_json_that_fits_its_schema() -> None:
-    for composed in (builders.document(), compose(recommendation=None, problem=NothingViableError("what", "next"))):
+    for composed in (
+        builders.document(),
+        compose(recommendation=None, problem=NothingViableError("what", "next")),
+    ):
         text = document.encode(composed)
         assert text.endswith("}\n")
         told = json.loads(text)
@@ -193,14 +249,61 @@ def test_the_document_is_read_back_as_it_was_written() -> None:
 
 def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
     told = json.loads(document.encode(builders.document()))
-    assert {"schema", "run_id", "created", "question", "machine", "workflows", "race", "recommendation"} <= set(told)
+    assert {
+        "schema",
+        "run_id",
+        "created",
+        "question",
+        "machine",
+        "workflows",
+        "race",
+        "recommendation",
+    } <= set(told)
     assert {"gpu", "cpu", "software"} <= set(told["machine"])
-    keys = {"id", "options", "arm", "status", "reason", "fix", "evidence", "engaged_share", "cells", "speedup", "build_seconds"}
+    keys = {
+        "id",
+        "options",
+        "arm",
+        "status",
+        "reason",
+        "fix",
+        "evidence",
+        "engaged_share",
+        "cells",
+        "speedup",
+        "build_seconds",
+    }
     for entry in told["workflows"]:
-        assert keys | {"memory_bytes", "correctness", "diagnosis", "scores", "score", "rank"} <= set(entry)
-    assert {"batch_size", "seconds", "throughput", "speedup", "tflops"} <= set(told["workflows"][0]["cells"][0])
-    assert {"tier", "value", "rule", "evidence", "basis", "to_next", "why"} <= set(told["workflows"][0]["scores"]["performance"])
+        assert keys | {
+            "memory_bytes",
+            "correctness",
+            "diagnosis",
+            "scores",
+            "score",
+            "rank",
+        } <= set(entry)
+    assert {"batch_size", "seconds", "throughput", "speedup", "tflops"} <= set(
+        told["workflows"][0]["cells"][0]
+    )
+    assert {"tier", "value", "rule", "evidence", "basis", "to_next", "why"} <= set(
+        told["workflows"][0]["scores"]["performance"]
+    )
     assert {"verdict", "noise_floor", "rounds", "discarded"} <= set(told["race"])
-    advice = {"arm", "workflow", "verdict", "trust", "trust_reasons", "runner_up", "margin", "flips", "simplex_share", "pareto"}
-    assert advice | {"break_even_requests", "reasons", "guideline", "next_steps"} <= set(told["recommendation"])
-    assert all({"criterion", "weight", "to"} <= set(flip) for flip in told["recommendation"]["flips"])
+    advice = {
+        "arm",
+        "workflow",
+        "verdict",
+        "trust",
+        "trust_reasons",
+        "runner_up",
+        "margin",
+        "flips",
+        "simplex_share",
+        "pareto",
+    }
+    assert advice | {"break_even_requests", "reasons", "guideline", "next_steps"} <= set(
+        told["recommendation"]
+    )
+    assert all(
+        {"criterion", "weight", "to"} <= set(flip) for flip in told["recommendation"]["flips"]
+    )

@@ -21,7 +21,10 @@ def test_the_recommended_arm_is_explained_from_its_calls_to_its_score() -> None:
     assert text.startswith("compiled, run ")
     assert "batch size 1: median 100 ms of 12 timed calls, 4.000x" in text
     assert "geometric mean over the batch sizes: 4.000x" in text
-    assert "rule: speedup_low >= 1.2, fastest_over_it <= 1.2; decided by speedup_low = 4 (measured)" in text
+    assert (
+        "rule: speedup_low >= 1.2, fastest_over_it <= 1.2; decided by speedup_low = 4 (measured)"
+        in text
+    )
     assert all(f"  {name}: tier " in text for name in CRITERIA)
     assert f"= {entry.score:.3f}" in text
 
@@ -34,16 +37,25 @@ def test_one_criterion_is_explained_alone() -> None:
 
 
 def test_what_the_next_tier_asks_for_is_told_with_the_distance() -> None:
-    assert "tier 2 asks for speedup_low >= 1.05; it is 1, 0.05 away" in explanation.render(DOCUMENT, builders.BASELINE, "", PUBLISHED)
+    assert "tier 2 asks for speedup_low >= 1.05; it is 1, 0.05 away" in explanation.render(
+        DOCUMENT, builders.BASELINE, "", PUBLISHED
+    )
 
 
 def test_an_arm_without_a_measurement_has_its_reason() -> None:
-    assert explanation.render(DOCUMENT, "broken", "", PUBLISHED) == "broken: crashed, it crashed\n  next: update it\n"
+    assert (
+        explanation.render(DOCUMENT, "broken", "", PUBLISHED)
+        == "broken: crashed, it crashed\n  next: update it\n"
+    )
 
 
 def test_the_papers_figures_of_the_same_case_stand_beside() -> None:
-    figure = msgspec.structs.replace(PUBLISHED.figure[0], model=DOCUMENT.question.model.name, workflow="compiled")
-    text = explanation.render(DOCUMENT, "compiled", "performance", Published(source="the paper", figure=(figure,)))
+    figure = msgspec.structs.replace(
+        PUBLISHED.figure[0], model=DOCUMENT.question.model.name, workflow="compiled"
+    )
+    text = explanation.render(
+        DOCUMENT, "compiled", "performance", Published(source="the paper", figure=(figure,))
+    )
     assert f"{figure.gpu}, {figure.stack}, section {figure.section}" in text
     assert figure.differs_because in text
 
@@ -54,4 +66,6 @@ def test_names_that_nothing_has_are_refused() -> None:
     with pytest.raises(UnknownCriterionError):
         explanation.render(DOCUMENT, "", "speed", PUBLISHED)
     with pytest.raises(UnknownWorkflowError):
-        explanation.render(msgspec.structs.replace(DOCUMENT, recommendation=None), "", "", PUBLISHED)
+        explanation.render(
+            msgspec.structs.replace(DOCUMENT, recommendation=None), "", "", PUBLISHED
+        )

@@ -55,9 +55,13 @@ def test_it_is_told_of_nothing_else(other: dict[str, Any], status: str) -> None:
 
 
 def test_a_fault_without_limits_is_one_everywhere() -> None:
-    everywhere = KnownFault(statuses=("crashed",), what="it ends", next_step="update it", source="a test")
+    everywhere = KnownFault(
+        statuses=("crashed",), what="it ends", next_step="update it", source="a test"
+    )
     for capability in ("8.0", None):
-        found = known_faults.find_next_step(header_with(everywhere, capability=capability, dtype="native"), "broken", "crashed")
+        found = known_faults.find_next_step(
+            header_with(everywhere, capability=capability, dtype="native"), "broken", "crashed"
+        )
         assert found == "update it: it ends (a test)"
 
 

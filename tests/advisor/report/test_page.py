@@ -45,7 +45,22 @@ def poison(value: Any) -> Any:
 
 
 #: Words of closed sets, and names by which parts of the document find each other.
-KEPT = {"schema", "kind", "status", "evidence", "verdict", "trust", "basis", "bound", "unit", "gpu", "block", "task", "dtype", "device"}
+KEPT = {
+    "schema",
+    "kind",
+    "status",
+    "evidence",
+    "verdict",
+    "trust",
+    "basis",
+    "bound",
+    "unit",
+    "gpu",
+    "block",
+    "task",
+    "dtype",
+    "device",
+}
 KEPT |= {"criterion", "outcome"}
 
 
@@ -54,14 +69,28 @@ def carried() -> RunDocument:
 
     def platform(name: str, refused: tuple[str, ...] = (), **shares: float) -> Platform:
         efficiencies = {
-            workflow.replace("_", "-"): Efficiency(workflow=workflow.replace("_", "-"), application=share, architectural=share / 2)
+            workflow.replace("_", "-"): Efficiency(
+                workflow=workflow.replace("_", "-"), application=share, architectural=share / 2
+            )
             for workflow, share in shares.items()
         }
-        return Platform(name=name, run=f"run-{name}", created="2026-11-21T12:00:00+00:00", efficiencies=efficiencies, refused=refused)
+        return Platform(
+            name=name,
+            run=f"run-{name}",
+            created="2026-11-21T12:00:00+00:00",
+            efficiencies=efficiencies,
+            refused=refused,
+        )
 
-    platforms = [platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25), platform("GPU", ("broken",), compiled=0.25)]
+    platforms = [
+        platform("CPU", compiled=1.0, pytorch_eager=0.5, broken=0.25),
+        platform("GPU", ("broken",), compiled=0.25),
+    ]
     same = Integration(lines_changed=1, source="import torch\n")
-    workflows = [builders.workflow(name, integration=same) for name in ("compiled", builders.BASELINE, "broken")]
+    workflows = [
+        builders.workflow(name, integration=same)
+        for name in ("compiled", builders.BASELINE, "broken")
+    ]
     return builders.document(portability=performance_portability.compare(platforms, workflows))
 
 
@@ -75,7 +104,18 @@ def poisoned() -> RunDocument:
 def test_the_page_is_valid_and_has_every_section() -> None:
     tree = parse(page.render(builders.document(), "print('recipe')"))
     sections = [section.get("id") for section in elements(tree, "section")]
-    assert sections == ["why", "comparison", "weights", "speed", "build", "limits", "evidence", "left-out", "method", "recipe"]
+    assert sections == [
+        "why",
+        "comparison",
+        "weights",
+        "speed",
+        "build",
+        "limits",
+        "evidence",
+        "left-out",
+        "method",
+        "recipe",
+    ]
     assert [link.get("href") for link in elements(tree, "a")] == [f"#{name}" for name in sections]
 
 
@@ -114,7 +154,11 @@ def test_hostile_text_stays_text() -> None:
 
 def test_headings_tables_and_pictures_can_be_heard() -> None:
     tree = parse(page.render(builders.document()))
-    levels = [int(element.tag[-1]) for element in tree.iter() if re.fullmatch(rf"{re.escape(NAMESPACE)}h[1-6]", str(element.tag))]
+    levels = [
+        int(element.tag[-1])
+        for element in tree.iter()
+        if re.fullmatch(rf"{re.escape(NAMESPACE)}h[1-6]", str(element.tag))
+    ]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
@@ -133,7 +177,9 @@ def test_headings_tables_and_pictures_can_be_heard() -> None:
 
 def luminance(colour: str) -> float:
     channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
+    linear = [
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -149,8 +195,18 @@ def test_every_text_colour_has_contrast(scheme: str) -> None:
 
 
 def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
-    state = builders.run_state({"broken": builders.process(ready=False, outcome=Crashed(phase="build", signal=None, reason="it crashed"))})
-    composed = document.compose(builders.decided(state=state, results=builders.results(races=()), scored=(), recommendation=None))
+    state = builders.run_state(
+        {
+            "broken": builders.process(
+                ready=False, outcome=Crashed(phase="build", signal=None, reason="it crashed")
+            )
+        }
+    )
+    composed = document.compose(
+        builders.decided(
+            state=state, results=builders.results(races=()), scored=(), recommendation=None
+        )
+    )
     tree = parse(page.render(composed))
     assert [section.get("id") for section in elements(tree, "section")] == ["left-out", "method"]
     assert elements(tree, "script") == []
@@ -158,7 +214,9 @@ def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
 
 def test_what_the_script_ranks_is_what_the_document_says() -> None:
     composed = builders.document()
-    told = msgspec.json.decode(page._arms(composed, [entry for entry in composed.workflows if entry.rank]))
+    told = msgspec.json.decode(
+        page._arms(composed, [entry for entry in composed.workflows if entry.rank])
+    )
     assert [arm["arm"] for arm in told["arms"]] == ["compiled", builders.BASELINE]
     assert [len(arm["tiers"]) for arm in told["arms"]] == [len(CRITERIA)] * 2
     assert told["weights"]["performance"] == composed.question.priorities.performance
@@ -166,15 +224,30 @@ def test_what_the_script_ranks_is_what_the_document_says() -> None:
 
 def test_several_platforms_are_shown_as_the_document_has_them() -> None:
     tree = parse(page.render(carried()))
-    (section,) = [section for section in elements(tree, "section") if section.get("id") == "platforms"]
+    (section,) = [
+        section for section in elements(tree, "section") if section.get("id") == "platforms"
+    ]
     head, *rows = [["".join(cell.itertext()) for cell in row] for row in elements(section, "tr")]
-    assert head == ["application", "CPU", "GPU", "performance portability", "of peak", "code convergence"]
-    # Means that are harmonic: 2 / (1 / 1 + 1 / 0.25), where the arithmetic one would be 0.62, and half of it.
+    assert head == [
+        "application",
+        "CPU",
+        "GPU",
+        "performance portability",
+        "of peak",
+        "code convergence",
+    ]
+    # Means that are harmonic: 2 / (1 / 1 + 1 / 0.25), where the arithmetic one would be 0.62, and
+    # half of it.
     assert rows[0] == ["compiled", "100%", "25%", "0.40", "0.20", "1.00"]
     nothing = "\N{EN DASH}"
     assert ["broken", "25%", "cannot run", "0.00", "0.00", nothing] in rows
     assert [builders.BASELINE, "50%", "not tried", nothing, nothing, nothing] in rows
-    assert "CPU, run run-CPU of 2026-11-21; GPU, run run-GPU of 2026-11-21" in "".join(section.itertext())
-    spoken = ["".join(title.itertext()) for title in elements(elements(section, "svg", SVG)[0], "title", SVG)]
+    assert "CPU, run run-CPU of 2026-11-21; GPU, run run-GPU of 2026-11-21" in "".join(
+        section.itertext()
+    )
+    spoken = [
+        "".join(title.itertext())
+        for title in elements(elements(section, "svg", SVG)[0], "title", SVG)
+    ]
     assert [each for each in spoken if "compiled" in each] == ["compiled: 100%", "compiled: 25%"]
     assert [each for each in spoken if builders.BASELINE in each] == [f"{builders.BASELINE}: 50%"]

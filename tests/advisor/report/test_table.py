@@ -18,24 +18,38 @@ from advisor.report.document import Problem, RunDocument
 def with_advice(**changes: Any) -> RunDocument:
     made = builders.document()
     assert made.recommendation is not None
-    return msgspec.structs.replace(made, recommendation=msgspec.structs.replace(made.recommendation, **changes))
+    return msgspec.structs.replace(
+        made, recommendation=msgspec.structs.replace(made.recommendation, **changes)
+    )
 
 
-NONE = builders.document(recommendation=None, problem=Problem(name="nothing-viable", what="everything failed", next_step="ask for less"))
+NONE = builders.document(
+    recommendation=None,
+    problem=Problem(name="nothing-viable", what="everything failed", next_step="ask for less"),
+)
 
 
 def test_the_instruction_comes_first() -> None:
-    assert table.render(builders.document()).splitlines()[0] == "Use compiled for synthetic/ffn@8x16 on Fancy CPU"
+    assert (
+        table.render(builders.document()).splitlines()[0]
+        == "Use compiled for synthetic/ffn@8x16 on Fancy CPU"
+    )
 
 
 def test_a_run_that_was_stopped_says_so_and_how_it_goes_on() -> None:
     made = builders.document(finished=False)
-    assert table.render(made).splitlines()[1] == f"Stopped before its end: p3-advisor resume {made.run_id} goes on."
+    assert (
+        table.render(made).splitlines()[1]
+        == f"Stopped before its end: p3-advisor resume {made.run_id} goes on."
+    )
     assert "Stopped" not in table.render(builders.document())
 
 
 def test_a_run_that_was_stopped_elsewhere_cannot_be_resumed_here() -> None:
-    assert table.render(builders.document(finished=False, imported=True)).splitlines()[1] == "Stopped before its end."
+    assert (
+        table.render(builders.document(finished=False, imported=True)).splitlines()[1]
+        == "Stopped before its end."
+    )
     raced = builders.document(finished=False, run_id="20261121-120001-0000-0001-1")
     assert "p3-advisor fleet 20261121-120001-0000 --resume goes on" in table.render(raced)
 
@@ -46,18 +60,30 @@ def test_a_tie_is_an_instruction_with_a_choice() -> None:
 
 
 def test_no_recommendation_says_why_and_what_next() -> None:
-    assert table.render(NONE).splitlines()[:2] == ["No recommendation: everything failed", "Next: ask for less"]
+    assert table.render(NONE).splitlines()[:2] == [
+        "No recommendation: everything failed",
+        "Next: ask for less",
+    ]
 
 
 def test_the_device_is_the_gpu_that_was_measured() -> None:
-    two = (builders.gpu(uuid="GPU-a", name="NVIDIA A100"), builders.gpu(uuid="GPU-b", name="NVIDIA H200"))
-    header = builders.header(question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two))
+    two = (
+        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
+        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
+    )
+    header = builders.header(
+        question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
+    )
     assert table.device_name(document.compose(builders.decided(header=header))) == "NVIDIA H200"
 
 
 def test_how_sure_the_advice_is_comes_second() -> None:
-    second = table.render(with_advice(verdict="TIE", trust="C", runner_up="other", margin=0.25)).splitlines()[1]
-    assert second.startswith("Speeds: TIE. Trust: C. Noise floor: 0.0%. Score: lead +0.25 over other.")
+    second = table.render(
+        with_advice(verdict="TIE", trust="C", runner_up="other", margin=0.25)
+    ).splitlines()[1]
+    assert second.startswith(
+        "Speeds: TIE. Trust: C. Noise floor: 0.0%. Score: lead +0.25 over other."
+    )
 
 
 def test_what_is_not_known_is_not_invented() -> None:
@@ -82,7 +108,10 @@ def test_a_flip_is_a_sentence(weight: float, when: Side, sentence: str) -> None:
 
 def columns(made: RunDocument) -> dict[str, dict[str, str]]:
     """Return the ranking as cells by arm and column; no cell of the tests has a blank."""
-    header, *rows = (line.replace("build s", "build").replace("ms @", "ms@").split() for line in table.ranking(made))
+    header, *rows = (
+        line.replace("build s", "build").replace("ms @", "ms@").split()
+        for line in table.ranking(made)
+    )
     return {row[header.index("arm")]: dict(zip(header, row, strict=True)) for row in rows}
 
 
@@ -106,7 +135,13 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
 
 def test_a_figure_that_is_missing_is_a_dash() -> None:
     made = builders.document()
-    blank = {"memory_bytes": MemoryBytes(peak=None, source="nobody"), "speedup": None, "build_seconds": None, "scores": None, "score": None}
+    blank = {
+        "memory_bytes": MemoryBytes(peak=None, source="nobody"),
+        "speedup": None,
+        "build_seconds": None,
+        "scores": None,
+        "score": None,
+    }
     entries = tuple(msgspec.structs.replace(entry, **blank) for entry in made.workflows)
     row = columns(msgspec.structs.replace(made, workflows=entries))["compiled"]
     assert [row[name] for name in ("speed-up", "build", "MiB", "Perf", "score")] == ["-"] * 5
@@ -114,7 +149,10 @@ def test_a_figure_that_is_missing_is_a_dash() -> None:
 
 def test_an_arm_that_fails_a_constraint_is_marked_and_explained() -> None:
     made = builders.document()
-    entries = tuple(msgspec.structs.replace(entry, fails=("too slow",)) if entry.arm == BASELINE else entry for entry in made.workflows)
+    entries = tuple(
+        msgspec.structs.replace(entry, fails=("too slow",)) if entry.arm == BASELINE else entry
+        for entry in made.workflows
+    )
     made = msgspec.structs.replace(made, workflows=entries)
     assert columns(made)[BASELINE]["#"] == "2!"
     assert f"  {BASELINE}: too slow" in table.render(made).splitlines()

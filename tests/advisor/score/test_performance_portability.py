@@ -19,7 +19,9 @@ EAGER = "import torch\noutput = model(*inputs)\n"
 
 
 def workflow(id_: str, application: str = "", source: str = EAGER) -> Workflow:
-    return builders.workflow(id_, application=application, integration=Integration(lines_changed=1, source=source))
+    return builders.workflow(
+        id_, application=application, integration=Integration(lines_changed=1, source=source)
+    )
 
 
 WORKFLOWS = (
@@ -34,13 +36,21 @@ WORKFLOWS = (
 def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) -> Platform:
     by_application = {
         application.replace("_", "-"): Efficiency(
-            workflow=f"runtime-{'cpu' if name == 'CPU' else 'cuda'}" if application == "runtime" else application.replace("_", "-"),
+            workflow=f"runtime-{'cpu' if name == 'CPU' else 'cuda'}"
+            if application == "runtime"
+            else application.replace("_", "-"),
             application=value,
             architectural=value / 2,
         )
         for application, value in efficiencies.items()
     }
-    return Platform(name=name, run=f"run-{name}", created="2026-11-21T12:00:00+00:00", efficiencies=by_application, refused=refused)
+    return Platform(
+        name=name,
+        run=f"run-{name}",
+        created="2026-11-21T12:00:00+00:00",
+        efficiencies=by_application,
+        refused=refused,
+    )
 
 
 def compared(*platforms: Platform) -> dict[str, Any]:
@@ -56,8 +66,12 @@ def test_it_is_the_harmonic_mean_over_the_platforms() -> None:
     assert entry.efficiencies == {"CPU": 1.0, "GPU": 0.5}
 
 
-def test_it_is_zero_where_one_platform_is_not_supported_and_unknown_where_it_was_not_tried() -> None:
-    entries = compared(platform("GPU", compiled=1.0, vendor_only=1.0), platform("CPU", refused=("vendor-only",)))
+def test_it_is_zero_where_one_platform_is_not_supported_and_unknown_where_it_was_not_tried() -> (
+    None
+):
+    entries = compared(
+        platform("GPU", compiled=1.0, vendor_only=1.0), platform("CPU", refused=("vendor-only",))
+    )
     assert entries["vendor-only"].performance_portability == 0
     assert entries["compiled"].performance_portability is None
     assert entries["compiled"].code_convergence is None
@@ -70,7 +84,12 @@ def test_providers_of_one_runtime_are_one_application_with_nearly_the_same_code(
 
 
 def test_code_that_is_the_same_everywhere_converges_wholly() -> None:
-    assert compared(platform("CPU", compiled=1.0), platform("GPU", compiled=1.0))["compiled"].code_convergence == 1
+    assert (
+        compared(platform("CPU", compiled=1.0), platform("GPU", compiled=1.0))[
+            "compiled"
+        ].code_convergence
+        == 1
+    )
 
 
 def test_one_platform_says_nothing() -> None:
@@ -88,7 +107,9 @@ def test_it_lies_between_the_worst_efficiency_and_the_mean(values: list[float]) 
 
 def diagnosis(headroom: float | None) -> CallDiagnosis:
     blank: dict[str, Any] = dict.fromkeys(CallDiagnosis.__struct_fields__)
-    return CallDiagnosis(**{**blank, "batch_size": 1, "headroom": headroom, "bound": "memory", "words": "a test"})
+    return CallDiagnosis(
+        **{**blank, "batch_size": 1, "headroom": headroom, "bound": "memory", "words": "a test"}
+    )
 
 
 def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
@@ -99,7 +120,9 @@ def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
         builders.measurement("runtime-cpu/io-binding", speedup=1.5, diagnosis=(diagnosis(None),)),
     )
     refused = ("vendor-only", "runtime-cuda")
-    found = performance_portability.describe(results, WORKFLOWS, refused=refused, name="CPU", run="a", created="now")
+    found = performance_portability.describe(
+        results, WORKFLOWS, refused=refused, name="CPU", run="a", created="now"
+    )
     assert {name: entry.application for name, entry in found.efficiencies.items()} == {
         "compiled": 1.0,
         "runtime": 0.75,
@@ -123,10 +146,20 @@ def test_with_one_platform_the_cell_stays_declared_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.2, 2), (None, 1)])
-def test_with_more_platforms_it_is_measured_and_they_are_named(elsewhere: float | None, tier: int) -> None:
-    other = platform("GPU", compiled=elsewhere) if elsewhere else platform("GPU", refused=("compiled",))
-    rating = rated(performance_portability.compare([platform("CPU", compiled=1.0), other], WORKFLOWS))
-    assert (rating.tier, rating.evidence, rating.fact) == (tier, "measured", "performance_portability")
+def test_with_more_platforms_it_is_measured_and_they_are_named(
+    elsewhere: float | None, tier: int
+) -> None:
+    other = (
+        platform("GPU", compiled=elsewhere) if elsewhere else platform("GPU", refused=("compiled",))
+    )
+    rating = rated(
+        performance_portability.compare([platform("CPU", compiled=1.0), other], WORKFLOWS)
+    )
+    assert (rating.tier, rating.evidence, rating.fact) == (
+        tier,
+        "measured",
+        "performance_portability",
+    )
     assert "CPU (run run-CPU) and GPU (run run-GPU)" in rating.why
 
 
@@ -140,6 +173,8 @@ def test_a_tier_that_rests_on_nothing_but_other_platforms_stands_without_them() 
 
 
 def test_what_was_not_tried_on_the_other_platform_stays_declared() -> None:
-    rating = rated(performance_portability.compare([platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS))
+    rating = rated(
+        performance_portability.compare([platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS)
+    )
     assert (rating.tier, rating.evidence) == (3, "declared")
     assert rating.why.endswith("; it was not measured on GPU")

@@ -59,7 +59,15 @@ def test_the_same_seed_gives_the_same_order() -> None:
 
 
 def test_another_seed_gives_another_order() -> None:
-    assert len({tuple(visit(race, noisy(0.1)) for _ in range(3)) for race in (Race("abcd", "a", seed=seed) for seed in range(5))}) == 5
+    assert (
+        len(
+            {
+                tuple(visit(race, noisy(0.1)) for _ in range(3))
+                for race in (Race("abcd", "a", seed=seed) for seed in range(5))
+            }
+        )
+        == 5
+    )
 
 
 def test_each_round_has_an_order_of_its_own() -> None:
@@ -69,7 +77,10 @@ def test_each_round_has_an_order_of_its_own() -> None:
     assert {order[0] for order in orders} == set("abcd")
 
 
-@given(seed=st.integers(0, 1000), gaps=st.lists(st.sampled_from([0.0, 0.005, 0.1, 1.0]), min_size=1, max_size=5))
+@given(
+    seed=st.integers(0, 1000),
+    gaps=st.lists(st.sampled_from([0.0, 0.005, 0.1, 1.0]), min_size=1, max_size=5),
+)
 def test_every_round_visits_each_survivor_exactly_once(seed: int, gaps: list[float]) -> None:
     arms = {f"arm{place}": gap for place, gap in enumerate(gaps)}
     race = Race(arms, baseline="arm0", seed=seed)
@@ -115,7 +126,9 @@ def test_arms_that_are_always_visited_are_visited_when_eliminated() -> None:
 
 
 @pytest.mark.parametrize("log_seconds", [-3.0, 0.0, 3.0])
-def test_an_arm_that_only_is_always_visited_takes_no_part_in_the_decision(log_seconds: float) -> None:
+def test_an_arm_that_only_is_always_visited_takes_no_part_in_the_decision(
+    log_seconds: float,
+) -> None:
     with_duplicate = Race("ab", baseline="a", always=["a", "twin"])
     assert sorted(with_duplicate.due) == ["a", "b", "twin"]
     verdict = drive(with_duplicate, clear(a=0.1, b=0.0, twin=log_seconds))
@@ -142,13 +155,17 @@ def test_a_lone_arm_is_proven() -> None:
 
 def test_tie_is_that_every_rival_is_slower_or_equivalent() -> None:
     verdict = drive(Race("abc", baseline="a"), clear(a=0.5, b=0.0, c=0.001))
-    assert verdict == Verdict(kind="TIE", best="b", tied=("b", "c"), unresolved=(), rounds=4, eliminated={"a": 4})
+    assert verdict == Verdict(
+        kind="TIE", best="b", tied=("b", "c"), unresolved=(), rounds=4, eliminated={"a": 4}
+    )
 
 
 def test_safe_is_that_no_rival_can_be_faster_by_more_than_the_margin() -> None:
     race = Race("ab", baseline="a", settle_rounds=13)
     verdict = drive(race, zigzag("b", mean=0.01, half_width=0.019))
-    assert verdict == Verdict(kind="SAFE", best="a", tied=("a",), unresolved=("b",), rounds=13, eliminated={})
+    assert verdict == Verdict(
+        kind="SAFE", best="a", tied=("a",), unresolved=("b",), rounds=13, eliminated={}
+    )
     ratio = race.ratio("b", to="a")
     assert 1 / 1.02 < ratio.low < 1
     assert ratio.high > 1.02
@@ -162,7 +179,9 @@ def test_a_safe_race_goes_on_until_it_has_settled() -> None:
 def test_inconclusive_is_that_a_rival_may_still_be_faster() -> None:
     race = Race("ab", baseline="a", most_rounds=9)
     verdict = drive(race, zigzag("b", mean=0.001, half_width=0.2))
-    assert verdict == Verdict(kind="INCONCLUSIVE", best="a", tied=("a",), unresolved=("b",), rounds=9, eliminated={})
+    assert verdict == Verdict(
+        kind="INCONCLUSIVE", best="a", tied=("a",), unresolved=("b",), rounds=9, eliminated={}
+    )
     assert race.ratio("b", to="a").low < 1 / 1.02
 
 
@@ -176,7 +195,10 @@ def test_an_arm_that_is_merely_not_yet_eliminated_is_not_called_tied() -> None:
 
 
 def test_the_margin_decides_what_is_equivalent() -> None:
-    kinds = [drive(Race("ab", baseline="a", epsilon=epsilon), clear(a=0.0, b=0.0)).kind for epsilon in (0.02, 1e-4)]
+    kinds = [
+        drive(Race("ab", baseline="a", epsilon=epsilon), clear(a=0.0, b=0.0)).kind
+        for epsilon in (0.02, 1e-4)
+    ]
     assert kinds == ["TIE", "INCONCLUSIVE"]
 
 
@@ -187,13 +209,23 @@ def test_what_slows_all_arms_of_a_round_alike_decides_nothing(drift: list[float]
 
     arms = ["eager", "one", "other"]
     steady = drive(Race(arms, baseline="eager"), speeds)
-    assert drive(Race(arms, baseline="eager"), lambda arm, number: speeds(arm, number) + drift[number - 1]) == steady
+    assert (
+        drive(
+            Race(arms, baseline="eager"),
+            lambda arm, number: speeds(arm, number) + drift[number - 1],
+        )
+        == steady
+    )
 
 
 @pytest.mark.parametrize("arms", list(itertools.permutations(["eager", "one", "other"])))
 def test_the_order_in_which_arms_are_named_does_not_matter(arms: Sequence[str]) -> None:
     verdict = drive(Race(arms, baseline="eager"), clear(eager=0.3, one=0.0, other=0.05))
-    assert (verdict.kind, verdict.best, verdict.eliminated) == ("PROVEN", "one", {"eager": 4, "other": 4})
+    assert (verdict.kind, verdict.best, verdict.eliminated) == (
+        "PROVEN",
+        "one",
+        {"eager": 4, "other": 4},
+    )
 
 
 def test_a_withdrawn_arm_is_not_visited_again_and_not_in_the_verdict() -> None:
@@ -203,7 +235,12 @@ def test_a_withdrawn_arm_is_not_visited_again_and_not_in_the_verdict() -> None:
     assert sorted(race.next_round()) == ["a", "b"]
     for arm in "ab":
         race.record(arm, 0.0)
-    assert "c" not in {race.verdict.best, *race.verdict.tied, *race.verdict.unresolved, *race.verdict.eliminated}
+    assert "c" not in {
+        race.verdict.best,
+        *race.verdict.tied,
+        *race.verdict.unresolved,
+        *race.verdict.eliminated,
+    }
 
 
 def test_a_round_is_complete_without_the_arm_that_was_withdrawn_in_it() -> None:
@@ -253,7 +290,11 @@ def test_withdrawing_an_arm_after_the_end_leaves_the_rest_as_it_was() -> None:
     drive(race, clear(a=0.3, b=0.0, c=0.5))
     race.withdraw("c")
     assert race.finished
-    assert (race.verdict.kind, race.verdict.best, race.verdict.eliminated) == ("PROVEN", "b", {"a": 4})
+    assert (race.verdict.kind, race.verdict.best, race.verdict.eliminated) == (
+        "PROVEN",
+        "b",
+        {"a": 4},
+    )
 
 
 def test_a_revival_does_not_lift_the_cap() -> None:
@@ -276,7 +317,9 @@ def test_a_ratio_is_the_seconds_of_one_arm_over_those_of_the_other() -> None:
     assert ratio.value == pytest.approx(2, rel=1e-3)
     assert ratio.low < ratio.value < ratio.high
     inverse = race.ratio("a", to="b")
-    assert (1 / inverse.value, 1 / inverse.high, 1 / inverse.low) == pytest.approx((ratio.value, ratio.low, ratio.high))
+    assert (1 / inverse.value, 1 / inverse.high, 1 / inverse.low) == pytest.approx(
+        (ratio.value, ratio.low, ratio.high)
+    )
 
 
 def test_a_ratio_that_has_to_be_surer_is_wider() -> None:

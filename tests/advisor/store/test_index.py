@@ -39,8 +39,12 @@ def test_an_index_that_was_deleted_comes_back(three_runs: Store, home: pathlib.P
     assert three_runs.history() == before
 
 
-@pytest.mark.parametrize("content", [b"", b"rubbish" * 1000, b"SQLite format 3\x00" + b"\xff" * 4096])
-def test_an_index_that_was_damaged_comes_back(three_runs: Store, home: pathlib.Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", b"rubbish" * 1000, b"SQLite format 3\x00" + b"\xff" * 4096]
+)
+def test_an_index_that_was_damaged_comes_back(
+    three_runs: Store, home: pathlib.Path, content: bytes
+) -> None:
     before = three_runs.history()
     (home / "index.sqlite").write_bytes(content)
     assert three_runs.history() == before
@@ -56,10 +60,15 @@ def test_an_index_of_another_layout_comes_back(three_runs: Store, home: pathlib.
 
 
 @pytest.mark.parametrize("whole_pages", [1, 2, 10])
-def test_an_index_that_was_damaged_further_back_comes_back(three_runs: Store, home: pathlib.Path, whole_pages: int) -> None:
+def test_an_index_that_was_damaged_further_back_comes_back(
+    three_runs: Store, home: pathlib.Path, whole_pages: int
+) -> None:
     before, file = three_runs.history(), home / "index.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as other, other:
-        rows = [(f"gone-{number}", 1, "2026", "a model" * 20, "a device", 1, 0) for number in range(1000)]
+        rows = [
+            (f"gone-{number}", 1, "2026", "a model" * 20, "a device", 1, 0)
+            for number in range(1000)
+        ]
         other.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
     content = file.read_bytes()
     file.write_bytes(content[: whole_pages * 4096].ljust(len(content), b"\xff"))
@@ -71,7 +80,9 @@ def test_an_index_that_was_damaged_further_back_comes_back(three_runs: Store, ho
         assert len(other.execute("SELECT * FROM runs").fetchall()) == 4
 
 
-def test_without_an_index_the_history_is_read_from_the_runs(three_runs: Store, home: pathlib.Path) -> None:
+def test_without_an_index_the_history_is_read_from_the_runs(
+    three_runs: Store, home: pathlib.Path
+) -> None:
     (home / "index.sqlite").mkdir()
     assert names(three_runs.history()) == HISTORY
 

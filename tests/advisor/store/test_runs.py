@@ -15,7 +15,14 @@ import pytest
 
 from advisor import store
 from advisor.domain.run import Header
-from advisor.domain.run_events import Event, Finished, Heard, Planned, Resumed, Spawned
+from advisor.domain.run_events import (
+    Finished,
+    LoggedEvent,
+    Planned,
+    Resumed,
+    Spawned,
+    WorkerReported,
+)
 from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
 from advisor.store import Entry, Run, Store, runs
@@ -25,10 +32,12 @@ HISTORY = list(reversed(IDS))
 
 
 def header(run_id: str = IDS[0]) -> Header:
-    return builders.header(run_id=run_id, created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T12:00:00+00:00")
+    return builders.header(
+        run_id=run_id, created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T12:00:00+00:00"
+    )
 
 
-def make_run(home: pathlib.Path, run_id: str = IDS[0], *events: Event) -> Run:
+def make_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEvent) -> Run:
     run = Store(home).create(header(run_id))
     with run.writer() as writer:
         for event in events or builders.events(Planned(plan=builders.plan("compiled"))):
@@ -96,7 +105,13 @@ def test_writing_goes_on_after_a_half_written_line(run: Run) -> None:
     assert run.events() == [*before, event]
 
 
-@pytest.mark.parametrize("line", [b"rubbish\n", b'{"seq": 2, "at": 0.0, "happening": {"type": "spawned", "arm": "\xff", "process": 0}}\n'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"rubbish\n",
+        b'{"seq": 2, "at": 0.0, "happening": {"type": "spawned", "arm": "\xff", "process": 0}}\n',
+    ],
+)
 def test_a_damaged_line_is_told_and_not_skipped(run: Run, line: bytes) -> None:
     append_raw(run, line)
     for read in (run.events, run.state, lambda: run.events_after(0)):
@@ -104,7 +119,9 @@ def test_a_damaged_line_is_told_and_not_skipped(run: Run, line: bytes) -> None:
             read()
 
 
-def test_a_run_that_was_ended_before_its_plan_was_stored_is_told_and_not_resumed(three_runs: Store) -> None:
+def test_a_run_that_was_ended_before_its_plan_was_stored_is_told_and_not_resumed(
+    three_runs: Store,
+) -> None:
     run = three_runs.create(header("20261122-000000-0000"))
     with pytest.raises(RunFileError, match="before its plan") as problem:
         run.state()
@@ -113,15 +130,19 @@ def test_a_run_that_was_ended_before_its_plan_was_stored_is_told_and_not_resumed
 
 
 def test_events_that_do_not_follow_each_other_are_told(home: pathlib.Path) -> None:
-    happenings = (Planned(plan=builders.plan()), Spawned(arm=builders.BASELINE, process=0), Resumed())
+    run_events = (
+        Planned(plan=builders.plan()),
+        Spawned(arm=builders.BASELINE, process=0),
+        Resumed(),
+    )
     for missing in range(2):
-        events = builders.events(*happenings)
+        events = builders.events(*run_events)
         del events[missing]
         with pytest.raises(RunFileError, match="missing"):
             make_run(home, IDS[missing], *events).state()
-    stranger = Heard(arm="nobody", process=0, said=Ready())
+    stranger = WorkerReported(arm="nobody", process=0, said=Ready())
     with pytest.raises(RunFileError, match="do not fit together"):
-        make_run(home, IDS[2], *builders.events(*happenings, stranger)).state()
+        make_run(home, IDS[2], *builders.events(*run_events, stranger)).state()
 
 
 def test_a_file_of_events_that_cannot_be_opened_is_told(run: Run) -> None:
@@ -195,9 +216,17 @@ def test_what_only_an_unfinished_run_needs_can_be_cleared_twice(run: Run) -> Non
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("latest", IDS[2]), (IDS[1], IDS[1]), ("20261120", IDS[0]), ("20261121-120000-000", IDS[1]), ("20261121-120000-00f", IDS[2])],
+    [
+        ("latest", IDS[2]),
+        (IDS[1], IDS[1]),
+        ("20261120", IDS[0]),
+        ("20261121-120000-000", IDS[1]),
+        ("20261121-120000-00f", IDS[2]),
+    ],
 )
-def test_a_run_is_found_by_its_id_or_the_beginning_of_it(three_runs: Store, name: str, found: str) -> None:
+def test_a_run_is_found_by_its_id_or_the_beginning_of_it(
+    three_runs: Store, name: str, found: str
+) -> None:
     assert three_runs.find(name).header().run_id == found
 
 
@@ -207,7 +236,9 @@ def test_a_whole_id_is_found_though_others_begin_with_it(home: pathlib.Path) -> 
     assert Store(home).find("20261120-1").directory.name == "20261120-1"
 
 
-def test_nothing_is_removed_without_a_name(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_removed_without_a_name(
+    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     only = make_run(home)
     monkeypatch.chdir(only.directory)
     with pytest.raises(UnknownRunError):
@@ -215,7 +246,9 @@ def test_nothing_is_removed_without_a_name(home: pathlib.Path, monkeypatch: pyte
     assert only.header() == header()
 
 
-def test_a_note_that_cannot_be_written_as_it_is_is_kept_as_far_as_it_can_be(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_cannot_be_written_as_it_is_is_kept_as_far_as_it_can_be(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.write_note("before the\nupgrade")
     run.write_note("caf\udce9")
     assert run.note() == "caf?"
@@ -232,7 +265,9 @@ def test_a_run_is_found_by_its_directory_wherever_it_lies(run: Run, tmp_path: pa
     assert Store(tmp_path / "another home").find(str(elsewhere)).header() == header()
 
 
-@pytest.mark.parametrize("name", ["gone", "2026112x", "120000", "latest-", "/nowhere", "x" * 300, "", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["gone", "2026112x", "120000", "latest-", "/nowhere", "x" * 300, "", "a\0b"]
+)
 def test_an_unknown_run_is_told(three_runs: Store, name: str) -> None:
     with pytest.raises(UnknownRunError) as problem:
         three_runs.find(name)
@@ -278,8 +313,16 @@ def test_the_history_is_newest_first_and_says_what_was_asked(three_runs: Store) 
 
 
 def test_the_history_names_the_gpu_that_was_measured(home: pathlib.Path) -> None:
-    two = (builders.gpu(uuid="GPU-a", name="NVIDIA A100"), builders.gpu(uuid="GPU-b", name="NVIDIA H200"))
-    Store(home).create(builders.header(question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)))
+    two = (
+        builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
+        builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
+    )
+    Store(home).create(
+        builders.header(
+            question=builders.question(device="cuda", gpu="GPU-b"),
+            machine=builders.gpu_machine(*two),
+        )
+    )
     assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
 
 
@@ -297,7 +340,9 @@ def test_the_history_forgets_runs_that_are_gone(three_runs: Store, home: pathlib
     assert names(three_runs.history()) == HISTORY[1:]
 
 
-def test_the_history_leaves_out_a_run_that_cannot_be_read(three_runs: Store, home: pathlib.Path) -> None:
+def test_the_history_leaves_out_a_run_that_cannot_be_read(
+    three_runs: Store, home: pathlib.Path
+) -> None:
     (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
     assert names(three_runs.history()) == [IDS[2], IDS[0]]
 
@@ -323,7 +368,9 @@ def test_a_history_that_cannot_be_kept_is_told(blocked_home: pathlib.Path) -> No
             read()
 
 
-def test_a_directory_of_runs_that_cannot_be_read_is_told(three_runs: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_of_runs_that_cannot_be_read_is_told(
+    three_runs: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "scandir", refuse)
     for read in (three_runs.history, three_runs.unfinished, lambda: three_runs.find("latest")):
         with pytest.raises(NotWritableError, match="cannot be read: Permission denied"):
@@ -338,11 +385,16 @@ def test_a_run_that_cannot_be_written_is_told(run: Run) -> None:
 
 
 def test_a_full_disk_is_told() -> None:
-    with pathlib.Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(NotWritableError, match="No space left"):
+    with (
+        pathlib.Path("/dev/full").open("wb", buffering=0) as full,
+        pytest.raises(NotWritableError, match="No space left"),
+    ):
         runs.Writer(full).append(builders.events(Finished())[0])
 
 
-def test_a_disk_that_is_full_while_a_run_is_written_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_while_a_run_is_written_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever closes the file may not raise anything else."""
     (run.directory / "events.jsonl").unlink(missing_ok=True)
     (run.directory / "events.jsonl").symlink_to("/dev/full")
@@ -365,7 +417,13 @@ def test_an_event_that_the_disk_takes_piece_by_piece_is_written_whole() -> None:
     assert slow.written == msgspec.json.encode(event) + b"\n"
 
 
-def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(tmp_path: pathlib.Path) -> None:
+def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(
+    tmp_path: pathlib.Path,
+) -> None:
     assert store.default_home({store.HOME_VARIABLE: str(tmp_path)}) == tmp_path
     assert store.default_home({store.HOME_VARIABLE: "state"}) == pathlib.Path.cwd() / "state"
-    assert store.default_home({store.HOME_VARIABLE: ""}) == store.default_home({}) == platformdirs.user_state_path("p3-advisor")
+    assert (
+        store.default_home({store.HOME_VARIABLE: ""})
+        == store.default_home({})
+        == platformdirs.user_state_path("p3-advisor")
+    )

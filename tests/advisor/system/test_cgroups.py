@@ -11,12 +11,19 @@ from advisor.system.cgroups import ControlGroups
 DOCKER = "/docker/4711"
 
 
-def make(place: pathlib.Path, cgroup: str, mounts: dict[str, tuple[str, str]], files: dict[str, str]) -> ControlGroups:
+def make(
+    place: pathlib.Path, cgroup: str, mounts: dict[str, tuple[str, str]], files: dict[str, str]
+) -> ControlGroups:
     """Make a `/proc` with these groups and mounts, each with its root and its kind and options, and these files."""
     (place / "proc" / "self").mkdir(parents=True)
     (place / "proc" / "self" / "cgroup").write_text(cgroup)
-    lines = [f"31 23 0:28 {root} {place / 'sys' / name} rw,relatime shared:9 - {end}" for name, (root, end) in mounts.items()]
-    (place / "proc" / "self" / "mountinfo").write_text("23 1 254:0 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n")
+    lines = [
+        f"31 23 0:28 {root} {place / 'sys' / name} rw,relatime shared:9 - {end}"
+        for name, (root, end) in mounts.items()
+    ]
+    (place / "proc" / "self" / "mountinfo").write_text(
+        "23 1 254:0 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n"
+    )
     for name, text in files.items():
         file = place / "sys" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +70,9 @@ V1_FILES = {
         pytest.param("/", "/../4711", "", id="outside the name space"),
     ],
 )
-def test_version_1_has_a_tree_for_each_kind_and_other_names(root: str, path: str, folder: str, tmp_path: pathlib.Path) -> None:
+def test_version_1_has_a_tree_for_each_kind_and_other_names(
+    root: str, path: str, folder: str, tmp_path: pathlib.Path
+) -> None:
     places = {name: ("memory" if name.startswith("memory") else "cpu,cpuacct") for name in V1_FILES}
     files = {f"{places[name]}/{folder}{name}": text for name, text in V1_FILES.items()}
     cgroup = f"5:memory:{path}\n2:cpu,cpuacct:{path}\n0::/\n"
@@ -78,9 +87,19 @@ def test_version_1_has_a_tree_for_each_kind_and_other_names(root: str, path: str
 def test_without_limits_nothing_is_limited(tmp_path: pathlib.Path) -> None:
     files = {"cpu.max": "max 100000\n", "memory.max": "max\n", "cpu.stat": "usage_usec 5\n"}
     groups = make(tmp_path, "0::/\n", {"": ("/", "cgroup2 cgroup2 rw")}, files)
-    assert (groups.processors(), groups.memory_bytes(), groups.free_memory_bytes(), groups.throttled_seconds()) == (None,) * 4
+    assert (
+        groups.processors(),
+        groups.memory_bytes(),
+        groups.free_memory_bytes(),
+        groups.throttled_seconds(),
+    ) == (None,) * 4
 
 
 def test_a_system_without_control_groups_limits_nothing(tmp_path: pathlib.Path) -> None:
     groups = ControlGroups(tmp_path)
-    assert (groups.processors(), groups.memory_bytes(), groups.free_memory_bytes(), groups.throttled_seconds()) == (None,) * 4
+    assert (
+        groups.processors(),
+        groups.memory_bytes(),
+        groups.free_memory_bytes(),
+        groups.throttled_seconds(),
+    ) == (None,) * 4

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from advisor.system.host_lock import Turns
+from advisor.system.host_lock import HostLock
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "turns"
 
 
-def enters(turns: Turns, kind: str, *, meanwhile: threading.Event) -> threading.Thread:
+def enters(turns: HostLock, kind: str, *, meanwhile: threading.Event) -> threading.Thread:
     """Take a turn from another thread and say when it has begun."""
 
     def take() -> None:
@@ -31,16 +31,20 @@ def enters(turns: Turns, kind: str, *, meanwhile: threading.Event) -> threading.
 
 def test_those_who_time_do_so_together(file: pathlib.Path) -> None:
     begun = threading.Event()
-    with Turns(file).timing():
-        enters(Turns(file), "timing", meanwhile=begun).join()
+    with HostLock(file).timing():
+        enters(HostLock(file), "timing", meanwhile=begun).join()
     assert begun.is_set()
 
 
-@pytest.mark.parametrize(("first", "second"), [("timing", "working"), ("working", "timing"), ("working", "working")])
-def test_a_build_overlaps_nothing_of_another_race(file: pathlib.Path, first: str, second: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [("timing", "working"), ("working", "timing"), ("working", "working")]
+)
+def test_a_build_overlaps_nothing_of_another_race(
+    file: pathlib.Path, first: str, second: str
+) -> None:
     begun = threading.Event()
-    with getattr(Turns(file), first)():
-        waiting = enters(Turns(file), second, meanwhile=begun)
+    with getattr(HostLock(file), first)():
+        waiting = enters(HostLock(file), second, meanwhile=begun)
         assert not begun.wait(0.2)
     waiting.join()
     assert begun.is_set()
@@ -51,7 +55,7 @@ def test_whoever_works_gets_in_among_others_who_time_without_a_gap(file: pathlib
 
     def time_again_and_again() -> None:
         while not over.is_set():
-            with Turns(file).timing():
+            with HostLock(file).timing():
                 timed.release()
                 time.sleep(0.05)
 
@@ -60,7 +64,7 @@ def test_whoever_works_gets_in_among_others_who_time_without_a_gap(file: pathlib
         neighbour.start()
         time.sleep(0.02)
         assert timed.acquire(timeout=10)
-    enters(Turns(file), "working", meanwhile=begun)
+    enters(HostLock(file), "working", meanwhile=begun)
     got_in = begun.wait(5)
     over.set()
     for neighbour in neighbours:
@@ -70,12 +74,12 @@ def test_whoever_works_gets_in_among_others_who_time_without_a_gap(file: pathlib
 
 def test_the_clock_stands_still_while_a_race_waits(file: pathlib.Path) -> None:
     ticks: Iterator[float] = iter([0.0, 100.0, 100.0])
-    turns = Turns(file, lambda: next(ticks))
+    turns = HostLock(file, lambda: next(ticks))
     with turns.working():
         assert turns.clock() == 0.0
 
 
 def test_a_race_that_is_alone_waits_for_nobody() -> None:
-    turns = Turns()
+    turns = HostLock()
     with turns.working(), turns.working():
         pass

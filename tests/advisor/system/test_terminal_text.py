@@ -22,11 +22,11 @@ from advisor.system import terminal_text
     ],
 )
 def test_what_would_steer_or_hide_is_spelt_out(text: str, spelt: str) -> None:
-    assert terminal_text.spell_out(text) == spelt
+    assert terminal_text.escape_control_chars(text) == spelt
 
 
 def test_json_stays_the_same_json() -> None:
     value = {"reason": "\x1b[31m \u202e \U000e0041 \u2028 ü"}
     encoded = json.dumps(value, ensure_ascii=False)
-    assert terminal_text.spell_out(encoded) != encoded
-    assert json.loads(terminal_text.spell_out(encoded)) == value
+    assert terminal_text.escape_control_chars(encoded) != encoded
+    assert json.loads(terminal_text.escape_control_chars(encoded)) == value

@@ -16,7 +16,8 @@ class Bigrams:
         settings = json.loads((folder / "engine.json").read_text())
         match settings.get("misdeed"):
             case "hangs":
-                # Engines hold the GPU in a process of their own, which may have left the worker's session.
+                # Engines hold the GPU in a process of their own, which may have left the worker's
+                # session.
                 subprocess.Popen(["sleep", "3604"], start_new_session=True)
                 time.sleep(3600)
             case "dies":

@@ -27,7 +27,11 @@ class ModelRegistry:
 
 class SamplingParams:
     def __init__(self, *, temperature, max_tokens, ignore_eos, detokenize, prompt_logprobs=None):
-        self.temperature, self.max_tokens, self.prompt_logprobs = temperature, max_tokens, prompt_logprobs
+        self.temperature, self.max_tokens, self.prompt_logprobs = (
+            temperature,
+            max_tokens,
+            prompt_logprobs,
+        )
 
 
 class LLM:
@@ -36,20 +40,34 @@ class LLM:
         assert arguments["enable_prefix_caching"] is False
         self.model = Bigrams(model)
         self.length = arguments["max_model_len"]
-        mode = types.SimpleNamespace(mode=types.SimpleNamespace(name="VLLM_COMPILE"), cudagraph_mode=types.SimpleNamespace(name="NONE"))
+        mode = types.SimpleNamespace(
+            mode=types.SimpleNamespace(name="VLLM_COMPILE"),
+            cudagraph_mode=types.SimpleNamespace(name="NONE"),
+        )
         cache = types.SimpleNamespace(gpu_memory_utilization=0.5, num_gpu_blocks=100)
-        self.llm_engine = types.SimpleNamespace(vllm_config=types.SimpleNamespace(compilation_config=mode, cache_config=cache))
+        self.llm_engine = types.SimpleNamespace(
+            vllm_config=types.SimpleNamespace(compilation_config=mode, cache_config=cache)
+        )
 
     def generate(self, prompts, sampling, use_tqdm):
         return [self.answer(prompt["prompt_token_ids"], sampling) for prompt in prompts]
 
     def answer(self, prompt, sampling):
-        assert len(prompt) + sampling.max_tokens <= self.length, "the prompt is longer than the model's length"
+        assert len(prompt) + sampling.max_tokens <= self.length, (
+            "the prompt is longer than the model's length"
+        )
         told = None
         if sampling.prompt_logprobs:
             told = [None]
             for before, token in itertools.pairwise(prompt):
-                entries = {**self.model.likeliest(before, sampling.prompt_logprobs), token: float(self.model.table[before][token])}
-                told.append({key: types.SimpleNamespace(logprob=value) for key, value in entries.items()})
-        output = types.SimpleNamespace(token_ids=tuple(self.model.follow(prompt, sampling.max_tokens)))
+                entries = {
+                    **self.model.likeliest(before, sampling.prompt_logprobs),
+                    token: float(self.model.table[before][token]),
+                }
+                told.append(
+                    {key: types.SimpleNamespace(logprob=value) for key, value in entries.items()}
+                )
+        output = types.SimpleNamespace(
+            token_ids=tuple(self.model.follow(prompt, sampling.max_tokens))
+        )
         return types.SimpleNamespace(outputs=[output], prompt_logprobs=told)

@@ -24,10 +24,14 @@ def outputs(number: int, elements: int = ELEMENTS) -> Any:
 def refer(expected: list[list[Any]], eager: float = EAGER) -> Reference:
     """A reference against which eager PyTorch is `eager` off in every output."""
     produced = [[output + eager for output in outputs] for outputs in expected]
-    return correctness.create_reference("float64", expected, produced, [[np.zeros(1)]] * len(expected))
+    return correctness.create_reference(
+        "float64", expected, produced, [[np.zeros(1)]] * len(expected)
+    )
 
 
-def judge(reference: Reference, produced: list[list[Any]], dtype: str = "float32") -> tuple[str, str]:
+def judge(
+    reference: Reference, produced: list[list[Any]], dtype: str = "float32"
+) -> tuple[str, str]:
     """Return the verdict and the reason."""
     record, reason = correctness.judge(reference, produced, dtype, 1)
     return record.verdict, reason or ""
@@ -39,9 +43,14 @@ def allowed(output: Any, dtype: str, multiplier: float, eager: float = EAGER) ->
     return multiplier * eager + tolerance / 10 * math.sqrt((output**2).mean())
 
 
-@pytest.mark.parametrize(("dtype", "multiplier"), [("float64", 2.0), ("float32", 2.0), ("float16", 3.0), ("bfloat16", 3.0)])
+@pytest.mark.parametrize(
+    ("dtype", "multiplier"),
+    [("float64", 2.0), ("float32", 2.0), ("float16", 3.0), ("bfloat16", 3.0)],
+)
 @pytest.mark.parametrize(("share", "verdict"), [(0.999, "equivalent"), (1.001, "wrong")])
-def test_an_output_passes_up_to_what_the_rule_allows(dtype: str, multiplier: float, share: float, verdict: str) -> None:
+def test_an_output_passes_up_to_what_the_rule_allows(
+    dtype: str, multiplier: float, share: float, verdict: str
+) -> None:
     right = outputs(0)
     produced = [[right + share * allowed(right, dtype, multiplier)]]
     record, reason = correctness.judge(refer([[right]]), produced, dtype, 16)
@@ -51,7 +60,11 @@ def test_an_output_passes_up_to_what_the_rule_allows(dtype: str, multiplier: flo
     assert record.rmse_eager == pytest.approx(EAGER)
     assert record.allowed == pytest.approx(allowed(right, dtype, multiplier))
     assert record.max_abs == pytest.approx(record.rmse)
-    assert (record.batch_size, record.reference, record.compared_elements) == (16, "float64", ELEMENTS)
+    assert (record.batch_size, record.reference, record.compared_elements) == (
+        16,
+        "float64",
+        ELEMENTS,
+    )
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.999, "equivalent"), (1.001, "wrong")])
@@ -71,7 +84,9 @@ def test_a_models_scale_changes_no_verdict(scale: float, share: float, verdict: 
 
 @pytest.mark.parametrize(("elements", "multiplier"), [(10, 10.0), (999, 10.0), (1000, 2.0)])
 @pytest.mark.parametrize(("share", "verdict"), [(0.999, "equivalent"), (1.001, "wrong")])
-def test_averages_over_few_elements_may_scatter_more(elements: int, multiplier: float, share: float, verdict: str) -> None:
+def test_averages_over_few_elements_may_scatter_more(
+    elements: int, multiplier: float, share: float, verdict: str
+) -> None:
     right = outputs(0, elements)
     produced = [[right + share * allowed(right, "float32", multiplier)]]
     assert judge(refer([[right]]), produced)[0] == verdict
@@ -99,7 +114,11 @@ def test_a_single_element_that_is_no_number_is_wrong(bad: float) -> None:
     assert judge(refer([[outputs(0)]]), [[produced]]) == ("wrong", "it returns NaN or infinity")
 
 
-@pytest.mark.parametrize("produced", [[outputs(0)[:-1]], [outputs(0), outputs(0)], []], ids=["fewer elements", "one more", "none"])
+@pytest.mark.parametrize(
+    "produced",
+    [[outputs(0)[:-1]], [outputs(0), outputs(0)], []],
+    ids=["fewer elements", "one more", "none"],
+)
 def test_outputs_of_other_shapes_are_wrong(produced: list[Any]) -> None:
     verdict, reason = judge(refer([[outputs(0)]]), [produced])
     assert verdict == "wrong"
@@ -112,7 +131,9 @@ def test_a_program_that_remembers_its_first_output_is_found_out() -> None:
 
 
 def test_a_model_whose_output_is_always_the_same_may_return_it() -> None:
-    assert judge(refer([[outputs(0)], [outputs(0)]]), [[outputs(0)], [outputs(0)]])[0] == "equivalent"
+    assert (
+        judge(refer([[outputs(0)], [outputs(0)]]), [[outputs(0)], [outputs(0)]])[0] == "equivalent"
+    )
 
 
 def test_a_small_output_is_compared_as_a_whole() -> None:
@@ -135,7 +156,9 @@ def test_a_small_output_is_compared_as_a_whole() -> None:
     ],
     ids=str,
 )
-def test_a_large_output_is_thinned_without_missing_a_row_or_a_column(shape: tuple[int, ...]) -> None:
+def test_a_large_output_is_thinned_without_missing_a_row_or_a_column(
+    shape: tuple[int, ...],
+) -> None:
     *_, columns = shape
     rows = math.prod(shape) // columns
     places: Any = np.arange(rows * columns, dtype="float64").reshape(shape)
@@ -156,8 +179,15 @@ def test_one_wrong_column_of_a_large_output_is_seen(column: int) -> None:
 def a_reference() -> Reference:
     """More sets and places than one digit counts."""
     inputs = [[np.arange(3) + number, np.float32(number)] for number in range(12)]
-    expected = [[outputs(10 * number + place, elements=5) for place in range(11)] for number in range(12)]
-    return Reference("float64", inputs, expected, [[0.1 * number + place for place in range(11)] for number in range(12)])
+    expected = [
+        [outputs(10 * number + place, elements=5) for place in range(11)] for number in range(12)
+    ]
+    return Reference(
+        "float64",
+        inputs,
+        expected,
+        [[0.1 * number + place for place in range(11)] for number in range(12)],
+    )
 
 
 def test_a_reference_comes_back_as_it_was_saved(tmp_path: pathlib.Path) -> None:
@@ -173,7 +203,9 @@ def test_a_reference_comes_back_as_it_was_saved(tmp_path: pathlib.Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["reference-1.npz"]
 
 
-def test_a_reference_replaces_another_without_touching_what_is_being_read(tmp_path: pathlib.Path) -> None:
+def test_a_reference_replaces_another_without_touching_what_is_being_read(
+    tmp_path: pathlib.Path,
+) -> None:
     file = tmp_path / "reference-1.npz"
     file.write_bytes(b"an older one")
     with file.open("rb") as being_read:
@@ -182,7 +214,9 @@ def test_a_reference_replaces_another_without_touching_what_is_being_read(tmp_pa
     assert correctness.load_reference(file).name == "float64"
 
 
-def test_a_reference_that_cannot_be_written_whole_is_not_there(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_that_cannot_be_written_whole_is_not_there(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fill_the_disk(file: pathlib.Path, **arrays: Any) -> None:
         file.write_bytes(b"half")
         raise OSError(len(arrays), "No space left on device")
@@ -194,7 +228,12 @@ def test_a_reference_that_cannot_be_written_whole_is_not_there(tmp_path: pathlib
 
 
 def test_a_reference_that_holds_code_is_not_opened(tmp_path: pathlib.Path) -> None:
-    arrays = {"name": np.array("float64"), "sets": np.array(1), "errors-0": np.array([0.0]), "input-0-0": np.array([print], dtype=object)}
+    arrays = {
+        "name": np.array("float64"),
+        "sets": np.array(1),
+        "errors-0": np.array([0.0]),
+        "input-0-0": np.array([print], dtype=object),
+    }
     np.savez(tmp_path / "reference-1.npz", **arrays)
     with pytest.raises(ValueError, match="allow_pickle"):
         correctness.load_reference(tmp_path / "reference-1.npz")

@@ -41,9 +41,14 @@ class Workflow:
 
 
 def reference() -> Reference:
-    inputs = [[np.random.default_rng(number).standard_normal((BUILT, 8)).astype("float32")] for number in range(2)]
+    inputs = [
+        [np.random.default_rng(number).standard_normal((BUILT, 8)).astype("float32")]
+        for number in range(2)
+    ]
     exact = [[one[0].astype("float64") @ MATRIX.astype("float64")] for one in inputs]
-    return correctness.create_reference("float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs)
+    return correctness.create_reference(
+        "float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs
+    )
 
 
 def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
@@ -52,9 +57,17 @@ def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) ->
 
 @pytest.mark.parametrize(
     ("built", "tried"),
-    [([1], [2, 3]), ([2], [1, 3, 4]), ([1, 16], [2, 3, 17, 32]), ([1, 2, 3, 4], [5, 8]), ([64], [1, 2, 3, 65, 128])],
+    [
+        ([1], [2, 3]),
+        ([2], [1, 3, 4]),
+        ([1, 16], [2, 3, 17, 32]),
+        ([1, 2, 3, 4], [5, 8]),
+        ([64], [1, 2, 3, 65, 128]),
+    ],
 )
-def test_small_sizes_the_one_beside_the_largest_and_twice_it_are_tried(built: list[int], tried: list[int]) -> None:
+def test_small_sizes_the_one_beside_the_largest_and_twice_it_are_tried(
+    built: list[int], tried: list[int]
+) -> None:
     assert flexibility.new_batch_sizes(built) == tried
 
 
@@ -89,10 +102,15 @@ def test_what_another_batch_gets_must_be_what_its_rows_get() -> None:
 
 
 def test_rows_that_are_nan_are_wrong() -> None:
-    assert try_size(3, lambda output: output * (np.nan if len(output) != BUILT else 1.0)).outcome == "wrong"
+    assert (
+        try_size(3, lambda output: output * (np.nan if len(output) != BUILT else 1.0)).outcome
+        == "wrong"
+    )
 
 
-@pytest.mark.parametrize("change", [lambda output: output[:BUILT], lambda output: np.pad(output, ((0, BUILT), (0, 0)))])
+@pytest.mark.parametrize(
+    "change", [lambda output: output[:BUILT], lambda output: np.pad(output, ((0, BUILT), (0, 0)))]
+)
 def test_an_output_of_another_shape_is_wrong(change: Callable[[Any], Any]) -> None:
     flexed = try_size(2 * BUILT, lambda output: change(output) if len(output) != BUILT else output)
     assert flexed.outcome == "wrong"
@@ -101,7 +119,13 @@ def test_an_output_of_another_shape_is_wrong(change: Callable[[Any], Any]) -> No
 
 @pytest.mark.parametrize(
     ("first", "steady", "outcome"),
-    [(0.3, 0.01, "stalled"), (0.2, 0.001, "served"), (0.3, 0.031, "served"), (5.0, 0.4, "stalled"), (0.01, 0.01, "served")],
+    [
+        (0.3, 0.01, "stalled"),
+        (0.2, 0.001, "served"),
+        (0.3, 0.031, "served"),
+        (5.0, 0.4, "stalled"),
+        (0.01, 0.01, "served"),
+    ],
 )
 def test_a_stall_is_long_and_much_longer_than_what_follows(
     monkeypatch: pytest.MonkeyPatch, first: float, steady: float, outcome: str
@@ -114,4 +138,8 @@ def test_a_stall_is_long_and_much_longer_than_what_follows(
 
     monkeypatch.setattr(flexibility, "_timed", timed)
     flexed = try_size(3)
-    assert (flexed.outcome, flexed.first_call_seconds, flexed.steady_seconds) == (outcome, first, steady)
+    assert (flexed.outcome, flexed.first_call_seconds, flexed.steady_seconds) == (
+        outcome,
+        first,
+        steady,
+    )

@@ -51,8 +51,12 @@ def test_an_output_that_takes_longer_to_read_than_later_was_not_done(clock: Stan
     assert sync_check.output_share(start, read, "input", no_wait) == pytest.approx(0.25 / 0.35)
 
 
-def test_an_output_that_takes_long_to_read_whenever_it_is_read_was_done(clock: StandingClock) -> None:
-    late = sync_check.output_share(lambda _: clock.pass_by(0.1), lambda _: clock.pass_by(0.4), "input", no_wait)
+def test_an_output_that_takes_long_to_read_whenever_it_is_read_was_done(
+    clock: StandingClock,
+) -> None:
+    late = sync_check.output_share(
+        lambda _: clock.pass_by(0.1), lambda _: clock.pass_by(0.4), "input", no_wait
+    )
     assert late == pytest.approx(0.0)
 
 
@@ -63,9 +67,16 @@ def test_an_output_that_takes_long_to_read_whenever_it_is_read_was_done(clock: S
         [7.6, 3.9],  # every one at once took twice as long as later; measured on 64 processors
     ],
 )
-def test_reads_that_waver_by_more_than_a_call_takes_are_no_late_work(clock: StandingClock, seconds: list[float]) -> None:
+def test_reads_that_waver_by_more_than_a_call_takes_are_no_late_work(
+    clock: StandingClock, seconds: list[float]
+) -> None:
     at_once_and_later = itertools.cycle(seconds)
-    late = sync_check.output_share(lambda _: clock.pass_by(0.09), lambda _: clock.pass_by(next(at_once_and_later)), "input", no_wait)
+    late = sync_check.output_share(
+        lambda _: clock.pass_by(0.09),
+        lambda _: clock.pass_by(next(at_once_and_later)),
+        "input",
+        no_wait,
+    )
     assert late == 0.0
 
 
@@ -77,14 +88,18 @@ def test_what_a_busy_machine_keeps_a_read_waiting_is_no_late_work(clock: Standin
         clock.kept_waiting += waited
         clock.pass_by(0.1 + waited)
 
-    assert sync_check.output_share(lambda _: clock.pass_by(0.09), read_after_a_wait, "input", no_wait) == pytest.approx(0.0)
+    assert sync_check.output_share(
+        lambda _: clock.pass_by(0.09), read_after_a_wait, "input", no_wait
+    ) == pytest.approx(0.0)
 
 
 def test_how_long_a_thread_waits_for_a_processor_is_told() -> None:
     allowed = os.sched_getaffinity(0)
     spin = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
     processor = min(allowed)
-    with subprocess.Popen([sys.executable, "-c", spin, str(processor)], stdout=subprocess.PIPE) as rival:
+    with subprocess.Popen(
+        [sys.executable, "-c", spin, str(processor)], stdout=subprocess.PIPE
+    ) as rival:
         assert rival.stdout
         rival.stdout.readline()
         os.sched_setaffinity(0, {processor})
@@ -100,7 +115,9 @@ def test_how_long_a_thread_waits_for_a_processor_is_told() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "tries"), [(0.2, 1), (0.05, 5)])
-def test_late_work_of_a_long_call_is_looked_for_once(clock: StandingClock, seconds: float, tries: int) -> None:
+def test_late_work_of_a_long_call_is_looked_for_once(
+    clock: StandingClock, seconds: float, tries: int
+) -> None:
     called: list[str] = []
 
     def call(fed: str) -> None:
@@ -113,5 +130,7 @@ def test_late_work_of_a_long_call_is_looked_for_once(clock: StandingClock, secon
 
 def test_a_machine_that_stalls_once_makes_no_long_call_late(clock: StandingClock) -> None:
     waits = iter([0.0, 0.0, 0.1, *[0.0] * 20])
-    late = sync_check.device_share(lambda _: clock.pass_by(0.6), "input", no_wait, lambda: clock.pass_by(next(waits)))
+    late = sync_check.device_share(
+        lambda _: clock.pass_by(0.6), "input", no_wait, lambda: clock.pass_by(next(waits))
+    )
     assert late == 0.0

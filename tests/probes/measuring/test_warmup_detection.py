@@ -19,9 +19,15 @@ NANOSECONDS_PER_SECOND = 1e9
 FLOOR_SECONDS = 0.2
 TRACES: dict[str, Trace] = {
     "first call only": lambda number: 1000.0 if number == 0 else 1.0,
-    "three calls to record a graph": lambda number: (3000.0, 50.0, 20.0)[number] if number < 3 else 1.0,
-    "exponential over 20 calls": lambda number: (500 if number == 0 else 1) * (1 + math.exp(-number / 20)),
-    "step at call 100": lambda number: (500 if number == 0 else 1) * (1.25 if number < 100 else 1.0),
+    "three calls to record a graph": lambda number: (
+        (3000.0, 50.0, 20.0)[number] if number < 3 else 1.0
+    ),
+    "exponential over 20 calls": lambda number: (
+        (500 if number == 0 else 1) * (1 + math.exp(-number / 20))
+    ),
+    "step at call 100": lambda number: (
+        (500 if number == 0 else 1) * (1.25 if number < 100 else 1.0)
+    ),
 }
 
 
@@ -53,7 +59,9 @@ class Stack:
         return self.nanoseconds / NANOSECONDS_PER_SECOND
 
 
-def warm_up(monkeypatch: pytest.MonkeyPatch, trace: Trace, seconds: float, traces: int) -> list[tuple[float, bool]]:
+def warm_up(
+    monkeypatch: pytest.MonkeyPatch, trace: Trace, seconds: float, traces: int
+) -> list[tuple[float, bool]]:
     """Return, for each trace, by how much the typical call is off and whether it is said to be steady."""
     found = []
     for seed in range(traces):
@@ -75,13 +83,17 @@ def check_traces(monkeypatch: pytest.MonkeyPatch, traces: int) -> None:
     assert statistics.fmean(not steady for _, steady in never) >= 0.9
 
 
-def test_what_is_left_of_a_beginning_is_within_one_percent_or_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_of_a_beginning_is_within_one_percent_or_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     check_traces(monkeypatch, traces=40)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_what_is_left_of_a_beginning_is_within_one_percent_or_said_in_thousands_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_of_a_beginning_is_within_one_percent_or_said_in_thousands_of_traces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     check_traces(monkeypatch, traces=2000)
 
 
@@ -91,14 +103,16 @@ def test_calls_that_only_vary_are_steady_from_the_first_on(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("count", "enough"), [(4, False), (5, False), (11, False), (12, True)])
-def test_few_calls_are_not_enough_to_be_sure(count: int, enough: bool) -> None:  # noqa: FBT001 - a parameter
+def test_few_calls_are_not_enough_to_be_sure(count: int, enough: bool) -> None:
     assert warmup_detection.find_cut([0.1] * count).enough is enough
 
 
 def test_the_one_pass_finds_what_the_definition_says() -> None:
     chance = random.Random(5)
     values = [1000 + chance.gauss(0, 1) for _ in range(50)]
-    expected = [statistics.pvariance(values[cut:]) / (len(values) - cut) for cut in range(len(values))]
+    expected = [
+        statistics.pvariance(values[cut:]) / (len(values) - cut) for cut in range(len(values))
+    ]
     assert warmup_detection.squared_errors(values) == pytest.approx(expected)
 
 

@@ -56,11 +56,15 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 def time_alone(device: Device, kind: str, seconds: float = 0.2) -> serving.Speed:
     request = types.SimpleNamespace(device=kind, block_seconds=0.06)
-    (speed,) = serving.time_in_turn([serving.Caller(device.call, ["input"])], device.synchronise, seconds, request)
+    (speed,) = serving.time_in_turn(
+        [serving.Caller(device.call, ["input"])], device.synchronise, seconds, request
+    )
     return speed
 
 
-def test_a_call_that_is_waited_for_takes_host_and_device_one_after_the_other(device: Device) -> None:
+def test_a_call_that_is_waited_for_takes_host_and_device_one_after_the_other(
+    device: Device,
+) -> None:
     speed = time_alone(device, "cpu")
     assert speed.seconds == speed.each_seconds == pytest.approx(CALL_SECONDS + LATE_SECONDS)
 
@@ -68,10 +72,14 @@ def test_a_call_that_is_waited_for_takes_host_and_device_one_after_the_other(dev
 def test_calls_that_nobody_waits_for_overlap_on_host_and_device(device: Device) -> None:
     speed = time_alone(device, "cuda")
     assert speed.seconds == pytest.approx(CALL_SECONDS + LATE_SECONDS)
-    assert speed.each_seconds == pytest.approx((CALL_SECONDS + 10 * LATE_SECONDS) / 10), "a block has ten calls"
+    assert speed.each_seconds == pytest.approx((CALL_SECONDS + 10 * LATE_SECONDS) / 10), (
+        "a block has ten calls"
+    )
 
 
-def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_is_over(device: Device) -> None:
+def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_is_over(
+    device: Device,
+) -> None:
     called: list[str] = []
 
     def caller(name: str) -> serving.Caller:
@@ -82,7 +90,9 @@ def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_i
         return serving.Caller(call, ["1", "2", "3"])
 
     request = types.SimpleNamespace(device="cpu", block_seconds=0.03)
-    first, second = serving.time_in_turn([caller("a"), caller("b")], device.synchronise, 0.4, request)
+    first, second = serving.time_in_turn(
+        [caller("a"), caller("b")], device.synchronise, 0.4, request
+    )
     assert first == second
     visits = [next(group) for _, group in itertools.groupby(name[0] for name in called)]
     assert visits == ["a", "b"] * (len(visits) // 2)
@@ -92,7 +102,9 @@ def test_two_take_turns_in_blocks_with_all_their_inputs_until_the_time_of_both_i
     assert device.now == pytest.approx(0.9, rel=0.15)
 
 
-def test_what_is_there_is_not_collected_between_blocks_and_is_again_afterwards(device: Device) -> None:
+def test_what_is_there_is_not_collected_between_blocks_and_is_again_afterwards(
+    device: Device,
+) -> None:
     frozen: list[int] = []
 
     def call(value: str) -> None:
@@ -107,7 +119,9 @@ def test_what_is_there_is_not_collected_between_blocks_and_is_again_afterwards(d
 
 def test_however_short_the_time_all_have_their_turns(device: Device) -> None:
     time_alone(device, "cpu", 0.0)
-    assert device.calls == 1 + serving.TURNS * 11, "one to warm up; each block has ten, and one that does not count"
+    assert device.calls == 1 + serving.TURNS * 11, (
+        "one to warm up; each block has ten, and one that does not count"
+    )
 
 
 def test_who_spins_after_a_call_is_waited_for_but_not_for_ever(device: Device) -> None:
@@ -139,10 +153,14 @@ class Small:
 
 
 @pytest.mark.parametrize(("elements", "multiplier"), [(10, 10), (999, 10), (1000, 2)])
-def test_what_the_measurement_allows_a_recipe_allows_too_and_eager_s_own_error_beside(elements: int, multiplier: int) -> None:
+def test_what_the_measurement_allows_a_recipe_allows_too_and_eager_s_own_error_beside(
+    elements: int, multiplier: int
+) -> None:
     target, eager = np.ones(elements), 1e-3
     allowed = (multiplier + 1) * eager + 1e-5
-    assert correctness.measure_error(target + eager, target, eager, "float32").allowed == pytest.approx(allowed - eager)
+    assert correctness.measure_error(
+        target + eager, target, eager, "float32"
+    ).allowed == pytest.approx(allowed - eager)
 
     def compare(error: float) -> float:
         small = Small(error)

@@ -28,7 +28,9 @@ def test_hits_are_counted_where_inductor_is_loaded(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
     assert caches.count_hits() is None
     counters: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", types.SimpleNamespace(counters=counters))
+    monkeypatch.setitem(
+        sys.modules, "torch._dynamo.utils", types.SimpleNamespace(counters=counters)
+    )
     assert caches.count_hits() == 0
     counters["inductor"].update(fxgraph_cache_hit=2, fxgraph_cache_miss=5)
     counters["aot_autograd"].update(autograd_cache_hit=1)

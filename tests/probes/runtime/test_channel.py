@@ -62,7 +62,9 @@ def test_a_token_is_its_words(channel: Channel, lifeline: BinaryIO) -> None:
     assert channel.token() == ["visit", "16", "3"]
 
 
-def test_tokens_that_come_in_one_piece_are_taken_one_by_one(channel: Channel, lifeline: BinaryIO) -> None:
+def test_tokens_that_come_in_one_piece_are_taken_one_by_one(
+    channel: Channel, lifeline: BinaryIO
+) -> None:
     lifeline.write(b"build\nvisit 1 1\nstop\n")
     assert [channel.token() for _ in range(3)] == [["build"], ["visit", "1", "1"], ["stop"]]
 
@@ -82,7 +84,9 @@ def test_half_a_token_is_waited_for(channel: Channel, lifeline: BinaryIO) -> Non
 
 
 @pytest.mark.parametrize("rest", [b"", b"visit 16"])
-def test_the_end_of_the_lifeline_means_stop(channel: Channel, lifeline: BinaryIO, rest: bytes) -> None:
+def test_the_end_of_the_lifeline_means_stop(
+    channel: Channel, lifeline: BinaryIO, rest: bytes
+) -> None:
     lifeline.write(rest)
     lifeline.close()
     assert channel.token() == ["stop"]
@@ -114,7 +118,9 @@ def test_the_phase_is_remembered_for_the_answer(channel: Channel) -> None:
     assert channel.phase == "load"
 
 
-def test_a_bell_that_nobody_hears_blocks_nothing(channel: Channel, tmp_path: pathlib.Path, bell: tuple[int, int]) -> None:
+def test_a_bell_that_nobody_hears_blocks_nothing(
+    channel: Channel, tmp_path: pathlib.Path, bell: tuple[int, int]
+) -> None:
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(bell[1], bytes(4096))
@@ -139,7 +145,12 @@ def test_a_response_appears_whole(channel: Channel, tmp_path: pathlib.Path) -> N
     with response.open() as being_read:
         channel.respond(protocol.Failed("unsupported", "build", "no such operator", "use another"))
         assert being_read.read() == "an older one"
-    expected = {"status": "unsupported", "phase": "build", "reason": "no such operator", "fix": "use another"}
+    expected = {
+        "status": "unsupported",
+        "phase": "build",
+        "reason": "no such operator",
+        "fix": "use another",
+    }
     assert json.loads(response.read_text()) == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == [protocol.EVENTS, protocol.RESPONSE]
 

@@ -20,5 +20,7 @@ from probes.runtime.harness import first_line
         ("", "no message"),
     ],
 )
-def test_the_reason_is_the_first_line_that_does_more_than_announce_one(message: str, told: str) -> None:
+def test_the_reason_is_the_first_line_that_does_more_than_announce_one(
+    message: str, told: str
+) -> None:
     assert first_line(RuntimeError(message)) == f"RuntimeError: {told}"

@@ -27,25 +27,43 @@ print(memory.peak_rss_bytes() - before)
 
 @pytest.mark.parametrize(
     "action",
-    ["with memory.hold({size}, 'cpu'):\n    pass", "kept = bytearray({size}); kept[::4096] = b'1' * len(kept[::4096])"],
+    [
+        "with memory.hold({size}, 'cpu'):\n    pass",
+        "kept = bytearray({size}); kept[::4096] = b'1' * len(kept[::4096])",
+    ],
     ids=["outside every allocator", "by Python's own"],
 )
 def test_a_known_allocation_is_seen(action: str) -> None:
     size = 256 * MEBIBYTE
     script = GROWTH.format(root=str(ROOT), action=action.format(size=size))
-    grown = int(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout)
+    grown = int(
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, check=True, text=True
+        ).stdout
+    )
     assert abs(grown - size) <= 8 * MEBIBYTE
 
 
-def test_without_a_driver_nothing_is_held_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_nothing_is_held_and_nothing_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(memory, "DRIVER", "libnobody-has-this.so.1")
     with memory.hold(MEBIBYTE, "cuda"):
         pass
 
 
-def test_the_reference_worker_holds_and_lets_go_before_it_measures_peaks(fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    request = workers.make_request(fake_probes / "workflows" / "pytorch_eager.py", tmp_path, role="reference", batch_sizes=[2])
-    answer = workers.ask(request, tmp_path / "control", f"build\nallocate {MEBIBYTE}\nallocate 0\npeaks\n", probes=fake_probes)
+def test_the_reference_worker_holds_and_lets_go_before_it_measures_peaks(
+    fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    request = workers.make_request(
+        fake_probes / "workflows" / "pytorch_eager.py", tmp_path, role="reference", batch_sizes=[2]
+    )
+    answer = workers.ask(
+        request,
+        tmp_path / "control",
+        f"build\nallocate {MEBIBYTE}\nallocate 0\npeaks\n",
+        probes=fake_probes,
+    )
     assert answer.response == {"status": "completed"}, answer.log
     assert sum(event["event"] == "ready" for event in answer.events) == 3
     assert protocol.PHASES.index("measure") > 0

@@ -27,7 +27,7 @@ class Text:
         """The first."""
 
 
-class Turns(Text):
+class HostLock(Text):
     """One whose prompts do not all have their first token before others are done."""
 
     def first_token(self, fed: str) -> None:
@@ -39,15 +39,27 @@ class Turns(Text):
 def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Where the reference worker has left inputs and right outputs."""
     place = tmp_path_factory.mktemp("shared")
-    request = workers.make_request(fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES)
+    request = workers.make_request(
+        fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES
+    )
     answer = workers.ask(request, place / "control", "build\npeaks\n", probes=fake_probes)
     assert answer.response == {"status": "completed"}, answer.log
     return place
 
 
-def ask(shared: pathlib.Path, probes: pathlib.Path, place: pathlib.Path, tokens: str, workflow: str = "narrow", **options: Any) -> Answer:
+def ask(
+    shared: pathlib.Path,
+    probes: pathlib.Path,
+    place: pathlib.Path,
+    tokens: str,
+    workflow: str = "narrow",
+    **options: Any,
+) -> Answer:
     request = workers.make_request(
-        probes / "workflows" / f"{workflow}.py", shared, batch_sizes=SIZES, options={"unseen": "served", "milliseconds": 1, **options}
+        probes / "workflows" / f"{workflow}.py",
+        shared,
+        batch_sizes=SIZES,
+        options={"unseen": "served", "milliseconds": 1, **options},
     )
     return workers.ask(request, place / "control", f"build\n{tokens}", probes=probes)
 
@@ -60,7 +72,9 @@ def phases(answer: Answer) -> list[tuple[str, int | None]]:
     return [(entry["phase"], entry["batch_size"]) for entry in told(answer, "phase")]
 
 
-def test_a_visit_is_answered_with_its_times(shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_visit_is_answered_with_its_times(
+    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     answer = ask(shared, fake_probes, tmp_path, "visit 4 1\nvisit 2 7\nstop\n")
     visits = told(answer, "visited")
     assert [(visit["batch_size"], visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
@@ -89,7 +103,9 @@ def test_without_pytorch_there_is_no_profiler_and_the_worker_goes_on(
 ) -> None:
     answer = ask(shared, fake_probes, tmp_path, "diagnose\nvisit 2 1\nstop\n")
     assert told(answer, "diagnosed") == []
-    assert [("diagnose", size) for size in SIZES] == [entry for entry in phases(answer) if entry[0] == "diagnose"]
+    assert [("diagnose", size) for size in SIZES] == [
+        entry for entry in phases(answer) if entry[0] == "diagnose"
+    ]
     assert len(told(answer, "visited")) == 1
 
 
@@ -101,16 +117,24 @@ def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
     service = Service(
         workflow=types.SimpleNamespace(synchronise=lambda: None),
         subject=cast("Any", None),
-        cells={size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None)) for size, kind in ((1, Text), (4, Text), (16, Turns))},
+        cells={
+            size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None))
+            for size, kind in ((1, Text), (4, Text), (16, HostLock))
+        },
         blocks={},
         request=cast("Any", types.SimpleNamespace(task=task, output_tokens=2)),
         channel=cast("Any", types.SimpleNamespace(tell=told.append, enter=lambda *_: None)),
         attempt=lambda work: work(),
     )
-    monkeypatch.setattr("probes.measuring.profile.diagnose", lambda call, fed, synchronise, size: size)  # noqa: ARG005 - the profiler's place
+    monkeypatch.setattr(
+        "probes.measuring.profile.diagnose",
+        lambda call, fed, synchronise, size: size,  # noqa: ARG005 - the profiler's place
+    )
     service.diagnose()
     assert [each for each in told if isinstance(each, int)] == profiled
-    assert [each.batch_size for each in told if isinstance(each, protocol.Latency)] == ([1, 4] if task == "generate" else [])
+    assert [each.batch_size for each in told if isinstance(each, protocol.Latency)] == (
+        [1, 4] if task == "generate" else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,21 +149,38 @@ def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
     ],
 )
 def test_shapes_that_were_not_built_are_tried_last(
-    unseen: str, outcome: str, reason: str | None, shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+    unseen: str,
+    outcome: str,
+    reason: str | None,
+    shared: pathlib.Path,
+    fake_probes: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     answer = ask(shared, fake_probes, tmp_path, "flex\n", unseen=unseen)
     flexed = told(answer, "flexed")
     assert [entry["batch_size"] for entry in flexed] == [1, 3, 5, 8]
     assert {entry["outcome"] for entry in flexed} == {outcome}
-    assert all((entry["reason"] is None) if reason is None else (reason in entry["reason"]) for entry in flexed)
+    assert all(
+        (entry["reason"] is None) if reason is None else (reason in entry["reason"])
+        for entry in flexed
+    )
     assert phases(answer)[-5:] == [("done", None), *(("flex", size) for size in (1, 3, 5, 8))]
-    assert answer.response == {"status": "completed"}, "whatever comes of it, what was measured counts"
+    assert answer.response == {"status": "completed"}, (
+        "whatever comes of it, what was measured counts"
+    )
 
 
 def test_an_output_that_has_become_wrong_is_found_before_shapes_are_tried(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(shared, fake_probes, tmp_path, "visit 2 1\nflex\n", workflow="misbehaving", misdeed="wrong-later")
+    answer = ask(
+        shared,
+        fake_probes,
+        tmp_path,
+        "visit 2 1\nflex\n",
+        workflow="misbehaving",
+        misdeed="wrong-later",
+    )
     assert (answer.response["status"], answer.response["phase"]) == ("incorrect", "done")
     assert told(answer, "flexed") == []
 
@@ -151,8 +192,16 @@ def test_a_token_that_is_not_for_this_worker_ends_it_in_good_order(
     assert ask(shared, fake_probes, tmp_path, f"{token}\n").response == {"status": "completed"}
 
 
-def test_every_token_that_the_protocol_names_is_answered(shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    named = {line.split()[0] for line in (protocol.__doc__ or "").splitlines() if line.startswith("    ") and not line.startswith("     ")}
+def test_every_token_that_the_protocol_names_is_answered(
+    shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    named = {
+        line.split()[0]
+        for line in (protocol.__doc__ or "").splitlines()
+        if line.startswith("    ") and not line.startswith("     ")
+    }
     assert {"build", "visit", "sustain", "diagnose", "flex", "stop"} <= named
     answer = ask(shared, fake_probes, tmp_path, "visit 2 1\nsustain 2 0.01\ndiagnose\nflex\n")
-    assert {"visited", "sustained", "flexed", "memory"} <= {entry["event"] for entry in answer.events}
+    assert {"visited", "sustained", "flexed", "memory"} <= {
+        entry["event"] for entry in answer.events
+    }

@@ -6,7 +6,7 @@ import json
 import pathlib
 
 from probes.subjects import checkpoint
-from probes.subjects.checkpoint import Note
+from probes.subjects.checkpoint import CheckpointInfo
 
 
 def test_no_word_is_the_beginning_of_another() -> None:
@@ -17,6 +17,6 @@ def test_no_word_is_the_beginning_of_another() -> None:
 
 
 def test_a_note_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
-    note = Note("LlamaForCausalLM", "bfloat16", 10, 20, "seeded random", 64, None)
+    note = CheckpointInfo("LlamaForCausalLM", "bfloat16", 10, 20, "seeded random", 64, None)
     checkpoint.write_note(tmp_path, note)
-    assert Note(**json.loads((tmp_path / checkpoint.NOTE).read_text())) == note
+    assert CheckpointInfo(**json.loads((tmp_path / checkpoint.NOTE).read_text())) == note

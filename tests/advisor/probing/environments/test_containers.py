@@ -12,7 +12,7 @@ import builders
 import pytest
 
 from advisor import applicability
-from advisor.context import World
+from advisor.context import Context
 from advisor.domain.workflow import Environment
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
@@ -32,10 +32,18 @@ exec "$ENGINE_PYTHON" "$@"
 """
 
 
-def words(engine: str = "/usr/bin/docker", gpu: str | None = "GPU-1", code: str = "/code") -> list[str]:
+def words(
+    engine: str = "/usr/bin/docker", gpu: str | None = "GPU-1", code: str = "/code"
+) -> list[str]:
     places = (pathlib.Path("/run/arm"), pathlib.Path("/run/scratch"))
     return containers.start_python(
-        engine, IMAGE, gpu=gpu, code=pathlib.Path(code), writable=places, readable=(pathlib.Path("/models/llama"),), user=(1000, 1001)
+        engine,
+        IMAGE,
+        gpu=gpu,
+        code=pathlib.Path(code),
+        writable=places,
+        readable=(pathlib.Path("/models/llama"),),
+        user=(1000, 1001),
     )
 
 
@@ -77,11 +85,15 @@ def test_images_that_are_here_are_found_and_an_engine_that_fails_has_none() -> N
 
 
 def test_an_image_serves_where_no_environment_does() -> None:
-    workflow = builders.workflow(environment=Environment(kind="own", requirements=("rare",)), containers=(HELD,))
+    workflow = builders.workflow(
+        environment=Environment(kind="own", requirements=("rare",)), containers=(HELD,)
+    )
     here = builders.machine(engine="/usr/bin/docker", images=(IMAGE,))
     (arm,) = applicability.plan(builders.question(), here, builders.catalogue(workflow)).arms[2:]
     assert (arm.image, arm.python) == (IMAGE, "")
-    found = applicability.find_obstacle(workflow, builders.question(), builders.machine(engine="/usr/bin/docker"))
+    found = applicability.find_obstacle(
+        workflow, builders.question(), builders.machine(engine="/usr/bin/docker")
+    )
     assert found is not None
     assert found.fix == f"p3-advisor env create compiled, or docker pull {IMAGE}"
 
@@ -97,7 +109,7 @@ def engine(tmp_path: pathlib.Path) -> dict[str, str]:
 
 
 def test_a_worker_in_a_container_is_measured_like_any_other(
-    engine: dict[str, str], fake_world: Callable[[], World], tmp_path: pathlib.Path
+    engine: dict[str, str], fake_world: Callable[[], Context], tmp_path: pathlib.Path
 ) -> None:
     world = fake_world()
     rubric = tmp_path / "rubric"
@@ -107,15 +119,22 @@ def test_a_worker_in_a_container_is_measured_like_any_other(
             (rubric / file.name).write_bytes(file.read_bytes())
     tables = (rubric / "workflows.toml").read_text()
     before, quick = tables.split("[workflow.quick]\n")
-    quick = quick.replace('environment = { kind = "shared", requirements = [] }', 'environment = "apart"\ncontainers = ["paper"]', 1)
+    quick = quick.replace(
+        'environment = { kind = "shared", requirements = [] }',
+        'environment = "apart"\ncontainers = ["paper"]',
+        1,
+    )
     apart = '[environment.apart]\nkind = "own"\nrequirements = ["rare-stack==2.1"]\n'
     paper = f'[environment.paper]\nkind = "container"\nimage = "{IMAGE}"\n'
     (rubric / "workflows.toml").write_text(f"{before}[workflow.quick]\n{quick}\n{apart}\n{paper}")
-    inside = World(environment=engine, store=world.store, probes=world.probes, rubric=rubric)
+    inside = Context(environment=engine, store=world.store, probes=world.probes, rubric=rubric)
     run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), inside)
     for _ in execute(run, inside):
         pass
-    assert {measurement.arm for measurement in decide(run).results.measurements} == {"pytorch-eager", "quick"}
+    assert {measurement.arm for measurement in decide(run).results.measurements} == {
+        "pytorch-eager",
+        "quick",
+    }
     saw = (tmp_path / "saw").read_text().split("\n")
     assert saw[:2] == ["run", "--rm"]
     assert saw[saw.index("--entrypoint") + 2] == IMAGE

@@ -14,14 +14,26 @@ from advisor.errors import UnknownEnvironmentError
 from advisor.probing.environments import places
 
 APART = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
-WORKFLOWS = (builders.workflow("one", environment=APART), builders.workflow("two", environment=APART), builders.workflow("shared"))
+WORKFLOWS = (
+    builders.workflow("one", environment=APART),
+    builders.workflow("two", environment=APART),
+    builders.workflow("shared"),
+)
 
 
 def put(root: pathlib.Path, digest: str) -> pathlib.Path:
     directory = places.directory_of(root, "apart", digest)
     places.python_in(directory).parent.mkdir(parents=True)
     places.python_in(directory).touch()
-    record = places.Record(name="apart", digest=digest, python_version="3.11.7", packages={}, disk_bytes=1, seconds=1, made="2026-11-21")
+    record = places.Record(
+        name="apart",
+        digest=digest,
+        python_version="3.11.7",
+        packages={},
+        disk_bytes=1,
+        seconds=1,
+        made="2026-11-21",
+    )
     (directory / places.RECORD).write_bytes(msgspec.json.encode(record))
     return directory
 
@@ -31,16 +43,24 @@ def digest(rubric: pathlib.Path, environment: Environment = APART) -> str:
 
 
 def test_environments_lie_beside_the_runs_where_a_home_is_named() -> None:
-    assert places.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path("/home/p3/environments")
+    assert places.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path(
+        "/home/p3/environments"
+    )
     # What makes an environment works in another directory than the user's.
-    assert places.default_root({"P3_ADVISOR_HOME": "state"}) == pathlib.Path.cwd() / "state" / "environments"
+    assert (
+        places.default_root({"P3_ADVISOR_HOME": "state"})
+        == pathlib.Path.cwd() / "state" / "environments"
+    )
     assert places.default_root({}).parts[-2:] == ("p3-advisor", "environments")
 
 
 def test_the_lock_and_what_is_asked_for_identify_it(tmp_path: pathlib.Path) -> None:
     before = digest(tmp_path)
     assert digest(tmp_path) == before
-    assert digest(tmp_path, msgspec.structs.replace(APART, requirements=("rare-stack==2.2",))) != before
+    assert (
+        digest(tmp_path, msgspec.structs.replace(APART, requirements=("rare-stack==2.2",)))
+        != before
+    )
     assert digest(tmp_path, msgspec.structs.replace(APART, licence="MIT")) == before
     lock = places.lock_file(tmp_path, "apart")
     lock.parent.mkdir(parents=True)
@@ -60,7 +80,9 @@ def test_only_what_was_made_from_this_lock_is_usable(tmp_path: pathlib.Path) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"name": 1}'])
-def test_what_has_no_whole_record_counts_for_nothing(content: bytes, tmp_path: pathlib.Path) -> None:
+def test_what_has_no_whole_record_counts_for_nothing(
+    content: bytes, tmp_path: pathlib.Path
+) -> None:
     (put(tmp_path, digest(tmp_path)) / places.RECORD).write_bytes(content)
     assert places.find_made(tmp_path, WORKFLOWS, tmp_path) == {}
 
@@ -79,7 +101,12 @@ def test_the_environments_of_every_device_are_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("shared", "no environment of its own"), ("nothing", "no environment 'nothing'"), ("..", "no env")]
+    ("name", "words"),
+    [
+        ("shared", "no environment of its own"),
+        ("nothing", "no environment 'nothing'"),
+        ("..", "no env"),
+    ],
 )
 def test_another_name_is_refused(name: str, words: str) -> None:
     with pytest.raises(UnknownEnvironmentError, match=words):
@@ -101,4 +128,6 @@ def test_locks_name_versions_and_no_place() -> None:
     for file in (catalogue.rubric_directory() / "locks").rglob("*.txt"):
         pins = [line for line in file.read_text().splitlines() if not line.startswith("#")]
         assert pins
-        assert all("==" in pin and "://" not in pin and "+" not in pin and "/" not in pin for pin in pins), file.name
+        assert all(
+            "==" in pin and "://" not in pin and "+" not in pin and "/" not in pin for pin in pins
+        ), file.name

@@ -5,7 +5,8 @@ import types
 from bigrams import Bigrams
 
 __version__ = "0.5.23"
-#: Fields of `sglang.srt.arg_groups.fields` in 0.5.17 and 0.5.23 that are used, and parameters of `Engine.generate`.
+#: Fields of `sglang.srt.arg_groups.fields` in 0.5.17 and 0.5.23 that are used, and parameters of
+#: `Engine.generate`.
 FIELDS = {
     "model_path",
     "skip_tokenizer_init",
@@ -19,7 +20,13 @@ FIELDS = {
     "trust_remote_code",
     "log_level",
 }
-PARAMETERS = {"input_ids", "sampling_params", "return_logprob", "logprob_start_len", "top_logprobs_num"}
+PARAMETERS = {
+    "input_ids",
+    "sampling_params",
+    "return_logprob",
+    "logprob_start_len",
+    "top_logprobs_num",
+}
 
 
 class Engine:
@@ -30,17 +37,38 @@ class Engine:
         assert 0 < share < 0.9
         self.context = arguments["context_length"]
         self.model = Bigrams(arguments["model_path"])
-        self.server_args = types.SimpleNamespace(disable_cuda_graph=False, mem_fraction_static=share, attention_backend="fa3")
+        self.server_args = types.SimpleNamespace(
+            disable_cuda_graph=False, mem_fraction_static=share, attention_backend="fa3"
+        )
 
     def generate(self, **asked):
         assert set(asked) <= PARAMETERS, set(asked) - PARAMETERS
-        return [self.answer(ids, asked["sampling_params"], asked.get("top_logprobs_num")) for ids in asked["input_ids"]]
+        return [
+            self.answer(ids, asked["sampling_params"], asked.get("top_logprobs_num"))
+            for ids in asked["input_ids"]
+        ]
 
     def answer(self, ids, sampling, count):
-        # As the scheduler of 0.5.17 reckons: a prompt ends six places before the context does, an answer two.
+        # As the scheduler of 0.5.17 reckons: a prompt ends six places before the context does, an
+        # answer two.
         assert len(ids) <= self.context - 6, "the prompt is refused"
-        sampling = {**sampling, "max_new_tokens": min(sampling["max_new_tokens"], self.context - 2 - len(ids))}
+        sampling = {
+            **sampling,
+            "max_new_tokens": min(sampling["max_new_tokens"], self.context - 2 - len(ids)),
+        }
         tops = None
         if count:
-            tops = [None, *([(value, token, None) for token, value in self.model.likeliest(each, count).items()] for each in ids[:-1])]
-        return {"output_ids": self.model.follow(ids, sampling["max_new_tokens"]), "meta_info": {"input_top_logprobs": tops}}
+            tops = [
+                None,
+                *(
+                    [
+                        (value, token, None)
+                        for token, value in self.model.likeliest(each, count).items()
+                    ]
+                    for each in ids[:-1]
+                ),
+            ]
+        return {
+            "output_ids": self.model.follow(ids, sampling["max_new_tokens"]),
+            "meta_info": {"input_top_logprobs": tops},
+        }

@@ -11,7 +11,9 @@ except ImportError:
 from bigrams import Bigrams
 
 __version__ = "1.2.1"
-PUBLISHED = tomllib.loads(pathlib.Path(__file__).with_name("published.toml").read_text())["signatures"]
+PUBLISHED = tomllib.loads(pathlib.Path(__file__).with_name("published.toml").read_text())[
+    "signatures"
+]
 
 
 def check(name, arguments):
@@ -36,4 +38,9 @@ class LLM:
     def generate(self, inputs, **arguments):
         check("LLM.generate", arguments)
         count = arguments["sampling_params"].max_tokens
-        return [types.SimpleNamespace(outputs=[types.SimpleNamespace(token_ids=self.model.follow(ids, count))]) for ids in inputs]
+        return [
+            types.SimpleNamespace(
+                outputs=[types.SimpleNamespace(token_ids=self.model.follow(ids, count))]
+            )
+            for ids in inputs
+        ]

@@ -16,7 +16,9 @@ import numpy as np
 from probes.adapter import ModelError, UnsupportedError
 from probes.protocol import Engagement
 
-spec = importlib.util.spec_from_file_location("honest", pathlib.Path(__file__).with_name("pytorch_eager.py"))
+spec = importlib.util.spec_from_file_location(
+    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+)
 honest = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(honest)
 
@@ -55,7 +57,9 @@ class Program(honest.Program):
     def __call__(self, fed):
         output = super().__call__(fed)
         if in_visits():
-            sys.modules.pop("torch", None)  # the stand-in has no profiler, which what follows the visits would ask it for
+            sys.modules.pop(
+                "torch", None
+            )  # the stand-in has no profiler, which what follows the visits would ask it for
         match MISDEED["name"]:
             case "wrong":
                 return output + 0.1
@@ -67,7 +71,8 @@ class Program(honest.Program):
             case "other-shape":
                 return output[:, :4]
             case "stale":
-                # What a captured graph does whose input buffer was not filled: it answers the call before.
+                # What a captured graph does whose input buffer was not filled: it answers the call
+                # before.
                 self.before, output = output, getattr(self, "before", output)
                 return output
             case "returns-early":
@@ -87,8 +92,8 @@ class Program(honest.Program):
         return output
 
     def collect(self, output):
-        # A device that PyTorch does not know works on, and only whoever reads the output has to wait for it; or one that it knows has
-        # finished, and what is slow is the way to the host.
+        # A device that PyTorch does not know works on, and only whoever reads the output has to
+        # wait for it; or one that it knows has finished, and what is slow is the way to the host.
         time.sleep(max(getattr(self, "done", 0.0) - time.perf_counter(), 0))
         return super().collect(output)
 
@@ -131,13 +136,15 @@ def build(subject, inputs, request):
             subprocess.Popen(["sleep", "3601"], start_new_session=True)
             time.sleep(3600)
         case "restless":
-            # As an engine does whose own process asks for work again and again, although nobody has any.
+            # As an engine does whose own process asks for work again and again, although nobody has
+            # any.
             subprocess.Popen([sys.executable, "-c", "while True: pass"])
         case "restless-titled":
             # The same once it has given itself a title, which leaves nothing of its variables.
             subprocess.Popen([sys.executable, "-c", "while True: pass"], env={})
         case "holds-the-lock":
-            # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this process can run.
+            # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of
+            # this process can run.
             ctypes.PyDLL(None).sleep(3600)
         case "out-of-memory":
             raise MemoryError
@@ -148,7 +155,12 @@ def build(subject, inputs, request):
                 sys.stdout.write("noise [/ {'a':[true]}\n" * 4096)
             print("{}", file=sys.stderr)
         case "garbage":
-            control = pathlib.Path(request.scratch_directory).parents[1] / "arms" / request.arm.replace("/", "+") / "0"
+            control = (
+                pathlib.Path(request.scratch_directory).parents[1]
+                / "arms"
+                / request.arm.replace("/", "+")
+                / "0"
+            )
             with (control / "events.jsonl").open("a") as events:
                 events.write("this is no event\n")
     return Program(subject, request.options.get("milliseconds", 3) / 1000)
@@ -160,5 +172,7 @@ def synchronise():
 
 def engagement(program, fed):
     if MISDEED["name"] == "falls-back":
-        return Engagement(0.0, "TRT conversion failed on the subgraph. Returning GraphModule forward instead.", {})
+        return Engagement(
+            0.0, "TRT conversion failed on the subgraph. Returning GraphModule forward instead.", {}
+        )
     return Engagement(1.0, "it says so", {})

@@ -8,7 +8,9 @@ import time
 
 from probes.protocol import Engagement
 
-spec = importlib.util.spec_from_file_location("honest", pathlib.Path(__file__).with_name("pytorch_eager.py"))
+spec = importlib.util.spec_from_file_location(
+    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+)
 honest = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(honest)
 

@@ -24,7 +24,9 @@ class Subject:
         return [generator.standard_normal((batch_size, 8)).astype("float32")]
 
     def reference(self, input_sets):
-        return "float64", ([inputs[0].astype("float64") @ self.matrix.astype("float64")] for inputs in input_sets)
+        return "float64", (
+            [inputs[0].astype("float64") @ self.matrix.astype("float64")] for inputs in input_sets
+        )
 
     def flops(self, inputs):
         return 2 * inputs[0].shape[0] * 64

@@ -7,7 +7,9 @@ import pathlib
 import subprocess
 import time
 
-spec = importlib.util.spec_from_file_location("honest", pathlib.Path(__file__).with_name("pytorch_eager.py"))
+spec = importlib.util.spec_from_file_location(
+    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+)
 honest = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(honest)
 
@@ -23,7 +25,8 @@ def stop_in(phase):
     subprocess.Popen(["sleep", "3600"], env=variables, start_new_session=True)
     pathlib.Path(OPTIONS["reached"]).touch()
     if OPTIONS["how"] == "holds the lock":
-        # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this process can run.
+        # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this
+        # process can run.
         ctypes.PyDLL(None).sleep(3600)
     time.sleep(3600)
 

@@ -1,6 +1,7 @@
 """TensorRT 10 on its bad days: it returns None, and the reason is in the log. `DAY` says which one it is.
 
-The lines are TensorRT's own. What a file leaves free it reads from the file; the shapes that are asked for stand in the plan.
+The lines are TensorRT's own. What a file leaves free it reads from the file; the shapes that are
+asked for stand in the plan.
 """
 
 import json
@@ -13,10 +14,15 @@ __version__ = "10.16.1"
 DAY = "none"
 LINES = {
     "out of memory": [
-        (2, "Skipping tactic 0x1 due to insufficient memory on requested size of 4294967296 detected for tactic 0x1."),
+        (
+            2,
+            "Skipping tactic 0x1 due to insufficient memory on requested size of 4294967296 detected for tactic 0x1.",
+        ),
         (1, "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)"),
     ],
-    "no implementation": [(1, "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)")],
+    "no implementation": [
+        (1, "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)")
+    ],
     "another gpu": [
         (
             1,
@@ -45,9 +51,16 @@ class OnnxParser:
         self.network = network
 
     def parse_from_file(self, file):
-        inputs = onnx.load(file, load_external_data=False).graph.input if pathlib.Path(file).exists() else []
+        inputs = (
+            onnx.load(file, load_external_data=False).graph.input
+            if pathlib.Path(file).exists()
+            else []
+        )
         for value in inputs:
-            shape = tuple(-1 if size.dim_param else size.dim_value for size in value.type.tensor_type.shape.dim)
+            shape = tuple(
+                -1 if size.dim_param else size.dim_value
+                for size in value.type.tensor_type.shape.dim
+            )
             self.network.inputs.append(types.SimpleNamespace(name=value.name, shape=shape))
         return DAY != "unknown operator"
 

@@ -1,6 +1,7 @@
 """Torch-TensorRT, the RTX build 2.11, as far as falling back goes: what it cannot build it leaves to PyTorch with a line in its log.
 
-`P3_FAKE` says what becomes of a graph: `engine`, `fails` (as for a precision that is named) or `lies` (eager code without a failure).
+`P3_FAKE` says what becomes of a graph: `engine`, `fails` (as for a precision that is named) or
+`lies` (eager code without a failure).
 """
 
 import importlib.machinery

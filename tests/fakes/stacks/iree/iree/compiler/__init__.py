@@ -2,7 +2,10 @@ import json
 import pathlib
 
 #: What each target is told by which flag; IREE refuses a CUDA target that it does not know.
-KNOWN = {"llvm-cpu": {"--iree-llvmcpu-target-cpu=host"}, "cuda": {f"--iree-cuda-target=sm_{each}" for each in (80, 86, 89, 120)}}
+KNOWN = {
+    "llvm-cpu": {"--iree-llvmcpu-target-cpu=host"},
+    "cuda": {f"--iree-cuda-target=sm_{each}" for each in (80, 86, 89, 120)},
+}
 
 
 class CompilerToolError(Exception):
@@ -14,5 +17,10 @@ def compile_file(file, *, input_type, target_backends, extra_args):
     if not KNOWN[target] & set(extra_args):
         message = f"{file}: error: missing GPU target in #hal.executable.target"
         raise CompilerToolError(message)
-    made = {"target": target, "flags": extra_args, "input_type": input_type, "parameters": pathlib.Path(file).read_text()}
+    made = {
+        "target": target,
+        "flags": extra_args,
+        "input_type": input_type,
+        "parameters": pathlib.Path(file).read_text(),
+    }
     return json.dumps(made).encode()
