@@ -1,319 +1,156 @@
-"""Pictures for the report as inline SVG: shapes with classes that the style sheet colours, never a style of their own. Pure.
-
-Everything that stands beside a picture as a table is left out of its text: the picture is for the
-eye, the table for everybody.
-"""
+"""Draw the pictures of the HTML report."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-import msgspec
 from markupsafe import Markup
 
 from advisor.domain.measurement import ApplicationPortability, Interval
 from advisor.report.document import WorkflowEntry
-from advisor.report.table import CRITERIA, LETTERS
+from advisor.report.svg import (
+    NAME_COLUMN_WIDTH,
+    ROW_HEIGHT,
+    WIDTH,
+    Scale,
+    circle,
+    horizontal_axis,
+    line,
+    picture,
+    rectangle,
+    scale_around,
+    shorten,
+    text,
+    vertical_axis,
+)
+from advisor.report.text_report import CRITERION_HEADS, TIER_LETTERS
+from advisor.system.number_format import (
+    format_interval,
+    format_number,
+    format_share,
+    format_speedup,
+)
 
-WIDTH = 720
-ROW = 26
-LEFT = 265
-#: Signs of an arm's name that fit left of a picture.
-MOST_SIGNS = 36
-MOST_TICKS = 8
-#: What the names of two points need so as not to run into each other.
-LINE, NAME_WIDTH = 13, 200
-#: How many times the largest speed-up an interval is shown.
-WIDEST = 2
-STEPS = (1, 2, 2.5, 5, 10)
-
-
-class Scale(msgspec.Struct, frozen=True):
-    """Maps values to places between two ends; by their logarithm if asked."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    logarithmic: bool = False
-
-    def place(self, value: float) -> float:
-        """Return where a value is drawn."""
-        low, high, at = (
-            (math.log10(each) for each in (self.low, self.high, value))
-            if self.logarithmic
-            else (self.low, self.high, value)
-        )
-        return round(self.start + (self.end - self.start) * (at - low) / (high - low), 1)
-
-    def ticks(self) -> list[float]:
-        """Return round values between the ends."""
-        if self.logarithmic:
-            return [
-                10.0**power
-                for power in range(
-                    math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1
-                )
-            ]
-        rough = (self.high - self.low) / MOST_TICKS
-        magnitude = 10 ** math.floor(math.log10(rough))
-        step = next(step * magnitude for step in STEPS if step * magnitude >= rough)
-        first = math.ceil(self.low / step - 1e-9)
-        return [
-            round(number * step, 10)
-            for number in range(first, math.floor(self.high / step + 1e-9) + 1)
-        ]
+#: Space around the name of a point in which no other name is drawn.
+NAME_HEIGHT, NAME_WIDTH = 13, 200
+#: Intervals are cut off at this factor beyond the smallest and the largest speed-up.
+INTERVAL_CUTOFF = 2
+#: The shortest build that the logarithmic axis shows.
+SHORTEST_BUILD_SECONDS = 0.001
+HIGHEST_TIER = 3
+SERIES_COLOURS = 6
 
 
-def picture(title: str, height: float, parts: Sequence[Markup]) -> Markup:
-    """Return the parts as one picture with a title."""
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="chart">').format(
-        WIDTH, height, title
-    )
-    return (
-        head + Markup("<title>{}</title>").format(title) + Markup("").join(parts) + Markup("</svg>")
-    )
-
-
-def text(x: float, y: float, words: str, kind: str = "label") -> Markup:
-    """Return words at a place."""
-    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(x, y, kind, words)
-
-
-def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
-    """Return a straight line."""
-    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>').format(x1, y1, x2, y2, kind)
-
-
-def circle(x: float, y: float, radius: float, kind: str, title: str = "") -> Markup:
-    """Return a circle that says what it is when pointed at."""
-    return Markup('<circle cx="{}" cy="{}" r="{}" class="{}"><title>{}</title></circle>').format(
-        x, y, radius, kind, title
-    )
-
-
-def shorten(name: str) -> str:
-    """Return a name as it fits beside a picture."""
-    return name if len(name) <= MOST_SIGNS else name[: MOST_SIGNS - 1] + "…"
-
-
-def axis(scale: Scale, top: float, bottom: float, caption: str) -> list[Markup]:
-    """Return grid lines with their values below, and what they are."""
-    parts = []
-    for tick in scale.ticks():
-        x = scale.place(tick)
-        parts += [line(x, top, x, bottom, "grid"), text(x, bottom + 16, f"{tick:g}", "tick")]
-    return [*parts, text((scale.start + scale.end) / 2, bottom + 34, caption, "tick")]
-
-
-def tiers(ranked: Sequence[WorkflowEntry]) -> Markup:
-    """Return the picture of the paper's comparison: for each arm and criterion, as many filled marks as its tier."""
-    column = (WIDTH - LEFT) / len(CRITERIA)
-    titles = [
-        (place, height, word)
-        for place, (name, _) in enumerate(CRITERIA)
-        for height, word in enumerate(name.split("_"))
-    ]
+def tier_chart(ranked: Sequence[WorkflowEntry]) -> Markup:
+    """Return a row for each arm with as many filled marks for each criterion as its tier."""
+    column_width = (WIDTH - NAME_COLUMN_WIDTH) / len(CRITERION_HEADS)
+    centres = {
+        name: NAME_COLUMN_WIDTH + (column + 0.5) * column_width
+        for column, name in enumerate(CRITERION_HEADS)
+    }
     parts = [
-        text(LEFT + (place + 0.5) * column, 14 + 14 * height, word, "tick")
-        for place, height, word in titles
+        text(centre, 14 + 14 * row, word, "tick")
+        for name, centre in centres.items()
+        for row, word in enumerate(name.split("_"))
     ]
     for row, entry in enumerate(ranked):
-        y = 50 + row * ROW
+        y = 50 + row * ROW_HEIGHT
         parts += [
-            text(LEFT - 12, y + 4, shorten(entry.arm), "name"),
-            line(0, y + ROW / 2, WIDTH, y + ROW / 2, "grid"),
+            text(NAME_COLUMN_WIDTH - 12, y + 4, shorten(entry.arm), "name"),
+            line(0, y + ROW_HEIGHT / 2, WIDTH, y + ROW_HEIGHT / 2, "grid"),
         ]
-        for place, (name, _) in enumerate(CRITERIA):
-            rating = (entry.scores or {})[name]
-            middle = LEFT + (place + 0.5) * column
-            words = (
-                f"{entry.arm}, {name.replace('_', ' ')}: {LETTERS[rating.tier]}, {rating.evidence}"
-            )
-            filled = "tier" if rating.evidence in {"measured", "imported"} else "tier said"
-            parts += [
-                circle(
-                    middle + (mark - 2) * 17,
-                    y,
-                    6,
-                    filled if mark <= rating.tier else "tier none",
-                    words,
-                )
-                for mark in (1, 2, 3)
-            ]
-    return picture(
-        "Tiers of each workflow on the five criteria: three marks are best",
-        50 + len(ranked) * ROW,
-        parts,
-    )
+        for name, centre in centres.items():
+            parts += _tier_marks(entry, name, centre, y)
+    title = "Tiers of each workflow on the five criteria: three marks are best"
+    return picture(title, 50 + len(ranked) * ROW_HEIGHT, parts)
 
 
-def speedups(
-    ranked: Sequence[WorkflowEntry], place: int, batch_size: int, noise: float | None
-) -> Markup:
-    """Return the speed-ups at one batch size with their intervals; what lies in the grey band is no more than noise."""
-    found = [
-        (entry.arm, entry.cells[place].speedup) for entry in ranked if len(entry.cells) > place
-    ]
-    values = [1.0, *(speedup.value for _, speedup in found)]
-    # An interval that says nearly nothing is cut off rather than making all others too small to
-    # see.
-    least, most = min(values) / WIDEST, max(values) * WIDEST
-    ends = [
-        min(max(end, least), most)
-        for _, speedup in found
-        for end in (speedup.low, speedup.high)
-        if end is not None
-    ]
-    scale = _around([*ends, *values], LEFT, WIDTH - 60)
-    bottom = 10 + len(found) * ROW
-    parts = []
-    if noise:
-        low, high = (max(scale.low, min(scale.high, end)) for end in (1 / (1 + noise), 1 + noise))
-        band = scale.place(low), scale.place(high) - scale.place(low)
-        parts.append(
-            Markup('<rect x="{}" y="4" width="{}" height="{}" class="noise"/>').format(
-                band[0], round(band[1], 1), bottom - 4
-            )
+def _tier_marks(entry: WorkflowEntry, criterion: str, centre: float, y: float) -> list[Markup]:
+    score = (entry.scores or {})[criterion]
+    letter, name = TIER_LETTERS[score.tier], criterion.replace("_", " ")
+    title = f"{entry.arm}, {name}: {letter}, {score.evidence}"
+    filled = "tier" if score.evidence in {"measured", "imported"} else "tier unmeasured"
+    return [
+        circle(
+            centre + (mark - 2) * 17, y, 6, filled if mark <= score.tier else "tier empty", title
         )
-    parts += axis(
-        scale, 4, bottom, f"times the baseline's speed, batch size {batch_size}; 95 % intervals"
-    )
-    parts.append(line(scale.place(1), 4, scale.place(1), bottom, "one"))
-    for row, (arm, speedup) in enumerate(found):
-        y = 20 + row * ROW
-        parts.append(text(LEFT - 12, y + 4, shorten(arm), "name"))
-        if speedup.low is not None and speedup.high is not None:
-            low, high = max(speedup.low, scale.low), min(speedup.high, scale.high)
-            parts.append(line(scale.place(low), y, scale.place(high), y, "interval"))
-        parts += [
-            circle(scale.place(speedup.value), y, 5, "point", f"{arm}: {_interval(speedup)}"),
-            text(WIDTH - 50, y + 4, f"{speedup.value:.2f}x"),
-        ]
+        for mark in range(1, HIGHEST_TIER + 1)
+    ]
+
+
+def speedup_chart(
+    ranked: Sequence[WorkflowEntry], cell_index: int, batch_size: int, noise_floor: float | None
+) -> Markup:
+    """Return the speed-ups at one batch size with their intervals over a band of noise."""
+    speedups = [
+        (entry.arm, entry.cells[cell_index].speedup)
+        for entry in ranked
+        if len(entry.cells) > cell_index
+    ]
+    scale = _speedup_scale([speedup for _, speedup in speedups])
+    bottom = 10 + len(speedups) * ROW_HEIGHT
+    parts = _noise_band(scale, noise_floor, bottom) if noise_floor else []
+    caption = f"times the baseline's speed, batch size {batch_size}; 95% intervals"
+    parts += horizontal_axis(scale, 4, bottom, caption)
+    parts.append(line(scale.to_pixels(1), 4, scale.to_pixels(1), bottom, "baseline"))
+    for row, (arm, speedup) in enumerate(speedups):
+        parts += _speedup_row(scale, arm, speedup, 20 + row * ROW_HEIGHT)
     return picture(f"Speed-up over the baseline at batch size {batch_size}", bottom + 42, parts)
 
 
-def _around(
-    values: Sequence[float], start: float, end: float, *, logarithmic: bool = False
-) -> Scale:
-    """Return a scale that holds the values with some room."""
-    low, high = min(values), max(values)
-    if logarithmic:
-        return Scale(low / 1.5, high * 1.5, start, end, logarithmic=True)
-    room = (high - low) * 0.06 or 0.1
-    return Scale(low - room, high + room, start, end)
+def _speedup_scale(speedups: Sequence[Interval]) -> Scale:
+    """Return a scale for all values; a very wide interval is cut off, as it would squeeze them."""
+    values = [1.0, *(speedup.value for speedup in speedups)]
+    least, most = min(values) / INTERVAL_CUTOFF, max(values) * INTERVAL_CUTOFF
+    bounds = [
+        min(max(bound, least), most)
+        for speedup in speedups
+        for bound in (speedup.low, speedup.high)
+        if bound is not None
+    ]
+    return scale_around([*bounds, *values], NAME_COLUMN_WIDTH, WIDTH - 60)
 
 
-def _interval(speedup: Interval) -> str:
-    bounds = (
-        f"{speedup.low:.3f} to {speedup.high:.3f}"
-        if speedup.low is not None and speedup.high is not None
-        else "not bounded"
+def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]:
+    low, high = (
+        scale.to_pixels(max(scale.low, min(scale.high, end)))
+        for end in (1 / (1 + noise_floor), 1 + noise_floor)
     )
-    return f"{speedup.value:.3f}x (95 %: {bounds})"
+    return [rectangle(low, 4, high - low, bottom - 4, "noise")]
 
 
-def scatter(
-    title: str,
-    points: Sequence[tuple[str, float, float]],
-    captions: tuple[str, str],
-    *,
-    logarithmic: bool = False,
-) -> Markup:
-    """Return named points against two axes; `logarithmic` is about the horizontal one."""
-    across = _around([x for _, x, _ in points], 60, WIDTH - 20, logarithmic=logarithmic)
-    upward = _around([y for _, _, y in points], 260, 20)
-    parts = axis(across, 20, 260, captions[0])
-    for tick in upward.ticks():
-        parts += [
-            line(60, upward.place(tick), WIDTH - 20, upward.place(tick), "grid"),
-            text(54, upward.place(tick) + 4, f"{tick:g}", "name"),
-        ]
-    parts.append(text(60, 12, captions[1], "label"))
-    taken: list[tuple[float, float]] = []
-    for name, x, y in sorted(points, key=lambda point: point[2]):
-        at = across.place(x), upward.place(y)
-        parts.append(
-            circle(*at, 6, "point", f"{name}: {captions[0]} {x:.4g}, {captions[1]} {y:.4g}")
-        )
-        # Names of points that lie close together are moved apart.
-        height = at[1] + 4
-        while any(
-            abs(height - other) < LINE and abs(at[0] - left) < NAME_WIDTH for left, other in taken
-        ):
-            height -= LINE
-        taken.append((at[0], height))
-        beyond = at[0] > WIDTH * 0.66
-        parts.append(
-            text(
-                at[0] + (-10 if beyond else 10),
-                height,
-                shorten(name),
-                "name" if beyond else "label",
-            )
-        )
-    return picture(title, 300, parts)
+def _speedup_row(scale: Scale, arm: str, speedup: Interval, y: float) -> list[Markup]:
+    parts = [text(NAME_COLUMN_WIDTH - 12, y + 4, shorten(arm), "name")]
+    if speedup.low is not None and speedup.high is not None:
+        low, high = max(speedup.low, scale.low), min(speedup.high, scale.high)
+        parts.append(line(scale.to_pixels(low), y, scale.to_pixels(high), y, "interval"))
+    title = f"{arm}: {format_interval(speedup, decimals=3)}"
+    return [
+        *parts,
+        circle(scale.to_pixels(speedup.value), y, 5, "point", title),
+        text(WIDTH - 50, y + 4, format_speedup(speedup)),
+    ]
 
 
-def build_cost(ranked: Sequence[WorkflowEntry]) -> Markup | None:
-    """Return speed against the cold build, for the arms that have both."""
+def build_cost_chart(ranked: Sequence[WorkflowEntry]) -> Markup | None:
+    """Return the speed-up over the seconds of the cold build, or None without any build."""
     points = [
-        (entry.arm, max(entry.build_seconds.cold, 0.001), entry.speedup.value)
+        (
+            entry.arm,
+            max(entry.build_seconds.cold, SHORTEST_BUILD_SECONDS),
+            entry.speedup.value,
+        )
         for entry in ranked
         if entry.speedup is not None and entry.build_seconds is not None
     ]
     captions = "seconds of the cold build (logarithmic)", "times the baseline's speed"
-    return (
-        scatter("Speed against the cost of the build", points, captions, logarithmic=True)
-        if points
-        else None
-    )
+    title = "Speed against the cost of the build"
+    return _scatter(title, points, captions, is_logarithmic=True) if points else None
 
 
-def cascade(applications: Sequence[ApplicationPortability]) -> Markup:
-    """Return each application's efficiencies on the platforms where it was tried, best first, falling to nothing where it cannot run."""
-    platforms = len(applications[0].efficiencies)
-    across, upward = Scale(1, max(platforms, 2), 60, WIDTH - 240), Scale(0, 1, 240, 20)
-    parts = []
-    for count in range(1, platforms + 1):
-        parts += [
-            line(across.place(count), 20, across.place(count), 240, "grid"),
-            text(across.place(count), 258, str(count), "tick"),
-        ]
-    for tick in upward.ticks():
-        parts += [
-            line(60, upward.place(tick), WIDTH - 240, upward.place(tick), "grid"),
-            text(54, upward.place(tick) + 4, f"{tick:g}", "name"),
-        ]
-    parts += [
-        text(60, 12, "efficiency against the fastest there"),
-        text((60 + WIDTH - 240) / 2, 276, "platforms, each application's best first", "tick"),
-    ]
-    for row, entry in enumerate(applications):
-        falling = sorted(
-            (share for share in entry.efficiencies.values() if share is not None), reverse=True
-        )
-        places = [
-            (across.place(count), upward.place(share))
-            for count, share in enumerate(falling, start=1)
-        ]
-        kind = f"series s{row % 6}"
-        parts += [line(*one, *two, kind) for one, two in pairwise(places)]
-        parts += [
-            circle(*place, 4, kind, f"{entry.application}: {share:.0%}")
-            for place, share in zip(places, falling, strict=True)
-        ]
-        parts += [
-            circle(WIDTH - 224, 24 + row * 18, 4, kind),
-            text(WIDTH - 214, 28 + row * 18, shorten(entry.application)),
-        ]
-    return picture("Efficiency by platform, per application", 284, parts)
-
-
-def navigation(applications: Sequence[ApplicationPortability]) -> Markup | None:
-    """Return performance portability against code convergence, for the applications that have both; None where none has."""
+def navigation_chart(applications: Sequence[ApplicationPortability]) -> Markup | None:
+    """Return performance portability over code convergence, or None if neither is known."""
     points = [
         (entry.application, entry.code_convergence, entry.performance_portability)
         for entry in applications
@@ -321,10 +158,92 @@ def navigation(applications: Sequence[ApplicationPortability]) -> Markup | None:
     ]
     captions = (
         "code convergence (1: the same code everywhere)",
-        "performance portability (0: it does not reach every platform)",
+        "performance portability (0: it does not run on every platform)",
     )
-    return (
-        scatter("Performance portability against code convergence", points, captions)
-        if points
-        else None
-    )
+    title = "Performance portability against code convergence"
+    return _scatter(title, points, captions) if points else None
+
+
+def _scatter(
+    title: str,
+    points: Sequence[tuple[str, float, float]],
+    captions: tuple[str, str],
+    *,
+    is_logarithmic: bool = False,
+) -> Markup:
+    """Return named points `(name, x, y)` on two axes; only the horizontal one is logarithmic."""
+    across = scale_around([x for _, x, _ in points], 60, WIDTH - 20, is_logarithmic=is_logarithmic)
+    upward = scale_around([y for _, _, y in points], 260, 20)
+    parts = [
+        *horizontal_axis(across, 20, 260, captions[0]),
+        *vertical_axis(upward, 60, WIDTH - 20),
+        text(60, 12, captions[1], "label"),
+    ]
+    placed: list[tuple[float, float]] = []
+    for name, x, y in sorted(points, key=lambda point: point[2]):
+        left, top = across.to_pixels(x), upward.to_pixels(y)
+        label = f"{name}: {captions[0]} {format_number(x)}, {captions[1]} {format_number(y)}"
+        parts.append(circle(left, top, 6, "point", label))
+        name_top = _free_place(left, top + 4, placed)
+        placed.append((left, name_top))
+        is_right = left > WIDTH * 0.66
+        parts.append(
+            text(
+                left + (-10 if is_right else 10),
+                name_top,
+                shorten(name),
+                "name" if is_right else "label",
+            )
+        )
+    return picture(title, 300, parts)
+
+
+def _free_place(left: float, top: float, placed: Sequence[tuple[float, float]]) -> float:
+    """Return the lowest height from `top` upwards at which a name overlaps no placed name."""
+    while any(
+        abs(top - other_top) < NAME_HEIGHT and abs(left - other_left) < NAME_WIDTH
+        for other_left, other_top in placed
+    ):
+        top -= NAME_HEIGHT
+    return top
+
+
+def cascade_chart(applications: Sequence[ApplicationPortability]) -> Markup:
+    """Return each application's efficiencies over the platforms where it ran, best first."""
+    platform_count = len(applications[0].efficiencies)
+    right = WIDTH - 240
+    across, upward = Scale(1, max(platform_count, 2), 60, right), Scale(0, 1, 240, 20)
+    parts = []
+    for count in range(1, platform_count + 1):
+        x = across.to_pixels(count)
+        parts += [line(x, 20, x, 240, "grid"), text(x, 258, str(count), "tick")]
+    parts += [
+        *vertical_axis(upward, 60, right),
+        text(60, 12, "efficiency against the platform's fastest workflow"),
+        text((60 + right) / 2, 276, "platforms, each application's best first", "tick"),
+    ]
+    for row, application in enumerate(applications):
+        parts += _cascade_series(application, row, across, upward)
+    return picture("Efficiency by platform, per application", 284, parts)
+
+
+def _cascade_series(
+    application: ApplicationPortability, row: int, across: Scale, upward: Scale
+) -> list[Markup]:
+    """Return the line of one application with its entry in the legend."""
+    known = (share for share in application.efficiencies.values() if share is not None)
+    efficiencies = sorted(known, reverse=True)
+    places = [
+        (across.to_pixels(count), upward.to_pixels(share))
+        for count, share in enumerate(efficiencies, start=1)
+    ]
+    css_class = f"series s{row % SERIES_COLOURS}"
+    return [
+        *(line(*start, *end, css_class) for start, end in pairwise(places)),
+        *(
+            circle(*place, 4, css_class, f"{application.application}: {format_share(share)}")
+            for place, share in zip(places, efficiencies, strict=True)
+        ),
+        circle(WIDTH - 224, 24 + row * 18, 4, css_class),
+        text(WIDTH - 214, 28 + row * 18, shorten(application.application)),
+    ]

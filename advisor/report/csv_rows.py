@@ -1,4 +1,4 @@
-"""The report as CSV: one row for each arm and batch size, one for an arm without a measurement; every column one kind of value. Pure."""
+"""Render runs as CSV: a row for each arm and batch size, or for an arm without a measurement."""
 
 from __future__ import annotations
 
@@ -9,42 +9,39 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.measurement import Cell
 from advisor.domain.question import CRITERIA
 from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.table import device_name
+from advisor.report.text_report import device_name
 
-COLUMNS = (
-    *(
-        "run_id",
-        "created",
-        "model",
-        "dtype",
-        "device",
-        "workflow",
-        "arm",
-        "status",
-        "evidence",
-        "rank",
-        "score",
-    ),
-    *(f"tier_{name}" for name in CRITERIA),
-    *("batch_size", "seconds_median", "seconds_low", "seconds_high", "timed_calls", "processes"),
-    *("throughput", "throughput_unit", "speedup", "speedup_low", "speedup_high", "tflops"),
-    *(
-        "cold_build_seconds",
-        "warm_build_seconds",
-        "peak_memory_bytes",
-        "engaged_share",
-        "correctness",
-        "reason",
-    ),
+RUN_COLUMNS = ("run_id", "created", "model", "dtype", "device")
+SPEED_COLUMNS = (
+    "batch_size",
+    "seconds_median",
+    "seconds_low",
+    "seconds_high",
+    "timed_calls",
+    "processes",
+    "throughput",
+    "throughput_unit",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "tflops",
 )
-#: Signs with which a spreadsheet begins a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+COLUMNS = (
+    *RUN_COLUMNS,
+    *("workflow", "arm", "status", "evidence", "rank", "score"),
+    *(f"tier_{name}" for name in CRITERIA),
+    *SPEED_COLUMNS,
+    *("cold_build_seconds", "warm_build_seconds", "peak_memory_bytes"),
+    *("engaged_share", "correctness", "reason"),
+)
+#: Characters with which spreadsheets begin a formula.
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 Value = str | int | float | None
 
 
 def render(documents: Sequence[RunDocument]) -> str:
-    """Return the rows of all documents under one head."""
+    """Return the rows of all documents below one header row."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -52,21 +49,21 @@ def render(documents: Sequence[RunDocument]) -> str:
         for entry in document.workflows:
             for cell in entry.cells or (None,):
                 row = {
-                    **about_run(document),
-                    **about_arm(entry),
-                    **(about_cell(cell) if cell else {}),
+                    **_run_values(document),
+                    **_arm_values(entry),
+                    **(_speed_values(cell) if cell else {}),
                 }
-                writer.writerow({name: harmless(value) for name, value in row.items()})
+                writer.writerow({name: escape_formula(value) for name, value in row.items()})
     return text.getvalue()
 
 
-def harmless(value: Value) -> Value:
-    """Return a text so that no spreadsheet takes it for a formula; numbers as they are."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+def escape_formula(value: Value) -> Value:
+    """Quote a text that a spreadsheet would evaluate as a formula; return numbers unchanged."""
+    is_formula = isinstance(value, str) and value.startswith(FORMULA_PREFIXES)
+    return f"'{value}" if is_formula else value
 
 
-def about_run(document: RunDocument) -> Mapping[str, Value]:
-    """Return what is the same for all rows of a run."""
+def _run_values(document: RunDocument) -> Mapping[str, Value]:
     question = document.question
     return {
         "run_id": document.run_id,
@@ -77,8 +74,7 @@ def about_run(document: RunDocument) -> Mapping[str, Value]:
     }
 
 
-def about_arm(entry: WorkflowEntry) -> Mapping[str, Value]:
-    """Return what is the same for all batch sizes of an arm."""
+def _arm_values(entry: WorkflowEntry) -> Mapping[str, Value]:
     return {
         "workflow": entry.id,
         "arm": entry.arm,
@@ -86,7 +82,7 @@ def about_arm(entry: WorkflowEntry) -> Mapping[str, Value]:
         "evidence": entry.evidence,
         "rank": entry.rank,
         "score": entry.score,
-        **{f"tier_{name}": rating.tier for name, rating in (entry.scores or {}).items()},
+        **{f"tier_{name}": score.tier for name, score in (entry.scores or {}).items()},
         "cold_build_seconds": entry.build_seconds.cold if entry.build_seconds else None,
         "warm_build_seconds": entry.build_seconds.warm if entry.build_seconds else None,
         "peak_memory_bytes": entry.memory_bytes.peak if entry.memory_bytes else None,
@@ -96,8 +92,7 @@ def about_arm(entry: WorkflowEntry) -> Mapping[str, Value]:
     }
 
 
-def about_cell(cell: Cell) -> Mapping[str, Value]:
-    """Return the figures of one batch size."""
+def _speed_values(cell: Cell) -> Mapping[str, Value]:
     return {
         "batch_size": cell.batch_size,
         "seconds_median": cell.seconds.median,

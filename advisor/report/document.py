@@ -1,8 +1,8 @@
-"""The JSON document of a run: `--json`, `show --json`. Its keys are a promise to scripts."""
+"""Define the JSON document of a run (`--json`, `show --json`); its keys are a public interface."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -11,40 +11,29 @@ from advisor.domain.decision import (
     Provenance,
     Rating,
     Recommendation,
-    ScoredArm,
     TierGap,
 )
-from advisor.domain.machine import Cpu, Gpu, Interpreter
+from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
     Cell,
     Interval,
-    Measurement,
     MemoryBytes,
     Portability,
     RaceResult,
-    Results,
     Survey,
     SustainedCheck,
     VerdictKind,
-    Visits,
+    VisitCounts,
 )
-from advisor.domain.outcome import Completed, Failure
-from advisor.domain.plan import Arm, Excluded
+from advisor.domain.outcome import Failure
 from advisor.domain.question import Question
 from advisor.domain.rubric import Basis
-from advisor.domain.run import Header, resumption_of
-from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
-from advisor.report.known_faults import find_next_step
-
-if TYPE_CHECKING:
-    from advisor.pipeline.decision import Decision
 
 SCHEMA: Final = "p3-advisor/run/1"
-#: Stands for the run's id in an answer from published figures: nothing was run, so nothing is
-#: stored.
+#: The run id in an answer from published figures, which has no stored run.
 PUBLISHED = "published"
 
 Status = Literal[
@@ -63,7 +52,7 @@ Status = Literal[
 
 
 class MachineEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine."""
+    """The machine that the run was made on."""
 
     gpu: tuple[Gpu, ...]
     gpu_problem: str | None
@@ -71,9 +60,19 @@ class MachineEntry(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     software: Interpreter
 
+    @classmethod
+    def of(cls, machine: Machine) -> MachineEntry:
+        return cls(
+            gpu=machine.gpus,
+            gpu_problem=machine.gpu_problem,
+            cpu=machine.cpu,
+            kernel=machine.kernel,
+            software=machine.software,
+        )
+
 
 class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One criterion of one arm."""
+    """The tier of one arm on one criterion, with the fact and the rule that decide it."""
 
     tier: int
     fact: str
@@ -85,9 +84,20 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
     to_next: tuple[TierGap, ...] | None
     why: str
 
+    @classmethod
+    def of(cls, rating: Rating, measured_as: Evidence = "measured") -> ScoreEntry:
+        """Return the entry of a rating; `measured_as` replaces the evidence `measured`."""
+        changes = {
+            "to_next": rating.to_next or None,
+            "evidence": measured_as if rating.evidence == "measured" else rating.evidence,
+        }
+        return msgspec.convert(
+            {**msgspec.structs.asdict(rating), **changes}, cls, from_attributes=True
+        )
+
 
 class Correctness(msgspec.Struct, frozen=True, kw_only=True):
-    """What the outputs were compared with, and how far they are from it, by batch size."""
+    """The reference of the outputs, and the error against it by batch size."""
 
     verdict: Literal["equivalent", "near", "wrong"]
     reference: str
@@ -95,9 +105,9 @@ class Correctness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds the arm back at its largest batch size, in words, and the counts behind it for all."""
+    """The bottleneck at the largest batch size, and the counts behind it for every batch size."""
 
-    words: str
+    summary: str = msgspec.field(name="words")
     by_batch_size: tuple[CallDiagnosis, ...]
 
 
@@ -120,10 +130,10 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: MemoryBytes | None = None
     correctness: Correctness | None = None
     diagnosis: Diagnosis | None = None
-    #: What came of batch sizes that were not built; null when none was tried.
+    #: The results of batch sizes that were not built; null if none was tried.
     flexibility: tuple[NewShapeResult, ...] | None = None
-    visits: Visits | None = None
-    #: Whether the calls had settled before timing began.
+    visits: VisitCounts | None = None
+    #: Whether the duration of calls was stable before timing began.
     steady: bool | None = None
     versions: dict[str, str] = {}
     settings: dict[str, str] = {}
@@ -134,14 +144,14 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the speeds are told apart, over all batch sizes: the weakest verdict, the largest noise."""
+    """The races of all batch sizes: the weakest verdict and the largest noise floor."""
 
     verdict: VerdictKind
     noise_floor: float | None
     rounds: int
     discarded: int
-    #: Visits in all, and those that count although the machine was not fit.
-    visits: Visits | None = None
+    #: All visits, and those that count although the machine was busy or throttled.
+    visits: VisitCounts | None = None
     #: Repetitions of the leaders in fresh processes.
     repeats: int = 0
     sustained: SustainedCheck | None = None
@@ -158,7 +168,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a run."""
+    """A run: the question, the machine, every workflow, the races and the recommendation."""
 
     schema: Literal["p3-advisor/run/1"]
     run_id: str
@@ -174,181 +184,22 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     race: RaceEntry | None
     recommendation: Recommendation | None
     problem: Problem | None
-    #: What each workflow made of a panel of small models; empty without `--survey`.
+    #: The models of the survey that each workflow passes; empty without `--survey`.
     surveys: tuple[Survey, ...] = ()
-    #: Over every platform with evidence for this model; null with one.
+    #: Over every platform with evidence for this model; null with a single platform.
     portability: Portability | None = None
-    #: Set where the answer rests on a run made on another machine.
+    #: The origin of an answer that uses a run made on another machine.
     provenance: Provenance | None = None
-    #: The command that gives this answer again, where it is not that of a stored run.
-    again: str | None = None
-
-
-def compose(decision: Decision) -> RunDocument:
-    """Put a run's document together; arms by rank, then those without a measurement, then what was not planned."""
-    header, state, results, problem = (
-        decision.header,
-        decision.state,
-        decision.results,
-        decision.problem,
-    )
-    plan = state.plan
-    verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
-    measurements = {measurement.arm: measurement for measurement in results.measurements}
-    evidence: Evidence = "imported" if header.imported else "measured"
-    entries = [_measured(arm, measurements[arm.arm], evidence) for arm in decision.scored]
-    if plan is not None:
-        entries += [
-            _failed(arm, state, header)
-            for arm in plan.arms
-            if arm.duplicate_of is None and arm.id not in measurements
-        ]
-        entries += [_excluded(entry) for entry in plan.excluded]
-    machine = header.machine
-    return RunDocument(
-        schema=SCHEMA,
-        run_id=header.run_id,
-        created=header.created,
-        advisor_version=header.advisor_version,
-        rubric=header.catalogue.rubric.name,
-        finished=state.finished,
-        imported=header.imported,
-        question=header.question,
-        machine=MachineEntry(
-            gpu=machine.gpus,
-            gpu_problem=machine.gpu_problem,
-            cpu=machine.cpu,
-            kernel=machine.kernel,
-            software=machine.software,
-        ),
-        workflows=tuple(
-            msgspec.structs.replace(entry, verified=verified.get(entry.id, ())) for entry in entries
-        ),
-        race=_race(results, decision.recommendation),
-        recommendation=decision.recommendation,
-        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
-        if problem
-        else None,
-        surveys=results.surveys,
-        portability=results.portability,
-    )
-
-
-def encode(document: RunDocument) -> str:
-    """Return the document as indented JSON with a final line break."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode("utf-8") + "\n"
-
-
-def _measured(scored: ScoredArm, measurement: Measurement, evidence: Evidence) -> WorkflowEntry:
-    verdicts = {checked.verdict for checked in measurement.correctness}
-    return WorkflowEntry(
-        id=measurement.workflow,
-        options=measurement.option,
-        arm=measurement.arm,
-        status="completed",
-        evidence=evidence,
-        engaged_share=measurement.engaged_share,
-        engagement=measurement.engagement,
-        cells=measurement.cells,
-        speedup=measurement.speedup,
-        build_seconds=measurement.build_seconds,
-        memory_bytes=measurement.memory_bytes,
-        correctness=Correctness(
-            verdict="wrong"
-            if "wrong" in verdicts
-            else "near"
-            if "near" in verdicts
-            else "equivalent",
-            reference=measurement.correctness[0].reference if measurement.correctness else "none",
-            by_batch_size=measurement.correctness,
-        ),
-        diagnosis=Diagnosis(
-            words=measurement.diagnosis[-1].words, by_batch_size=measurement.diagnosis
-        )
-        if measurement.diagnosis
-        else None,
-        flexibility=measurement.flexed or None,
-        visits=measurement.visits,
-        steady=measurement.steady,
-        versions=measurement.versions,
-        settings=measurement.settings,
-        scores={name: _rated(rating, evidence) for name, rating in scored.ratings.items()},
-        fails=scored.fails,
-        score=scored.score,
-        rank=scored.rank,
-    )
-
-
-def _rated(rating: Rating, evidence: Evidence) -> ScoreEntry:
-    changes = {
-        "to_next": rating.to_next or None,
-        "evidence": evidence if rating.evidence == "measured" else rating.evidence,
-    }
-    return msgspec.convert(
-        {**msgspec.structs.asdict(rating), **changes}, ScoreEntry, from_attributes=True
-    )
-
-
-def _failed(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
-    ends = [
-        process.outcome
-        for process in state.processes.get(arm.id, ())
-        if process.outcome is not None
-    ]
-    failures = [end for end in ends if not isinstance(end, Completed)]
-    if not failures:
-        reason, fix = (
-            "the run stopped before it was measured",
-            None if header.imported else resumption_of(header.run_id),
-        )
-        return WorkflowEntry(
-            id=arm.workflow,
-            options=arm.option,
-            arm=arm.id,
-            status="excluded",
-            reason=reason,
-            fix=fix,
-        )
-    failure, status = failures[-1], status_of(failures[-1])
-    advice = failure.fix or find_next_step(header, arm.workflow, status)
-    return WorkflowEntry(
-        id=arm.workflow,
-        options=arm.option,
-        arm=arm.id,
-        status=status,
-        reason=failure.reason,
-        fix=advice,
-    )
+    #: The command that prints this answer; null for a stored run.
+    rerun_command: str | None = msgspec.field(name="again", default=None)
 
 
 def status_of(failure: Failure) -> Status:
-    """Return the document's word for a failure."""
+    """Return the document's status for a failure."""
     tag = str(failure.__struct_config__.tag)
     return "build-failed" if tag == "model-refused" else msgspec.convert(tag, Status)
 
 
-def _excluded(entry: Excluded) -> WorkflowEntry:
-    return WorkflowEntry(
-        id=entry.workflow,
-        options=None,
-        arm=entry.workflow,
-        status=entry.status,
-        reason=entry.reason,
-        fix=entry.fix,
-    )
-
-
-def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry | None:
-    if not results.races:
-        return None
-    return RaceEntry(
-        verdict=recommendation.verdict if recommendation else "INCONCLUSIVE",
-        noise_floor=results.noise_floor,
-        rounds=max(race.rounds for race in results.races),
-        discarded=results.visits.discarded,
-        visits=results.visits,
-        repeats=results.repeats,
-        sustained=results.sustained,
-        peaks=results.peaks,
-        by_batch_size=results.races,
-    )
+def encode(document: msgspec.Struct) -> str:
+    """Return any document as indented JSON with a final line break."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

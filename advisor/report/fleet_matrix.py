@@ -1,4 +1,4 @@
-"""What a fleet has answered: one cell for each model and kind of device, and the cheapest kind for each model. Pure."""
+"""Compose and render the matrix of a fleet: a cell for each model and kind of device."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.decision import RunningCost
-from advisor.domain.fleet import FLEET_SCHEMA, Answered, Contention, FleetRecord
+from advisor.domain.decision import Recommendation, RunningCost
+from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
 from advisor.domain.measurement import Interval, Throughput
 from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.table import NOTHING, align
+from advisor.report.tabular import plain_table
+from advisor.system.number_format import MISSING, format_number, format_speedup
 
-GONE, STOPPED = "its run is gone or cannot be read", "its run was stopped before its end"
+RUN_MISSING, RUN_UNFINISHED = "its run is missing or cannot be read", "its run did not finish"
 
 
 class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +23,7 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     kind: str
     run_id: str | None
-    #: Where the counting attempt ran: the cluster's own name of the node, and the device there.
+    #: The node and the device of the last attempt, as the cluster names them.
     node: str | None
     device: str | None
     attempts: int
@@ -32,19 +33,19 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     trust: str | None = None
     speedup: Interval | None = None
-    #: Of the recommended arm, at the batch size where it is highest.
+    #: Of the recommended arm, at the batch size with the highest throughput.
     throughput: Throughput | None = None
-    #: The least of the recommended arm over the batch sizes, when the device has a price.
+    #: The lowest of the recommended arm over the batch sizes; null without a price.
     cost: RunningCost | None = None
 
     @property
     def is_retried(self) -> bool:
-        """Whether the answer came only after a node was lost."""
+        """Whether the answer needed more than one attempt."""
         return self.attempts > 1 and self.reason is None
 
 
 class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What scripts read."""
+    """The JSON document of a fleet."""
 
     schema: str
     fleet_id: str
@@ -52,48 +53,55 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
     kinds: tuple[str, ...]
     cells: tuple[MatrixCell, ...]
-    #: The kind of device with the least cost, by model, where at least two kinds have a price.
+    #: The kind of device with the lowest cost by model, if at least two kinds have a price.
     cheapest: dict[str, str]
-    #: Whether races on several GPUs of one host ran side by side, and why; nothing where no host
-    #: had several in use.
-    contentions: tuple[Contention, ...] = ()
+    #: Whether races ran side by side on each host with several GPUs in use, and why.
+    contentions: tuple[ContentionCheck, ...] = ()
 
 
 def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetDocument:
-    """Join the record with the documents of its runs, by run id."""
-    cells = tuple(_cell(answered, documents) for answered in reopen(record, documents).answered)
+    """Return the document of a fleet; `documents` holds those of its runs by run id."""
+    results = flag_unusable_results(record, documents).answered
+    cells = tuple(_cell(result, documents) for result in results)
     return FleetDocument(
         schema=FLEET_SCHEMA,
-        fleet_id=record.order.fleet_id,
-        created=record.order.created,
-        models=record.order.models,
-        kinds=tuple(pool.kind for pool in record.order.pools),
+        fleet_id=record.request.fleet_id,
+        created=record.request.created,
+        models=record.request.models,
+        kinds=tuple(pool.kind for pool in record.request.pools),
         cells=cells,
         cheapest=find_cheapest(cells),
         contentions=record.contentions,
     )
 
 
-def reopen(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetRecord:
-    """Return the record with a reason at every answer behind which there is no whole run any more: it is due again."""
-    step = f"p3-advisor fleet {record.order.fleet_id} --resume"
-    answered = []
-    for one in record.answered:
-        document = documents.get(one.attempts[-1].run_id) if one.attempts else None
-        reason = one.reason or (
-            GONE if document is None else None if document.finished else STOPPED
+def flag_unusable_results(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetRecord:
+    """Return the record with a reason at each result whose run is missing or did not finish.
+
+    A result with a reason is measured again when the fleet is resumed.
+    """
+    next_step = f"p3-advisor fleet {record.request.fleet_id} --resume"
+    results = []
+    for result in record.answered:
+        problem = None if result.reason else _run_problem(result, documents)
+        results.append(
+            msgspec.structs.replace(result, reason=problem, next_step=next_step)
+            if problem
+            else result
         )
-        answered.append(
-            one
-            if reason == one.reason
-            else msgspec.structs.replace(one, reason=reason, next_step=step)
-        )
-    return msgspec.structs.replace(record, answered=tuple(answered))
+    return msgspec.structs.replace(record, answered=tuple(results))
+
+
+def _run_problem(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> str | None:
+    document = documents.get(result.attempts[-1].run_id) if result.attempts else None
+    if document is None:
+        return RUN_MISSING
+    return None if document.finished else RUN_UNFINISHED
 
 
 def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
-    """Return by model the kind of device on which its recommended workflow costs least."""
-    found = {}
+    """Return the kind with the lowest cost by model, for models with at least two prices."""
+    cheapest = {}
     for model in dict.fromkeys(cell.model for cell in cells):
         priced = [
             (cell.cost.value, cell.kind)
@@ -101,100 +109,97 @@ def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
             if cell.model == model and cell.cost is not None
         ]
         if len(priced) > 1:
-            found[model] = min(priced)[1]
-    return found
-
-
-def encode(document: FleetDocument) -> str:
-    """Return the JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+            cheapest[model] = min(priced)[1]
+    return cheapest
 
 
 def render(document: FleetDocument) -> str:
-    """Return the matrix for a terminal."""
+    """Return the matrix and its notes as plain text."""
+    head = "model", "device", "strategy", "speed-up", "throughput", "cost", "verdict", "trust"
     rows = [
-        ["model", "device", "strategy", "speed-up", "throughput", "cost", "verdict", "trust", "run"]
-    ]
-    rows += [
-        [cell.model, cell.kind, *tell_cell(cell).values(), cell.run_id or NOTHING]
+        [cell.model, cell.kind, *render_cell(cell).values(), cell.run_id or MISSING]
         for cell in document.cells
     ]
-    blocks = [align(rows, left=3)]
-    blocks.append([f"Cheapest for {model}: {kind}" for model, kind in document.cheapest.items()])
-    blocks.append(
+    blocks = [
+        plain_table([[*head, "run"], *rows], text_columns={0, 1, 2, 6, 7, 8}),
+        [f"Cheapest for {model}: {kind}" for model, kind in document.cheapest.items()],
         [
-            f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or NOTHING}"
+            f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or MISSING}"
             for cell in document.cells
             if cell.reason
-        ]
-    )
-    retried = [cell for cell in document.cells if cell.is_retried]
-    blocks.append(
+        ],
         [
-            f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts}; nodes were lost"
-            for cell in retried
-        ]
-    )
-    blocks.append([tell_contention(contention) for contention in document.contentions])
+            f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts} after lost nodes"
+            for cell in document.cells
+            if cell.is_retried
+        ],
+        [render_contention(contention) for contention in document.contentions],
+    ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def tell_contention(contention: Contention) -> str:
-    """Return the line that says whether races ran side by side on a host."""
-    return f"{contention.model} on {contention.kind}, node {contention.node}: {contention.words}"
+def render_contention(contention: ContentionCheck) -> str:
+    """Return whether races ran side by side on a host, and why."""
+    host = f"{contention.model} on {contention.kind}, node {contention.node}"
+    return f"{host}: {contention.explanation}"
 
 
-def tell_cell(cell: MatrixCell) -> dict[str, str]:
-    """Return the words for the answer in a cell, in the order of the matrix's columns."""
+def render_cell(cell: MatrixCell) -> dict[str, str]:
+    """Return the texts of a cell by column, in the order of the columns."""
+    throughput, cost = cell.throughput, cell.cost
     return {
         "strategy": cell.arm or "no answer",
-        "speedup": f"{cell.speedup.value:.2f}x" if cell.speedup else NOTHING,
-        "throughput": f"{cell.throughput.value:,.0f} {cell.throughput.unit}"
-        if cell.throughput
-        else NOTHING,
-        "cost": f"{cell.cost.value:.4g} per {cell.cost.unit}" if cell.cost else NOTHING,
-        "verdict": cell.verdict or NOTHING,
-        "trust": cell.trust or NOTHING,
+        "speedup": format_speedup(cell.speedup),
+        "throughput": f"{format_number(throughput.value, decimals=0)} {throughput.unit}"
+        if throughput
+        else MISSING,
+        "cost": f"{format_number(cost.value)} per {cost.unit}" if cost else MISSING,
+        "verdict": cell.verdict or MISSING,
+        "trust": cell.trust or MISSING,
     }
 
 
-def _cell(answered: Answered, documents: Mapping[str, RunDocument]) -> MatrixCell:
-    last = answered.attempts[-1] if answered.attempts else None
-    blank = MatrixCell(
-        model=answered.assignment.model,
-        kind=answered.assignment.kind,
+def _cell(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> MatrixCell:
+    last = result.attempts[-1] if result.attempts else None
+    cell = MatrixCell(
+        model=result.assignment.model,
+        kind=result.assignment.kind,
         run_id=last.run_id if last else None,
         node=last.node if last else None,
         device=last.device if last else None,
-        attempts=len(answered.attempts),
-        reason=answered.reason,
-        next_step=answered.next_step,
+        attempts=len(result.attempts),
+        reason=result.reason,
+        next_step=result.next_step,
     )
-    # What an attempt had measured before it was given up is no answer.
-    document = documents.get(last.run_id) if last and answered.reason is None else None
+    # Figures that an attempt measured before the fleet gave it up are not an answer.
+    document = documents.get(last.run_id) if last and result.reason is None else None
     if document is None:
-        return blank
-    advice = document.recommendation
-    if advice is None:
-        problem = document.problem
-        return (
-            msgspec.structs.replace(blank, reason=problem.what, next_step=problem.next_step)
-            if problem
-            else blank
-        )
+        return cell
+    if document.recommendation is not None:
+        return _answered(cell, document, document.recommendation)
+    problem = document.problem
+    return (
+        msgspec.structs.replace(cell, reason=problem.what, next_step=problem.next_step)
+        if problem
+        else cell
+    )
+
+
+def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -> MatrixCell:
+    """Return the cell with the figures of the recommended arm."""
     entry = next(entry for entry in document.workflows if entry.arm == advice.arm)
     costs = [cost for cost in advice.costs if cost.arm == advice.arm]
     return msgspec.structs.replace(
-        blank,
+        cell,
         arm=advice.arm,
         verdict=advice.verdict,
         trust=advice.trust,
         speedup=entry.speedup,
-        throughput=_highest(entry),
+        throughput=_highest_throughput(entry),
         cost=min(costs, key=lambda cost: cost.value, default=None),
     )
 
 
-def _highest(entry: WorkflowEntry) -> Throughput | None:
+def _highest_throughput(entry: WorkflowEntry) -> Throughput | None:
     known = [cell.throughput for cell in entry.cells if math.isfinite(cell.throughput.value)]
     return max(known, key=lambda throughput: throughput.value, default=None)

@@ -1,129 +1,129 @@
-"""The report as Markdown that fits a pull request: the answer, the comparison, what is missing.
-
-Pure.
-"""
+"""Render a run as Markdown for a pull request: the answer, the comparison, what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.measurement import Interval
 from advisor.domain.question import CRITERIA
 from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.setup_facts import circumstances
-from advisor.report.table import CRITERIA as SHORT
-from advisor.report.table import LETTERS, headline, honesty, stopped
+from advisor.report.setup_facts import setup_facts
+from advisor.report.tabular import markdown_table
+from advisor.report.text_report import (
+    CRITERION_HEADS,
+    TIER_LETTERS,
+    confidence,
+    headline,
+    stop_notice,
+)
+from advisor.system.number_format import (
+    MISSING,
+    format_interval,
+    format_mebibytes,
+    format_milliseconds,
+    format_number,
+    format_seconds,
+)
 
-#: Signs that Markdown or the HTML in it could take for something else.
-SPECIAL = str.maketrans(
-    {sign: f"\\{sign}" for sign in "\\`*_{}[]()#+!|~$@"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+#: Characters that Markdown or embedded HTML would interpret.
+ESCAPES = str.maketrans(
+    {character: f"\\{character}" for character in "\\`*_{}[]()#+!|~$@"}
+    | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
 
 
 def render(document: RunDocument) -> str:
-    """Return the report."""
     ranked = [entry for entry in document.workflows if entry.rank is not None]
-    left_out = [entry for entry in document.workflows if entry.rank is None]
     blocks = [
         [f"## {escape(headline(document))}"],
-        [f"{escape(line)}  " for line in (*stopped(document), *honesty(document))],
+        [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
+        ranking(ranked) if ranked else [],
+        *_reasons(document),
+        _unranked(document),
+        _setup(document),
+        [_footer(document)],
     ]
-    if ranked:
-        blocks.append(ranking(ranked))
-    advice = document.recommendation
-    if advice is not None:
-        blocks.append(["### Why", "", *(f"- {escape(reason)}" for reason in advice.reasons)])
-        if advice.trust_reasons:
-            blocks.append(
-                [
-                    "What keeps the trust from being higher:",
-                    "",
-                    *(f"- {escape(reason)}" for reason in advice.trust_reasons),
-                ]
-            )
-    barred = [(entry.arm, "; ".join(entry.fails)) for entry in ranked if entry.fails]
-    missing = [(entry.arm, _why(entry)) for entry in left_out]
-    if barred or missing:
-        rows = [[escape(arm), escape(reason)] for arm, reason in [*barred, *missing]]
-        blocks.append(
-            folded(
-                "Not in the ranking, or barred by a constraint", table(["workflow", "why"], rows)
-            )
-        )
-    facts = [[escape(name), escape(value)] for name, value in circumstances(document)]
-    blocks.append(folded("Question and machine", table(["", ""], facts)))
-    origin = ", imported from another machine" if document.imported else ""
-    blocks.append(
-        [
-            f"Run {escape(document.run_id)}{origin}, {escape(document.created)}, p3-advisor {escape(document.advisor_version)}."
-        ]
-    )
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _why(entry: WorkflowEntry) -> str:
-    advice = f"; next: {entry.fix}" if entry.fix else ""
-    return f"{entry.status}: {entry.reason or 'no reason is known'}{advice}"
-
-
 def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:
-    """Return the arms with a score, best first."""
+    """Return the table of the arms with a score, best first."""
     sizes = [cell.batch_size for cell in ranked[0].cells]
     head = [
         "#",
         "arm",
-        "speed-up (95 %)",
+        "speed-up (95%)",
         *(f"ms @{size}" for size in sizes),
         "build s",
         "MiB",
-        *(short for _, short in SHORT),
+        *CRITERION_HEADS.values(),
         "score",
     ]
-    return table(head, [_row(entry, sizes) for entry in ranked])
+    return markdown_table(head, [_row(entry, sizes) for entry in ranked], text_columns={1})
 
 
 def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
-    milliseconds = {cell.batch_size: f"{cell.seconds.median * 1e3:.4g}" for cell in entry.cells}
-    memory = entry.memory_bytes.peak_mebibytes if entry.memory_bytes else None
+    milliseconds = {
+        cell.batch_size: format_milliseconds(cell.seconds.median) for cell in entry.cells
+    }
     scores = entry.scores or {}
     return [
         f"{entry.rank}{'!' if entry.fails else ''}",
         escape(entry.arm),
-        interval(entry.speedup),
-        *(milliseconds.get(size, "-") for size in sizes),
-        f"{entry.build_seconds.cold:.1f}" if entry.build_seconds else "-",
-        f"{memory:,}" if memory is not None else "-",
-        *(LETTERS[scores[name].tier] for name in CRITERIA),
-        f"{entry.score:.2f}" if entry.score is not None else "-",
+        format_interval(entry.speedup),
+        *(milliseconds.get(size, MISSING) for size in sizes),
+        format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
+        format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
+        *(TIER_LETTERS[scores[name].tier] for name in CRITERIA),
+        format_number(entry.score, decimals=2),
     ]
 
 
-def interval(speedup: Interval | None) -> str:
-    """Return a speed-up with its ends."""
-    if speedup is None:
-        return "-"
-    bounds = (
-        f" ({speedup.low:.2f} to {speedup.high:.2f})"
-        if speedup.low is not None and speedup.high is not None
-        else ""
+def _reasons(document: RunDocument) -> list[list[str]]:
+    advice = document.recommendation
+    if advice is None:
+        return []
+    blocks = [["### Why", "", *(f"- {escape(reason)}" for reason in advice.reasons)]]
+    if advice.trust_reasons:
+        reasons = [f"- {escape(reason)}" for reason in advice.trust_reasons]
+        blocks.append(["Why trust is not higher:", "", *reasons])
+    return blocks
+
+
+def _unranked(document: RunDocument) -> list[str]:
+    barred = [(entry.arm, "; ".join(entry.fails)) for entry in document.workflows if entry.fails]
+    missing = [
+        (entry.arm, _missing_reason(entry)) for entry in document.workflows if entry.rank is None
+    ]
+    rows = [[escape(arm), escape(reason)] for arm, reason in [*barred, *missing]]
+    if not rows:
+        return []
+    return _folded(
+        "Not ranked, or excluded by a constraint", markdown_table(["workflow", "why"], rows)
     )
-    return f"{speedup.value:.2f}x{bounds}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; what stands in it is escaped already."""
-    return [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
+def _missing_reason(entry: WorkflowEntry) -> str:
+    next_step = f"; next: {entry.fix}" if entry.fix else ""
+    return f"{entry.status}: {entry.reason or 'no reason is known'}{next_step}"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _setup(document: RunDocument) -> list[str]:
+    rows = [[escape(name), escape(value)] for name, value in setup_facts(document)]
+    return _folded("Question and machine", markdown_table(["", ""], rows))
 
 
-def folded(title: str, lines: Sequence[str]) -> list[str]:
-    """Return lines that are folded away under a title."""
+def _footer(document: RunDocument) -> str:
+    origin = ", imported from another machine" if document.imported else ""
+    return (
+        f"Run {escape(document.run_id)}{origin}, {escape(document.created)}, "
+        f"p3-advisor {escape(document.advisor_version)}."
+    )
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
     return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>"]
 
 
 def escape(text: str) -> str:
-    """Return text that stays text on one line, whatever it holds."""
-    return " ".join(text.split()).translate(SPECIAL)
+    """Return the text on one line, escaped so that Markdown shows it unchanged."""
+    return " ".join(text.split()).translate(ESCAPES)

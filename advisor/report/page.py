@@ -1,7 +1,7 @@
-"""The report as one HTML file that asks nobody for anything: pictures, style and script are in it, and a policy forbids the rest. Pure.
+"""Render a run as one self-contained HTML file with pictures, style and script.
 
-Whatever a model, a stack or a log has said is escaped by the template; the two texts that are not
-escaped are files of ours.
+The template escapes all text from models, stacks and logs; only the style sheet and the script of
+this package are inserted unescaped. A content security policy forbids any request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 from importlib import resources
-from typing import Any
 
 import jinja2
 import msgspec
@@ -20,96 +19,100 @@ from markupsafe import Markup
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.report import charts
 from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.explanation import tell_value
-from advisor.report.setup_facts import circumstances
-from advisor.report.table import CRITERIA as SHORT
-from advisor.report.table import LETTERS, flip_line, headline, stopped
+from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
+from advisor.report.setup_facts import setup_facts
+from advisor.report.text_report import (
+    CRITERION_HEADS,
+    TIER_LETTERS,
+    flip_lines,
+    headline,
+    stop_notice,
+)
+from advisor.system import number_format
 
-#: What would end a script element, or begin one, inside it.
-IN_A_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+#: Characters that could end a script element, or begin one inside it.
+SCRIPT_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def render(document: RunDocument, script: str | None = None) -> str:
     """Return the page; `script` is the recipe of the recommended arm."""
     ranked = [entry for entry in document.workflows if entry.rank is not None]
+    unranked = [entry for entry in document.workflows if entry.rank is None]
     sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
-    style, code = _own_file("report.css"), _own_file("report.js")
-    left_out = [entry for entry in document.workflows if entry.rank is None]
+    style, code = _package_file("report.css"), _package_file("report.js")
     return _template().render(
         document=document,
         advice=document.recommendation,
         headline=headline(document),
-        stopped=stopped(document),
-        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; base-uri 'none'; form-action 'none'",
-        style=Markup(style),  # noqa: S704 - a file of ours
-        code=Markup(code),  # noqa: S704 - a file of ours
-        arms=Markup(_arms(document, ranked)),  # noqa: S704 - JSON without any sign that HTML knows
+        stop_notice=stop_notice(document),
+        policy=_security_policy(style, code),
+        style=Markup(style),  # noqa: S704 - a file of this package
+        code=Markup(code),  # noqa: S704 - a file of this package
+        ranking_data=Markup(_ranking_data(document, ranked)),  # noqa: S704 - escaped JSON
         ranked=ranked,
-        left_out=left_out,
+        unranked=unranked,
         sizes=sizes,
-        criteria=CRITERIA,
+        criteria={name: name.replace("_", " ") for name in CRITERIA},
         pillars=PILLARS,
         priorities={name: getattr(document.question.priorities, name) for name in CRITERIA},
-        letters=LETTERS,
-        short=dict(SHORT),
-        flips=_flips(document),
+        letters=TIER_LETTERS,
+        heads=CRITERION_HEADS,
+        flips=flip_lines(document),
+        robustness=robustness(document.recommendation) if document.recommendation else [],
+        agreement=AGREEMENT,
         pictures=_pictures(document, ranked, sizes),
-        portability=document.portability,
         memory_sources=sorted(
             {entry.memory_bytes.source for entry in ranked if entry.memory_bytes}
         ),
-        circumstances=circumstances(document),
+        setup_facts=setup_facts(document),
         script=script,
-        tell=tell_value,
-        contents=_contents(document, sizes=sizes, ranked=ranked, left_out=left_out, script=script),
+        contents=_contents(document, ranked, unranked, script),
     )
 
 
-def _contents(document: RunDocument, **given: object) -> list[tuple[str, str]]:
-    """Return the sections that the page has, with their titles."""
+def _contents(
+    document: RunDocument,
+    ranked: list[WorkflowEntry],
+    unranked: list[WorkflowEntry],
+    script: str | None,
+) -> list[tuple[str, str]]:
+    """Return the ids of the page's sections with their titles."""
+    has_figures = bool(ranked and ranked[0].cells)
     sections = [
-        ("why", "Why", document.recommendation),
-        ("comparison", "Comparison", given["ranked"]),
-        ("weights", "What would change it", given["ranked"]),
-        ("speed", "Speed", given["sizes"]),
-        ("build", "Build", given["sizes"]),
-        ("limits", "Limits and memory", given["sizes"]),
-        ("platforms", "Platforms", document.portability),
-        ("evidence", "Evidence", given["ranked"]),
-        ("left-out", "Not measured", given["left_out"]),
-        ("method", "Method", document),
-        ("recipe", "Recipe", given["script"]),
+        ("why", "Why", document.recommendation is not None),
+        ("comparison", "Comparison", bool(ranked)),
+        ("weights", "What would change it", bool(ranked)),
+        ("speed", "Speed", has_figures),
+        ("build", "Build", has_figures),
+        ("limits", "Limits and memory", has_figures),
+        ("platforms", "Platforms", document.portability is not None),
+        ("evidence", "Evidence", bool(ranked)),
+        ("unranked", "Not measured", bool(unranked)),
+        ("method", "Method", True),
+        ("recipe", "Recipe", bool(script)),
     ]
-    return [(name, title) for name, title, there in sections if there]
-
-
-def _flips(document: RunDocument) -> list[str]:
-    advice, priorities = document.recommendation, document.question.priorities
-    return (
-        [flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips]
-        if advice
-        else []
-    )
+    return [(name, title) for name, title, is_present in sections if is_present]
 
 
 def _pictures(
     document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int]
-) -> dict[str, Any]:
+) -> dict[str, Markup | list[Markup] | None]:
     applications = document.portability.applications if document.portability else ()
-    noise = document.race.noise_floor if document.race else None
+    noise_floor = document.race.noise_floor if document.race else None
     return {
-        "tiers": charts.tiers(ranked),
+        "tiers": charts.tier_chart(ranked),
         "speedups": [
-            charts.speedups(ranked, place, size, noise) for place, size in enumerate(sizes)
+            charts.speedup_chart(ranked, index, size, noise_floor)
+            for index, size in enumerate(sizes)
         ],
-        "build": charts.build_cost(ranked),
-        "cascade": charts.cascade(applications) if applications else None,
-        "navigation": charts.navigation(applications) if applications else None,
+        "build": charts.build_cost_chart(ranked),
+        "cascade": charts.cascade_chart(applications) if applications else None,
+        "navigation": charts.navigation_chart(applications) if applications else None,
     }
 
 
-def _arms(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
-    """Return what the page's script ranks, as JSON that can stand inside a script element."""
+def _ranking_data(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
+    """Return what the page's script ranks, as JSON that is safe inside a script element."""
     arms = [
         {
             "arm": entry.arm,
@@ -120,19 +123,34 @@ def _arms(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
         for entry in ranked
     ]
     weights = {name: getattr(document.question.priorities, name) for name in CRITERIA}
-    # Part of the command only where it would otherwise be taken for what is usual.
-    usual = msgspec.structs.asdict(Priorities(performance=100, productivity=0, portability=0))
-    further = "".join(
-        f",{name}={weights[name]!r}" for name in FURTHER_CRITERIA if weights[name] != usual[name]
-    )
     text = json.dumps(
-        {"run": document.run_id, "weights": weights, "further": further, "arms": arms}
+        {
+            "run": document.run_id,
+            "weights": weights,
+            "further": _further_weights(weights),
+            "arms": arms,
+        }
     )
-    return "".join(IN_A_SCRIPT.get(sign, sign) for sign in text)
+    return "".join(SCRIPT_ESCAPES.get(character, character) for character in text)
 
 
-def _own_file(name: str) -> str:
+def _further_weights(weights: dict[str, float]) -> str:
+    """Return the part of `--priority` for the criteria whose weight is not the default."""
+    defaults = msgspec.structs.asdict(Priorities(performance=100, productivity=0, portability=0))
+    return "".join(
+        f",{name}={weights[name]!r}" for name in FURTHER_CRITERIA if weights[name] != defaults[name]
+    )
+
+
+def _package_file(name: str) -> str:
     return (resources.files("advisor.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _security_policy(style: str, code: str) -> str:
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(text: str) -> str:
@@ -144,4 +162,17 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_own_file("report.html.jinja"))
+    environment.filters |= {
+        "break_even": break_even_line,
+        "call_milliseconds": number_format.format_call_milliseconds,
+        "fact": number_format.format_fact,
+        "interval": number_format.format_interval,
+        "mebibytes": number_format.format_mebibytes,
+        "milliseconds": number_format.format_milliseconds,
+        "number": number_format.format_number,
+        "seconds": number_format.format_seconds,
+        "share": number_format.format_share,
+        "speedup": number_format.format_speedup,
+    }
+    environment.globals["MISSING"] = number_format.MISSING
+    return environment.from_string(_package_file("report.html.jinja"))

@@ -1,6 +1,6 @@
-"""A fleet's figures as one Parquet file, a row for each workflow and batch size: what data frames and SQL engines read.
+"""Encode the figures of a fleet as a Parquet file for data frames and SQL engines.
 
-The only user of pyarrow, which comes with the extra for fleets.
+This is the only module that uses pyarrow, which comes with the extra `fleet`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from advisor.domain.fleet import Answered, FleetRecord
+from advisor.domain.fleet import AssignmentResult, FleetRecord
 from advisor.domain.measurement import Cell
 from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.fleet_matrix import reopen
+from advisor.report.fleet_matrix import flag_unusable_results
 
-#: The columns with their types in Arrow's words. A null stands for what is not known.
+#: The Arrow types of the columns. A null stands for a value that is not known.
 COLUMNS = {
     "fleet": "string",
     "model": "string",
@@ -49,8 +49,8 @@ COLUMNS = {
 
 
 def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
-    """Return the Parquet file; a workflow without figures has one row, and so has a race without an answer."""
-    import pyarrow as pa  # noqa: PLC0415 - in the extra for fleets only, and slow to import
+    """Return the Parquet file; its rows are those of `rows`."""
+    import pyarrow as pa  # noqa: PLC0415 - in the extra for fleets and slow to import
     from pyarrow import parquet  # noqa: PLC0415 - as above
 
     schema = pa.schema(
@@ -63,50 +63,54 @@ def encode(record: FleetRecord, documents: Mapping[str, RunDocument]) -> bytes:
 
 
 def rows(record: FleetRecord, documents: Mapping[str, RunDocument]) -> Iterator[dict[str, Any]]:
-    """Yield the rows; a column that a row does not have is null."""
-    for answered in reopen(record, documents).answered:
-        known = {"fleet": record.order.fleet_id, **_of_race(answered)}
-        document = documents.get(str(known["run"]))
-        if document is None or answered.reason:
-            yield known
+    """Yield a row for each workflow and batch size; a column that is absent is null.
+
+    A workflow without figures has one row, and so has a result without a usable run.
+    """
+    for result in flag_unusable_results(record, documents).answered:
+        values = {"fleet": record.request.fleet_id, **_result_values(result)}
+        document = documents.get(str(values["run"]))
+        if document is None or result.reason:
+            yield values
             continue
         for entry in document.workflows:
-            of_arm = known | _of_arm(entry, document)
-            yield from ({**of_arm, **_of_cell(entry.arm, cell, document)} for cell in entry.cells)
+            arm_values = values | _arm_values(entry, document)
+            for cell in entry.cells:
+                yield arm_values | _speed_values(entry.arm, cell, document)
             if not entry.cells:
-                yield of_arm
+                yield arm_values
 
 
-def _of_race(answered: Answered) -> dict[str, Any]:
-    last = answered.attempts[-1] if answered.attempts else None
+def _result_values(result: AssignmentResult) -> dict[str, Any]:
+    last = result.attempts[-1] if result.attempts else None
     return {
-        "model": answered.assignment.model,
-        "kind": answered.assignment.kind,
+        "model": result.assignment.model,
+        "kind": result.assignment.kind,
         "node": last.node if last else None,
         "device": last.device if last else None,
-        "attempts": len(answered.attempts),
+        "attempts": len(result.attempts),
         "run": last.run_id if last else None,
-        "problem": answered.reason,
+        "problem": result.reason,
     }
 
 
-def _of_arm(entry: WorkflowEntry, document: RunDocument) -> dict[str, Any]:
+def _arm_values(entry: WorkflowEntry, document: RunDocument) -> dict[str, Any]:
     advice = document.recommendation
-    is_chosen = advice is not None and advice.arm == entry.arm
+    is_recommended = advice is not None and advice.arm == entry.arm
     return {
         "arm": entry.arm,
         "workflow": entry.id,
         "status": entry.status,
-        "recommended": is_chosen,
-        "verdict": advice.verdict if advice and is_chosen else None,
-        "trust": advice.trust if advice and is_chosen else None,
+        "recommended": is_recommended,
+        "verdict": advice.verdict if advice and is_recommended else None,
+        "trust": advice.trust if advice and is_recommended else None,
         "score": entry.score,
         "build_seconds": entry.build_seconds.cold if entry.build_seconds else None,
         "peak_memory_bytes": entry.memory_bytes.peak if entry.memory_bytes else None,
     }
 
 
-def _of_cell(arm: str, cell: Cell, document: RunDocument) -> dict[str, Any]:
+def _speed_values(arm: str, cell: Cell, document: RunDocument) -> dict[str, Any]:
     costs = document.recommendation.costs if document.recommendation else ()
     cost = next(
         (cost for cost in costs if (cost.arm, cost.batch_size) == (arm, cell.batch_size)), None

@@ -1,100 +1,178 @@
-"""`recipe`: the script that does what was measured, with a head that pins what it needs and the figures it has to reach. Pure.
+"""Render the recipe of an arm: a script with pinned requirements and the measured throughput.
 
-What the run stored is text from another process: its requirements are checked before they become a
-header that tools obey.
+The script is composed from the stored run and the source of the probes; runs of earlier versions
+store it. A run may come from another machine, so its requirements are checked before they become
+part of the script's header.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
 import pprint
 import re
 import sys
 
-from advisor.domain.measurement import Cell
-from advisor.domain.question import Factory
-from advisor.domain.run_state import RunState
+from advisor.catalogue import probe_file
+from advisor.domain.measurement import Cell, Interval
+from advisor.domain.question import FactoryModel
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Recipe
+from advisor.domain.worker_settings import measured_fields, thread_count
 from advisor.errors import NoRecipeError
+from advisor.pipeline.decision import Decision
+from advisor.recipes.bundler import CannotBundleError
+from advisor.recipes.compose import compose
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import find_entries
-from advisor.report.table import device_name
+from advisor.report.text_report import device_name
+from advisor.system.number_format import format_interval
+from probes.runtime.source_digest import source_digest
 
 PINNED = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
 )
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
-#: What the script sets variables of its environment with.
-SETTER = "import os"
+#: The import that the script needs for setting environment variables.
+OS_IMPORT = "import os"
 
 FORWARD_USAGE = (
-    "    uv run serve.py                 make the environment above, build, check against eager, time",
-    "    uv run serve.py --cache DIR     the same, keeping artefacts and compiler caches for the next start",
+    "    uv run serve.py               create that environment, build, check and time",
+    "    uv run serve.py --cache DIR   the same; artefacts and compiler caches stay in DIR",
 )
 GENERATE_USAGE = (
-    "    uv run serve.py                 make the environment above, build, generate, check against eager, time",
-    "    uv run serve.py CHECKPOINT      the same with that directory or name on the hub",
-    "    uv run serve.py --cache DIR     the same, keeping the checkpoint, artefacts and compiler caches for the next start",
+    "    uv run serve.py               create that environment, build, generate, check and time",
+    "    uv run serve.py CHECKPOINT    the same with that directory or name on the hub",
+    "    uv run serve.py --cache DIR   the same; checkpoint, artefacts and caches stay in DIR",
 )
 
-#: Ends and value of a throughput.
-Bounds = tuple[float | None, float, float | None]
+#: Note for a script that is composed by another version than the one that measured.
+SOURCE_CHANGED = (
+    "The probes have changed since this run was measured: the script is composed from their present"
+    " source, and may differ from what was measured."
+)
 
 
-def choose(document: RunDocument, state: RunState, name: str) -> tuple[WorkflowEntry, Recipe]:
-    """Return the arm of this name, the recommended one for an empty name, with its recipe; raise `NoRecipeError` when there is none."""
-    entry = next(
-        (entry for entry in find_entries(document, name) if stored(state, entry.arm)), None
+@dataclasses.dataclass(frozen=True)
+class FoundRecipe:
+    """The recipe of an arm."""
+
+    recipe: Recipe
+    #: Whether it is composed from source that has changed since the measurement.
+    is_source_changed: bool = False
+
+
+def choose(
+    document: RunDocument, decision: Decision, name: str, probes: pathlib.Path
+) -> tuple[WorkflowEntry, FoundRecipe]:
+    """Return the arm of this name, the recommended one for an empty name, with its recipe.
+
+    Raise `NoRecipeError` where there is none. `probes` is the directory of the package whose
+    source the script is composed from.
+    """
+    state = decision.state
+    for entry in find_entries(document, name):
+        found = find_recipe(decision, entry.arm, probes)
+        if found is not None:
+            return entry, found
+    arms = state.plan.arms if state.plan else ()
+    available = [
+        arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
+    ]
+    raise NoRecipeError(
+        f"no recipe is stored for {name or 'the recommended workflow'}",
+        f"use --workflow with one of {', '.join(available)}"
+        if available
+        else "measure it with this version",
     )
-    if entry is None:
-        measured = [arm for arm in state.processes if stored(state, arm) and "#" not in arm]
-        what = f"no recipe is stored for {name or 'the recommended workflow'}"
-        raise NoRecipeError(
-            what,
-            f"use --workflow with one of {', '.join(measured)}"
-            if measured
-            else "measure it with this version",
+
+
+def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
+    """Return the recipe of an arm, or None if no process of it has reported what it needs.
+
+    Raise `NoRecipeError` where the source in `probes` does not have the arm's workflow.
+    """
+    header, state = decision.header, decision.state
+    process = _last_process(state, arm)
+    if process is None or state.plan is None:
+        return None
+    if process.recipe is not None:
+        return FoundRecipe(process.recipe)
+    facts, imported = process.recipe_facts, process.imported
+    if facts is None or imported is None or imported.environment is None:
+        return None
+    planned = next(each for each in state.plan.arms if each.id == arm)
+    workflow_file = probes / "workflows" / probe_file(planned.workflow)
+    fix = f"use p3-advisor {header.advisor_version}, which measured it"
+    # The name comes from the run: it must not lead to a file elsewhere.
+    if workflow_file not in (probes / "workflows").iterdir():
+        raise NoRecipeError(f"this version has no workflow {planned.workflow}", fix)
+    request = measured_fields(header.question, planned, thread_count(header.machine))
+    try:
+        recipe = compose(
+            workflow_file,
+            probes,
+            request,
+            imported.versions,
+            imported.environment,
+            facts,
+            planned.extras,
         )
-    recipe = stored(state, entry.arm)
-    assert recipe is not None  # noqa: S101 - just looked at
-    return entry, recipe
+    except CannotBundleError as problem:
+        raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
+    return FoundRecipe(recipe, source_digest(probes) != imported.environment.source_digest)
 
 
-def stored(state: RunState, arm: str) -> Recipe | None:
-    """Return the recipe that the arm's last process left."""
+def _last_process(state: RunState, arm: str) -> ProcessState | None:
+    """Return the last process of an arm that left a recipe or what one is composed from."""
     return next(
-        (process.recipe for process in reversed(state.processes.get(arm, ())) if process.recipe),
+        (
+            process
+            for process in reversed(state.processes.get(arm, ()))
+            if process.recipe
+            or (process.recipe_facts and process.imported and process.imported.environment)
+        ),
         None,
     )
 
 
-def is_in_the_way(name: str, recipe: Recipe) -> bool:
-    """Say whether a script `name` would be imported in place of a module that it needs: Python looks beside the script first."""
+def shadows_import(name: str, recipe: Recipe) -> bool:
+    """Return whether a script of this name would be imported instead of a module that it needs.
+
+    Python searches the script's directory first.
+    """
     imported = {line.split()[1].partition(".")[0] for line in recipe.imports}
-    brought = {
+    installed = {
         re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in recipe.requirements
     }
-    return name.removesuffix(".py") in imported | brought | sys.stdlib_module_names
+    return name.removesuffix(".py") in imported | installed | sys.stdlib_module_names
 
 
-def recommended(document: RunDocument, state: RunState) -> str | None:
-    """Return the script of the recommended arm; None without a recommendation, and where no recipe of it is stored."""
-    advice = document.recommendation
-    if advice is None or stored(state, advice.arm) is None:
+def render_recommended(
+    document: RunDocument, decision: Decision, probes: pathlib.Path
+) -> str | None:
+    """Return the script of the recommended arm; None without a recommendation or a recipe."""
+    if document.recommendation is None:
         return None
-    return render(document, *choose(document, state, ""))
+    try:
+        return render(document, *choose(document, decision, "", probes))
+    except NoRecipeError:
+        return None
 
 
-def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
-    """Return the whole script."""
+def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return the whole script; raise `NoRecipeError` for requirements that are no pins."""
+    recipe = found.recipe
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
         raise NoRecipeError(
             "the stored recipe asks for something that is no pinned requirement", "measure again"
         )
     requirements = "\n".join(f'#     "{requirement}",' for requirement in recipe.requirements)
     imports = "\n".join(
-        line for line in recipe.imports if not (recipe.variables and line == SETTER)
+        line for line in recipe.imports if not (recipe.variables and line == OS_IMPORT)
     )
-    measured = {cell.batch_size: throughput_bounds(cell) for cell in entry.cells}
+    intervals = {cell.batch_size: throughput_interval(cell) for cell in entry.cells}
+    measured = {size: (each.low, each.value, each.high) for size, each in intervals.items()}
     return f'''\
 # /// script
 # requires-python = "{recipe.python}"
@@ -102,85 +180,93 @@ def render(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
 {requirements}
 # ]
 # ///
-"""{_clean(headline(document, entry))}
+"""{_clean(_title(document, entry))}
 
-{describe(document, entry, recipe)}
+{_description(document, entry, found)}
 """
 
 from __future__ import annotations
 
-{set_first(recipe.variables)}{imports}
+{_environment_lines(recipe.variables)}{imports}
 
-#: Throughput by batch size, with the ends of its 95 % interval.
+#: Throughput by batch size: low end, value and high end of its 95% interval.
 MEASURED = {pprint.pformat(measured)}
 {recipe.source}'''
 
 
-def set_first(variables: dict[str, str]) -> str:
-    """Return the lines that set variables of the environment before any stack is imported, which reads them then; nothing for none."""
+def _environment_lines(variables: dict[str, str]) -> str:
+    """Return the lines that set environment variables before any stack is imported."""
     if not variables:
         return ""
     settings = "\n".join(
         f"os.environ.setdefault({name!r}, {value!r})" for name, value in variables.items()
     )
     return f"""\
-{SETTER}
+{OS_IMPORT}
 
-# As it was measured, and before the imports, for that is when they are read; what you have set
-# yourself stays.
+# The variables of the measurement. They are set before the imports, which read them; a variable
+# that is already set keeps its value.
 {settings}
 
 """
 
 
-def headline(document: RunDocument, entry: WorkflowEntry) -> str:
-    """Return what the script is."""
-    return f"{document.question.model.name} with {entry.arm} on {device_name(document)}, as p3-advisor measured it."
+def _title(document: RunDocument, entry: WorkflowEntry) -> str:
+    model, device = document.question.model.name, device_name(document)
+    return f"{model} with {entry.arm} on {device}, as p3-advisor measured it."
 
 
-def describe(document: RunDocument, entry: WorkflowEntry, recipe: Recipe) -> str:
-    """Return the rest of the script's description."""
+def _description(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return the run, the measured figures, the usage and the notes."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(entry.versions.items()))
+    version = document.advisor_version
     lines = [
-        f"Run {document.run_id} of {document.created}, p3-advisor {document.advisor_version}; {versions}.",
+        f"Run {document.run_id} of {document.created}, p3-advisor {version}; {versions}.",
         *(_measured_line(cell) for cell in entry.cells),
         "",
         *(GENERATE_USAGE if document.question.task == "generate" else FORWARD_USAGE),
     ]
-    if any(version.endswith("+cpu") for version in entry.versions.values()):
-        lines += [
-            "",
-            "It was measured with the CPU build of torch; the default build works as well but brings gigabytes of CUDA.",
-        ]
-    if isinstance(document.question.model, Factory):
-        lines += [
-            "",
-            "The factory is your own code: add what it imports to the dependencies above.",
-        ]
-    if recipe.serving_command:
-        lines += ["", "As a server:", f"    {recipe.serving_command}"]
-    if document.imported:
-        lines += [
-            "",
-            "The run was made on another machine and imported: read this script before you run it.",
-        ]
+    for note in _notes(document, entry, found):
+        lines += ["", note]
+    if found.recipe.serving_command:
+        lines += ["", "As a server:", f"    {found.recipe.serving_command}"]
     return "\n".join(_clean(line) for line in lines)
 
 
+def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> list[str]:
+    notes = []
+    if any(version.endswith("+cpu") for version in entry.versions.values()):
+        notes.append(
+            "The CPU build of torch was measured; the default build also works, "
+            "but it installs gigabytes of CUDA libraries."
+        )
+    if isinstance(document.question.model, FactoryModel):
+        notes.append("The factory is your own code: add what it imports to the dependencies above.")
+    if found.is_source_changed:
+        notes.append(SOURCE_CHANGED)
+    if document.imported:
+        notes.append("The run was imported from another machine: read this script before using it.")
+    return notes
+
+
 def _measured_line(cell: Cell) -> str:
-    low, value, high = throughput_bounds(cell)
-    bounds = f"{low:,.4g} to {high:,.4g}" if low is not None and high is not None else "not bounded"
-    return f"  batch size {cell.batch_size}: {value:,.4g} {cell.throughput.unit} (95 %: {bounds})"
+    throughput = format_interval(throughput_interval(cell), unit="", decimals=None)
+    return f"  batch size {cell.batch_size}: {throughput} {cell.throughput.unit}, 95% interval"
 
 
-def throughput_bounds(cell: Cell) -> Bounds:
-    """Return the throughput with the ends that those of the seconds give."""
+def throughput_interval(cell: Cell) -> Interval:
+    """Return the throughput with the bounds that follow from the interval of the seconds."""
     value, seconds = cell.throughput.value, cell.seconds
-    low = value * seconds.median / seconds.high if seconds.high else None
-    high = value * seconds.median / seconds.low if seconds.low else None
-    return low, value, high
+    return Interval(
+        value=value,
+        low=value * seconds.median / seconds.high if seconds.high else None,
+        high=value * seconds.median / seconds.low if seconds.low else None,
+    )
 
 
 def _clean(text: str) -> str:
-    """Return the text with nothing in it that could end a docstring or a line."""
-    return "".join(sign if sign.isprintable() and sign not in '"\\' else "'" for sign in text)
+    """Return the text without characters that could end a docstring or a line."""
+    return "".join(
+        character if character.isprintable() and character not in '"\\' else "'"
+        for character in text
+    )

@@ -1,52 +1,65 @@
-"""What was asked and where it was answered, in words. Pure."""
+"""Render the question and the machine as pairs of a name and a text."""
 
 from __future__ import annotations
 
 from advisor.domain.question import CRITERIA
 from advisor.report.document import RunDocument
-from advisor.report.table import device_name
+from advisor.report.text_report import device_name
+from advisor.system.number_format import format_mebibytes
 
 
-def circumstances(document: RunDocument) -> list[tuple[str, str]]:
-    """Return what was asked and where it was answered, by name."""
-    asked, machine = document.question, document.machine
-    gpus = [
-        f"{gpu.name}, {gpu.memory_bytes >> 20:,} MiB, driver {gpu.driver}, CUDA {gpu.cuda_driver}"
-        for gpu in machine.gpu
-    ]
-    weights = ", ".join(f"{name} {getattr(asked.priorities, name):g} %" for name in CRITERIA)
-    constraints = ", ".join(
-        f"{constraint.criterion}>={constraint.at_least}" for constraint in asked.constraints
+def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
+    """Return the facts of the question, then those of the machine."""
+    return [*_question_facts(document), *_machine_facts(document)]
+
+
+def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
+    question = document.question
+    weights = (f"{name} {getattr(question.priorities, name):g}%" for name in CRITERIA)
+    constraints = (
+        f"{constraint.criterion}>={constraint.at_least}" for constraint in question.constraints
     )
+    model = question.model.name
     return [
         (
             "model",
-            f"{asked.model.name}, {asked.task}, {asked.dtype}, {asked.input_tokens} input tokens",
+            f"{model}, {question.task}, {question.dtype}, {question.input_tokens} input tokens",
         ),
-        ("batch sizes", _sizes(document)),
+        ("batch sizes", _batch_sizes(document)),
         ("device", device_name(document)),
-        ("weights", weights),
-        ("constraints", constraints or "none"),
-        ("budget", f"{asked.budget.name}, {asked.budget.measuring_seconds:g} s of measuring"),
-        ("seed", str(asked.seed)),
-        ("GPUs", "; ".join(gpus) or machine.gpu_problem or "none"),
-        (
-            "processor",
-            f"{machine.cpu.model}, {machine.cpu.physical_cores} cores, {machine.cpu.memory_bytes >> 20:,} MiB",
-        ),
-        ("kernel", machine.kernel),
-        ("Python", f"{machine.software.version}, {_packages(machine.software.packages)}"),
+        ("weights", ", ".join(weights)),
+        ("constraints", ", ".join(constraints) or "none"),
+        ("budget", f"{question.budget.name}, {question.budget.measuring_seconds:g} s of measuring"),
+        ("seed", str(question.seed)),
     ]
 
 
-def _sizes(document: RunDocument) -> str:
-    asked = document.question.batch_sizes
-    raced = (
-        {race.batch_size for race in document.race.by_batch_size} if document.race else set(asked)
+def _machine_facts(document: RunDocument) -> list[tuple[str, str]]:
+    machine = document.machine
+    gpus = [
+        f"{gpu.name}, {format_mebibytes(gpu.memory_bytes)} MiB, driver {gpu.driver}, "
+        f"CUDA {gpu.cuda_driver}"
+        for gpu in machine.gpu
+    ]
+    cpu = machine.cpu
+    packages = ", ".join(
+        f"{name} {version}" for name, version in sorted(machine.software.packages.items())
     )
-    missing = [str(size) for size in asked if size not in raced]
-    return ", ".join(map(str, asked)) + (f"; not measured: {', '.join(missing)}" if missing else "")
+    return [
+        ("GPUs", "; ".join(gpus) or machine.gpu_problem or "none"),
+        (
+            "processor",
+            f"{cpu.model}, {cpu.physical_cores} cores, {format_mebibytes(cpu.memory_bytes)} MiB",
+        ),
+        ("kernel", machine.kernel),
+        ("Python", f"{machine.software.version}, {packages}"),
+    ]
 
 
-def _packages(packages: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
+def _batch_sizes(document: RunDocument) -> str:
+    sizes = document.question.batch_sizes
+    raced = (
+        {race.batch_size for race in document.race.by_batch_size} if document.race else set(sizes)
+    )
+    missing = [str(size) for size in sizes if size not in raced]
+    return ", ".join(map(str, sizes)) + (f"; not measured: {', '.join(missing)}" if missing else "")

@@ -1,47 +1,52 @@
-"""What users of generated text notice, in words: until the first token, between tokens, and what the device gives of its best."""
+"""Render the metrics of generated text: latencies, rates and the use of the device."""
 
 from __future__ import annotations
 
-from advisor.domain.measurement import Generation
+from advisor.domain.measurement import GenerationMetrics
 from advisor.report.document import RunDocument
+from advisor.system.number_format import (
+    format_mebibytes,
+    format_milliseconds,
+    format_number,
+    format_share,
+)
 
 
-def words_of_generation(found: Generation | None) -> str:
-    """Return the figures that could be had; nothing for another task."""
-    if found is None:
-        return ""
-    words = [
-        f"first token after {found.ttft_seconds * 1e3:.3g} ms"
-        if found.ttft_seconds is not None
-        else "",
-        f"{found.itl_seconds * 1e3:.3g} ms between tokens" if found.itl_seconds is not None else "",
-        f"{found.tokens_per_second_per_user:.3g} tokens/s for each user"
-        if found.tokens_per_second_per_user is not None
-        else "",
-        f"cache {found.cache_bytes / 2**20:.3g} MiB" if found.cache_bytes is not None else "",
-        tell_bandwidth(found.mbu),
-        f"{found.mfu:.0%} of the arithmetic" if found.mfu is not None else "",
+def generation_lines(document: RunDocument) -> list[str]:
+    """Return a line for each ranked arm and batch size; nothing for another task."""
+    lines = [
+        f"  {entry.arm} @{cell.batch_size}: {format_number(cell.throughput.value, decimals=0)} "
+        f"tokens/s, {metrics}"
+        for entry in document.workflows
+        for cell in entry.cells
+        if entry.rank is not None and (metrics := render_generation(cell.generation))
     ]
-    return ", ".join(filter(None, words))
+    return ["Generated text:", *lines] if lines else []
 
 
-def tell_bandwidth(mbu: float | None) -> str:
-    """Return the share of the memory's bandwidth; what exceeds it comes out of caches, which small models fit in."""
+def render_generation(metrics: GenerationMetrics | None) -> str:
+    """Return the known metrics, separated by commas; an empty text for another task."""
+    if metrics is None:
+        return ""
+    ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
+    rate, cache = metrics.tokens_per_second_per_user, metrics.cache_bytes
+    parts = [
+        f"first token after {format_milliseconds(ttft, digits=3)} ms" if ttft is not None else "",
+        f"{format_milliseconds(itl, digits=3)} ms between tokens" if itl is not None else "",
+        f"{format_number(rate, digits=3)} tokens/s per user" if rate is not None else "",
+        f"KV cache {format_mebibytes(cache, digits=3)} MiB" if cache is not None else "",
+        render_bandwidth(metrics.mbu),
+        f"{format_share(metrics.mfu)} of peak arithmetic" if metrics.mfu is not None else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def render_bandwidth(mbu: float | None) -> str:
+    """Return the share of the memory bandwidth; small models exceed 1 because caches hold them."""
     if mbu is None:
         return ""
     return (
-        f"{mbu:.0%} of the memory bandwidth"
+        f"{format_share(mbu)} of the memory bandwidth"
         if mbu <= 1
-        else "more than the memory bandwidth, out of caches"
+        else "more than the memory bandwidth (served from caches)"
     )
-
-
-def generated(document: RunDocument) -> list[str]:
-    """Return a line for each arm and batch size with what its generated text is like; none for another task."""
-    lines = [
-        f"  {entry.arm} @{cell.batch_size}: {cell.throughput.value:.0f} tokens/s, {words}"
-        for entry in document.workflows
-        for cell in entry.cells
-        if entry.rank is not None and (words := words_of_generation(cell.generation))
-    ]
-    return ["Generated text:", *lines] if lines else []

@@ -1,4 +1,4 @@
-"""`verify`: does what a recipe reaches now hold against what was measured? Pure."""
+"""Verify whether the throughput of a recipe matches what was measured (`verify`)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.measurement import Cell
+from advisor.domain.measurement import Cell, Interval
+from advisor.probing.rerun import RecipeResult
 from advisor.report.document import WorkflowEntry
-from advisor.report.recipe import throughput_bounds
+from advisor.report.recipe import throughput_interval
+from advisor.system.number_format import format_interval, format_number
 
 SCHEMA: Final = "p3-advisor/verification/1"
 
+CheckResult = Literal["holds", "faster", "slower machine", "slower"]
 
-class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recipe reached at one batch size."""
+RESULT_TEXTS: dict[CheckResult, str] = {
+    "holds": "holds",
+    "faster": "holds; faster than measured",
+    "slower machine": (
+        "does not hold, but the speed-up over eager does: the machine is slower than before"
+    ),
+    "slower": "does not hold",
+}
 
-    batch_size: int
-    throughput: float
-    speedup: float | None
-    versions: dict[str, str]
 
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch size: what was measured, what is reached, and whether it holds."""
+class ThroughputCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The measured and the reached throughput at one batch size."""
 
     batch_size: int
     unit: str
@@ -36,39 +40,42 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     speedup_low: float | None
     speedup_high: float | None
     speedup_reached: float | None
-    result: Literal["holds", "faster", "slower machine", "slower"]
+    result: CheckResult
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipe against its measurement."""
+    """The checks of a recipe against the measurement of its arm."""
 
     schema: str
     run_id: str
     arm: str
     tolerance: float
     holds: bool
-    checks: tuple[Check, ...]
-    #: Versions that are not those that were measured.
+    checks: tuple[ThroughputCheck, ...]
+    #: The present versions that differ from the measured ones, by package.
     changed_versions: dict[str, str]
 
 
 def verify(
-    run_id: str, entry: WorkflowEntry, reached: Sequence[Reached], tolerance: float
+    run_id: str, entry: WorkflowEntry, results: Sequence[RecipeResult], tolerance: float
 ) -> Verification:
-    """Hold what the recipe reached against the arm's measurement; up to the share `tolerance` beyond its interval is the same."""
+    """Check the results of a recipe against the measurement of its arm.
+
+    A throughput holds if it is within its interval widened by the share `tolerance`.
+    """
     cells = {cell.batch_size: cell for cell in entry.cells}
     checks = tuple(
-        check(cells[found.batch_size], found, tolerance)
-        for found in reached
-        if found.batch_size in cells
+        check_throughput(cells[result.batch_size], result, tolerance)
+        for result in results
+        if result.batch_size in cells
     )
-    versions = {name: version for found in reached for name, version in found.versions.items()}
+    versions = {name: version for result in results for name, version in result.versions.items()}
     return Verification(
         schema=SCHEMA,
         run_id=run_id,
         arm=entry.arm,
         tolerance=tolerance,
-        holds=bool(checks) and all(each.result in {"holds", "faster"} for each in checks),
+        holds=bool(checks) and all(check.result in {"holds", "faster"} for check in checks),
         checks=checks,
         changed_versions={
             name: version
@@ -78,66 +85,60 @@ def verify(
     )
 
 
-def check(cell: Cell, found: Reached, tolerance: float) -> Check:
-    """Compare one batch size."""
-    low, value, high = throughput_bounds(cell)
-    result: Literal["holds", "faster", "slower machine", "slower"] = "holds"
-    if found.throughput > (high or value) * (1 + tolerance):
-        result = "faster"
-    elif found.throughput < (low or value) * (1 - tolerance):
-        least = (cell.speedup.low or cell.speedup.value) * (1 - tolerance)
-        result = (
-            "slower machine" if found.speedup is not None and found.speedup >= least else "slower"
-        )
-    return Check(
+def check_throughput(cell: Cell, result: RecipeResult, tolerance: float) -> ThroughputCheck:
+    """Check the throughput at one batch size."""
+    measured = throughput_interval(cell)
+    return ThroughputCheck(
         batch_size=cell.batch_size,
         unit=cell.throughput.unit,
-        measured=value,
-        low=low,
-        high=high,
-        reached=found.throughput,
+        measured=measured.value,
+        low=measured.low,
+        high=measured.high,
+        reached=result.throughput,
         speedup_measured=cell.speedup.value,
         speedup_low=cell.speedup.low,
         speedup_high=cell.speedup.high,
-        speedup_reached=found.speedup,
-        result=result,
+        speedup_reached=result.speedup,
+        result=_classify(measured, cell.speedup, result, tolerance),
     )
 
 
-WORDS = {
-    "holds": "holds",
-    "faster": "holds, and is faster than it was measured",
-    "slower machine": "is not reached, but the speed-up over eager is within what was measured: the machine is slower than it was",
-    "slower": "does not hold",
-}
+def _classify(
+    measured: Interval, speedup: Interval, result: RecipeResult, tolerance: float
+) -> CheckResult:
+    if result.throughput > (measured.high or measured.value) * (1 + tolerance):
+        return "faster"
+    if result.throughput >= (measured.low or measured.value) * (1 - tolerance):
+        return "holds"
+    least_speedup = (speedup.low or speedup.value) * (1 - tolerance)
+    has_speedup = result.speedup is not None and result.speedup >= least_speedup
+    return "slower machine" if has_speedup else "slower"
 
 
 def render(verification: Verification) -> str:
     """Return the verification as text."""
+    verdict = "holds" if verification.holds else "does not hold"
     lines = [
-        f"{verification.arm}, run {verification.run_id}: the measured throughput {'holds' if verification.holds else 'does not hold'}."
+        f"{verification.arm}, run {verification.run_id}: the measured throughput {verdict}.",
+        *map(_check_line, verification.checks),
     ]
-    for each in verification.checks:
-        figures = f"{each.reached:,.4g} {each.unit} against {each.measured:,.4g}{_bounds(each.low, each.high, ',.4g')}"
-        if each.speedup_reached:
-            measured = (
-                f"{each.speedup_measured:.2f}{_bounds(each.speedup_low, each.speedup_high, '.2f')}"
-            )
-            figures += f", {each.speedup_reached:.2f} times eager where {measured} was measured"
-        lines.append(f"  batch size {each.batch_size}: {figures}: {WORDS[each.result]}")
     changed = ", ".join(
         f"{name} is now {version}" for name, version in verification.changed_versions.items()
     )
-    return (
-        "\n".join([*lines, *([f"  the environment has changed: {changed}"] if changed else [])])
-        + "\n"
+    if changed:
+        lines.append(f"  the environment has changed: {changed}")
+    return "\n".join(lines) + "\n"
+
+
+def _check_line(check: ThroughputCheck) -> str:
+    measured = Interval(value=check.measured, low=check.low, high=check.high)
+    figures = (
+        f"{format_number(check.reached)} {check.unit}; "
+        f"measured {format_interval(measured, unit='', decimals=None)}"
     )
-
-
-def _bounds(low: float | None, high: float | None, form: str) -> str:
-    return f" (95 %: {low:{form}} to {high:{form}})" if low is not None and high is not None else ""
-
-
-def encode(verification: Verification) -> str:
-    """Return the verification as indented JSON with a final line break."""
-    return msgspec.json.format(msgspec.json.encode(verification), indent=2).decode() + "\n"
+    if check.speedup_reached:
+        speedup = Interval(
+            value=check.speedup_measured, low=check.speedup_low, high=check.speedup_high
+        )
+        figures += f"; {check.speedup_reached:.2f}x eager, measured {format_interval(speedup)}"
+    return f"  batch size {check.batch_size}: {figures}: {RESULT_TEXTS[check.result]}"

@@ -1,27 +1,28 @@
 "use strict";
-// The program's own rule, step by step in the same order, so that the same weights give the same floating-point numbers:
-// advisor/domain/question.py (shares, weigh, with_weight) and advisor/score/__init__.py (rank).
+// This repeats the program's rule with the same operations in the same order, so that the same weights give the same
+// floating-point scores: advisor/domain/question.py (shares, weigh, with_weight) and advisor/score/__init__.py (rank).
 const PILLARS = ["performance", "productivity", "portability"];
-const FURTHER = ["input_flexibility", "architecture_support"];
-const given = JSON.parse(document.getElementById("arms").textContent);
-let weights = { ...given.weights };
+const FURTHER_CRITERIA = ["input_flexibility", "architecture_support"];
+const data = JSON.parse(document.getElementById("ranking-data").textContent);
+let weights = { ...data.weights };
 
-function shares(now) {
-  const further = FURTHER.map((name) => now[name] / 100);
+function shares(weights) {
+  const further = FURTHER_CRITERIA.map((name) => weights[name] / 100);
   const left = 1 - (0 + further[0] + further[1]);
-  return [...PILLARS.map((name) => (now[name] / 100) * left), ...further];
+  return [...PILLARS.map((name) => (weights[name] / 100) * left), ...further];
 }
 
-function score(arm, now) {
-  const sum = shares(now).reduce((total, share, place) => total + share * arm.tiers[place], 0);
+function score(arm, weights) {
+  const sum = shares(weights).reduce((total, share, index) => total + share * arm.tiers[index], 0);
   return Math.round(sum * 1e9) / 1e9;
 }
 
-function rank(now) {
-  const scored = given.arms.map((arm) => ({ ...arm, score: score(arm, now) }));
-  const order = (one, two) =>
-    one.barred - two.barred || two.score - one.score || two.speedup - one.speedup || (one.arm < two.arm ? -1 : one.arm > two.arm ? 1 : 0);
-  return scored.sort(order);
+function rank(weights) {
+  const scored = data.arms.map((arm) => ({ ...arm, score: score(arm, weights) }));
+  const compareArms = (left, right) =>
+    left.barred - right.barred || right.score - left.score || right.speedup - left.speedup ||
+    (left.arm < right.arm ? -1 : left.arm > right.arm ? 1 : 0);
+  return scored.sort(compareArms);
 }
 
 function withWeight(pillar, weight) {
@@ -29,38 +30,38 @@ function withWeight(pillar, weight) {
   const total = 0 + weights[others[0]] + weights[others[1]];
   const portions = others.map((name) => (total ? weights[name] / total : 1 / others.length));
   const next = { ...weights, [pillar]: weight };
-  others.forEach((name, place) => { next[name] = (100 - weight) * portions[place]; });
+  others.forEach((name, index) => { next[name] = (100 - weight) * portions[index]; });
   return next;
 }
 
-function show() {
+function update() {
   const ranked = rank(weights);
   const body = document.getElementById("reranked");
   for (const arm of ranked) {
-    const row = given.arms.findIndex((each) => each.arm === arm.arm);
-    const line = document.getElementById("rerank-" + row);
-    line.querySelector(".score").textContent = arm.score.toFixed(2);
-    body.append(line);
+    const index = data.arms.findIndex((each) => each.arm === arm.arm);
+    const row = document.getElementById("rerank-" + index);
+    row.querySelector(".score").textContent = arm.score.toFixed(2);
+    body.append(row);
   }
   for (const pillar of PILLARS) {
     document.getElementById("weight-" + pillar).value = weights[pillar];
-    document.getElementById("shown-" + pillar).textContent = weights[pillar].toFixed(1) + " %";
+    document.getElementById("shown-" + pillar).textContent = weights[pillar].toFixed(1) + "%";
   }
   const best = ranked[0];
   document.getElementById("answer").textContent = best.barred ? "Every workflow fails a constraint." : "Use " + best.arm + ".";
-  const exact = PILLARS.map((name) => name + "=" + weights[name]).join(",");
-  document.getElementById("command").textContent = "p3-advisor decide " + given.run + " --priority " + exact + given.further;
+  const priority = PILLARS.map((name) => name + "=" + weights[name]).join(",");
+  document.getElementById("command").textContent = "p3-advisor decide " + data.run + " --priority " + priority + data.further;
 }
 
 for (const pillar of PILLARS) {
   document.getElementById("weight-" + pillar).addEventListener("input", (event) => {
     weights = withWeight(pillar, Number(event.target.value));
-    show();
+    update();
   });
 }
 document.getElementById("reset").addEventListener("click", () => {
-  weights = { ...given.weights };
-  show();
+  weights = { ...data.weights };
+  update();
 });
 document.getElementById("sliders").hidden = false;
-show();
+update();

@@ -1,4 +1,4 @@
-"""The JSON document: every arm is in it once, with a status, and where there is no figure there is a reason."""
+"""The JSON document of a run and its composition from a decision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from advisor.domain.outcome import (
 )
 from advisor.domain.question import CRITERIA
 from advisor.errors import NothingViableError
-from advisor.report import document
+from advisor.report import document, measured_document
 from advisor.report.document import RunDocument, WorkflowEntry
 
 FAILURES: Mapping[str, Failure] = {
@@ -49,10 +49,10 @@ def entry_of(composed: RunDocument, arm: str) -> WorkflowEntry:
 
 
 def compose(**changes: Any) -> RunDocument:
-    return document.compose(builders.decided(**changes))
+    return measured_document.compose(builders.decided(**changes))
 
 
-def test_arms_come_by_rank_and_then_those_that_have_none() -> None:
+def test_arms_are_sorted_by_rank_and_unmeasured_workflows_follow() -> None:
     composed = builders.document()
     assert [(entry.arm, entry.status, entry.rank) for entry in composed.workflows] == [
         ("compiled", "completed", 1),
@@ -84,7 +84,7 @@ def test_a_measured_arm_has_its_figures_and_scores() -> None:
     assert entry.reason is None
 
 
-def test_what_the_next_tier_asks_for_is_listed_or_null() -> None:
+def test_the_requirements_of_the_next_tier_are_listed_or_null() -> None:
     scores = entry_of(builders.document(), BASELINE).scores
     assert scores is not None
     missing = scores["performance"].to_next
@@ -107,7 +107,7 @@ def test_a_failed_arm_has_its_reason_and_fix_and_no_figures() -> None:
     )
 
 
-def test_a_workflow_that_was_left_out_has_its_reason_and_fix() -> None:
+def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
     entry = entry_of(builders.document(), "absent")
     assert (entry.id, entry.options, entry.reason, entry.fix) == (
         "absent",
@@ -117,7 +117,7 @@ def test_a_workflow_that_was_left_out_has_its_reason_and_fix() -> None:
     )
 
 
-def test_the_last_failure_of_an_arm_is_told() -> None:
+def test_the_last_failure_of_an_arm_counts() -> None:
     decided = builders.decided()
     failed = [
         builders.process(ready=False, outcome=failure)
@@ -130,7 +130,7 @@ def test_the_last_failure_of_an_arm_is_told() -> None:
 
 
 @pytest.mark.parametrize("ends", [(), (None,), (Completed(),)])
-def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(
+def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
     ends: tuple[Completed | None, ...],
 ) -> None:
     decided = builders.decided()
@@ -145,7 +145,7 @@ def test_an_arm_that_the_run_did_not_come_to_can_be_resumed(
     assert entry.reason
 
 
-def test_an_arm_that_a_run_from_elsewhere_did_not_come_to_cannot_be_resumed_here() -> None:
+def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
     decided = builders.decided()
     state = msgspec.structs.replace(
         decided.state, processes={**decided.state.processes, "broken": ()}
@@ -159,11 +159,11 @@ def test_every_failure_has_a_status(status: str) -> None:
     assert document.status_of(FAILURES[status]) == status
 
 
-def test_a_model_that_is_refused_counts_as_a_failed_build() -> None:
+def test_a_refused_model_counts_as_a_failed_build() -> None:
     assert document.status_of(ModelRefused(phase="load", reason="r")) == "build-failed"
 
 
-def test_where_a_workflow_was_verified_is_said_of_each_arm() -> None:
+def test_each_arm_has_the_places_where_its_workflow_was_verified() -> None:
     composed = builders.document()
     assert entry_of(composed, "compiled").verified == ("cpu 2026-11",)
     assert entry_of(composed, BASELINE).verified == ()
@@ -190,7 +190,7 @@ def test_without_a_race_there_is_no_race() -> None:
     assert compose(results=msgspec.structs.replace(decided.results, races=())).race is None
 
 
-def test_without_a_recommendation_the_document_says_why() -> None:
+def test_without_a_recommendation_the_document_has_the_problem() -> None:
     composed = compose(
         recommendation=None, problem=NothingViableError("everything failed", "ask for less")
     )
@@ -214,7 +214,7 @@ def test_a_run_that_has_not_been_planned_has_a_document() -> None:
     assert (composed.workflows, composed.race, composed.finished) == ((), None, False)
 
 
-def test_an_arm_that_fails_a_constraint_says_so() -> None:
+def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
     decided = builders.decided()
     barred = score.rank(
         [
@@ -230,25 +230,25 @@ def test_an_arm_that_fails_a_constraint_says_so() -> None:
     ]
 
 
-def test_the_document_is_json_that_fits_its_schema() -> None:
+def test_the_document_matches_its_schema() -> None:
     for composed in (
         builders.document(),
         compose(recommendation=None, problem=NothingViableError("what", "next")),
     ):
         text = document.encode(composed)
         assert text.endswith("}\n")
-        told = json.loads(text)
-        jsonschema.validate(told, schemas.generate("run"))
-        assert told["schema"] == "p3-advisor/run/1"
+        encoded = json.loads(text)
+        jsonschema.validate(encoded, schemas.generate("run"))
+        assert encoded["schema"] == "p3-advisor/run/1"
 
 
-def test_the_document_is_read_back_as_it_was_written() -> None:
+def test_the_document_is_decoded_as_it_was_encoded() -> None:
     composed = builders.document()
     assert msgspec.json.decode(document.encode(composed), type=RunDocument) == composed
 
 
-def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
-    told = json.loads(document.encode(builders.document()))
+def test_the_document_has_the_public_keys() -> None:
+    encoded = json.loads(document.encode(builders.document()))
     assert {
         "schema",
         "run_id",
@@ -258,8 +258,8 @@ def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
         "workflows",
         "race",
         "recommendation",
-    } <= set(told)
-    assert {"gpu", "cpu", "software"} <= set(told["machine"])
+    } <= set(encoded)
+    assert {"gpu", "cpu", "software"} <= set(encoded["machine"])
     keys = {
         "id",
         "options",
@@ -273,7 +273,7 @@ def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
         "speedup",
         "build_seconds",
     }
-    for entry in told["workflows"]:
+    for entry in encoded["workflows"]:
         assert keys | {
             "memory_bytes",
             "correctness",
@@ -283,12 +283,12 @@ def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
             "rank",
         } <= set(entry)
     assert {"batch_size", "seconds", "throughput", "speedup", "tflops"} <= set(
-        told["workflows"][0]["cells"][0]
+        encoded["workflows"][0]["cells"][0]
     )
     assert {"tier", "value", "rule", "evidence", "basis", "to_next", "why"} <= set(
-        told["workflows"][0]["scores"]["performance"]
+        encoded["workflows"][0]["scores"]["performance"]
     )
-    assert {"verdict", "noise_floor", "rounds", "discarded"} <= set(told["race"])
+    assert {"verdict", "noise_floor", "rounds", "discarded"} <= set(encoded["race"])
     advice = {
         "arm",
         "workflow",
@@ -302,8 +302,8 @@ def test_the_document_has_the_keys_that_scripts_rely_on() -> None:
         "pareto",
     }
     assert advice | {"break_even_requests", "reasons", "guideline", "next_steps"} <= set(
-        told["recommendation"]
+        encoded["recommendation"]
     )
     assert all(
-        {"criterion", "weight", "to"} <= set(flip) for flip in told["recommendation"]["flips"]
+        {"criterion", "weight", "to"} <= set(flip) for flip in encoded["recommendation"]["flips"]
     )

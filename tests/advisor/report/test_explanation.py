@@ -1,4 +1,4 @@
-"""The chain from raw figures to tiers, as a reader can follow it."""
+"""Explanations from raw figures to tiers and scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.published import Published
+from advisor.domain.published import PublishedData
 from advisor.domain.question import CRITERIA
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation
@@ -15,11 +15,11 @@ DOCUMENT = builders.document()
 PUBLISHED = builders.shipped_catalogue().published
 
 
-def test_the_recommended_arm_is_explained_from_its_calls_to_its_score() -> None:
+def test_the_recommended_arm_is_explained_from_calls_to_score() -> None:
     text = explanation.render(DOCUMENT, "", "", PUBLISHED)
     entry = DOCUMENT.workflows[0]
     assert text.startswith("compiled, run ")
-    assert "batch size 1: median 100 ms of 12 timed calls, 4.000x" in text
+    assert "batch size 1: median 100 ms of 12 timed calls, 4.000x (4.000 to 4.000)" in text
     assert "geometric mean over the batch sizes: 4.000x" in text
     assert (
         "rule: speedup_low >= 1.2, fastest_over_it <= 1.2; decided by speedup_low = 4 (measured)"
@@ -36,8 +36,8 @@ def test_one_criterion_is_explained_alone() -> None:
     assert "median" not in text
 
 
-def test_what_the_next_tier_asks_for_is_told_with_the_distance() -> None:
-    assert "tier 2 asks for speedup_low >= 1.05; it is 1, 0.05 away" in explanation.render(
+def test_the_requirement_of_the_next_tier_has_its_distance() -> None:
+    assert "tier 2 requires speedup_low >= 1.05; it is 1, 0.05 away" in explanation.render(
         DOCUMENT, builders.BASELINE, "", PUBLISHED
     )
 
@@ -49,18 +49,18 @@ def test_an_arm_without_a_measurement_has_its_reason() -> None:
     )
 
 
-def test_the_papers_figures_of_the_same_case_stand_beside() -> None:
+def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:
     figure = msgspec.structs.replace(
         PUBLISHED.figure[0], model=DOCUMENT.question.model.name, workflow="compiled"
     )
     text = explanation.render(
-        DOCUMENT, "compiled", "performance", Published(source="the paper", figure=(figure,))
+        DOCUMENT, "compiled", "performance", PublishedData(source="the paper", figure=(figure,))
     )
     assert f"{figure.gpu}, {figure.stack}, section {figure.section}" in text
     assert figure.differs_because in text
 
 
-def test_names_that_nothing_has_are_refused() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownWorkflowError):
         explanation.render(DOCUMENT, "nonsense", "", PUBLISHED)
     with pytest.raises(UnknownCriterionError):

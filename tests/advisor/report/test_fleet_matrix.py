@@ -1,29 +1,23 @@
-"""The matrix of a fleet: what each model should use on each kind of device, and where it is cheapest."""
+"""The matrix of a fleet: a cell for each model and kind of device."""
 
 from __future__ import annotations
 
-import pathlib
-
 import msgspec
-import pytest
-import recorded_runs
 
 from advisor.domain.decision import RunningCost
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
-    Answered,
     Assignment,
+    AssignmentResult,
     Attempt,
     FleetRecord,
-    Order,
+    FleetRequest,
     Pool,
 )
-from advisor.pipeline.decision import decide
 from advisor.report import document, fleet_matrix
 from advisor.report.document import RunDocument
-from advisor.store import Store
 
-ORDER = Order(
+REQUEST = FleetRequest(
     fleet_id="f",
     created="2026-11-21T12:00:00+00:00",
     models=("demo",),
@@ -31,54 +25,49 @@ ORDER = Order(
 )
 
 
-@pytest.fixture
-def composed(home: pathlib.Path) -> RunDocument:
-    decision = decide(recorded_runs.make_run(Store(home), finished=True))
-    return document.compose(decision)
-
-
-def priced(composed: RunDocument, value: float) -> RunDocument:
-    assert composed.recommendation is not None
-    arm = composed.recommendation.arm
+def priced(finished_run: RunDocument, value: float) -> RunDocument:
+    assert finished_run.recommendation is not None
+    arm = finished_run.recommendation.arm
     costs = tuple(
         RunningCost(arm=arm, batch_size=size, value=value * size, unit="million tokens")
         for size in (2, 1)
     )
     return msgspec.structs.replace(
-        composed, recommendation=msgspec.structs.replace(composed.recommendation, costs=costs)
+        finished_run,
+        recommendation=msgspec.structs.replace(finished_run.recommendation, costs=costs),
     )
 
 
-def answered(kind: str, *runs: str, reason: str | None = None) -> Answered:
+def answered(kind: str, *runs: str, reason: str | None = None) -> AssignmentResult:
     attempts = tuple(Attempt(run_id=run, node="n1", device="0") for run in runs)
-    return Answered(
+    return AssignmentResult(
         assignment=Assignment(number=1, model="demo", kind=kind), attempts=attempts, reason=reason
     )
 
 
-def record(*all_answered: Answered) -> FleetRecord:
-    return FleetRecord(schema=FLEET_SCHEMA, order=ORDER, answered=all_answered)
+def record(*all_answered: AssignmentResult) -> FleetRecord:
+    return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=all_answered)
 
 
-def test_the_cheapest_kind_is_named_where_two_have_a_price(composed: RunDocument) -> None:
-    documents = {"a": priced(composed, 0.5), "b": priced(composed, 0.4)}
+def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: RunDocument) -> None:
+    documents = {"a": priced(finished_run, 0.5), "b": priced(finished_run, 0.4)}
     made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
     assert made.cheapest == {"demo": "L40S"}
     assert [cell.cost.value for cell in made.cells if cell.cost] == [0.5, 0.4]
     assert "Cheapest for demo: L40S" in fleet_matrix.render(made)
 
 
-def test_one_price_makes_nothing_cheapest(composed: RunDocument) -> None:
+def test_a_single_price_names_no_cheapest_kind(finished_run: RunDocument) -> None:
     made = fleet_matrix.compose(
         record(answered("H200", "a"), answered("L40S", "b")),
-        {"a": priced(composed, 0.5), "b": composed},
+        {"a": priced(finished_run, 0.5), "b": finished_run},
     )
     assert made.cheapest == {}
 
 
-def test_a_cell_says_what_its_run_says(composed: RunDocument) -> None:
-    (cell,) = fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": composed}).cells
-    advice = composed.recommendation
+def test_a_cell_has_the_recommendation_of_its_run(finished_run: RunDocument) -> None:
+    (cell,) = fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run}).cells
+    advice = finished_run.recommendation
     assert advice is not None
     assert (cell.arm, cell.verdict, cell.trust, cell.run_id, cell.attempts) == (
         advice.arm,
@@ -89,15 +78,15 @@ def test_a_cell_says_what_its_run_says(composed: RunDocument) -> None:
     )
     assert cell.throughput is not None
     assert "answered at attempt 2" in fleet_matrix.render(
-        fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": composed})
+        fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run})
     )
 
 
-def test_what_a_race_had_measured_before_it_was_given_up_is_no_answer(
-    composed: RunDocument,
+def test_figures_of_an_abandoned_race_are_not_an_answer(
+    finished_run: RunDocument,
 ) -> None:
     given_up = record(answered("H200", "lost", "a", reason="the fleet has lost its last H200"))
-    made = fleet_matrix.compose(given_up, {"a": priced(composed, 0.5)})
+    made = fleet_matrix.compose(given_up, {"a": priced(finished_run, 0.5)})
     (cell,) = made.cells
     assert (cell.arm, cell.verdict, cell.speedup, cell.throughput, cell.cost, cell.run_id) == (
         None,
@@ -110,29 +99,31 @@ def test_what_a_race_had_measured_before_it_was_given_up_is_no_answer(
     assert "answered at attempt" not in fleet_matrix.render(made)
 
 
-def test_a_race_whose_run_is_gone_or_was_stopped_is_due_again(composed: RunDocument) -> None:
+def test_a_result_with_a_missing_or_unfinished_run_has_a_reason_and_a_next_step(
+    finished_run: RunDocument,
+) -> None:
     kept = record(answered("H200", "gone"), answered("L40S", "a"))
-    documents = {"a": msgspec.structs.replace(composed, finished=False)}
+    documents = {"a": msgspec.structs.replace(finished_run, finished=False)}
     assert [cell.arm for cell in fleet_matrix.compose(kept, documents).cells] == [None, None]
-    assert [one.reason for one in fleet_matrix.reopen(kept, documents).answered] == [
-        fleet_matrix.GONE,
-        fleet_matrix.STOPPED,
+    assert [one.reason for one in fleet_matrix.flag_unusable_results(kept, documents).answered] == [
+        fleet_matrix.RUN_MISSING,
+        fleet_matrix.RUN_UNFINISHED,
     ]
     assert (
-        f"demo on H200: {fleet_matrix.GONE}; next: p3-advisor fleet f --resume"
+        f"demo on H200: {fleet_matrix.RUN_MISSING}; next: p3-advisor fleet f --resume"
         in fleet_matrix.render(fleet_matrix.compose(kept, documents))
     )
     whole = record(answered("H200", "a"))
-    assert fleet_matrix.reopen(whole, {"a": composed}).answered == whole.answered
+    assert fleet_matrix.flag_unusable_results(whole, {"a": finished_run}).answered == whole.answered
 
 
-def test_a_cell_without_an_answer_says_why() -> None:
+def test_a_cell_without_an_answer_has_its_reason() -> None:
     made = fleet_matrix.compose(
         record(answered("H200", reason="the fleet has lost its last H200")), {}
     )
     assert made.cells[0].arm is None
     assert "the fleet has lost its last H200" in fleet_matrix.render(made)
     assert (
-        msgspec.json.decode(fleet_matrix.encode(made))["cells"][0]["reason"]
+        msgspec.json.decode(document.encode(made))["cells"][0]["reason"]
         == "the fleet has lost its last H200"
     )

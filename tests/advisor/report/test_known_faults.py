@@ -1,4 +1,4 @@
-"""A failure that is known beyond this machine says so, with what helps; one that is not keeps its own words."""
+"""Failures that are known faults of a stack have a next step."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from builders import BASELINE
 from advisor import catalogue
 from advisor.domain.outcome import Completed, Failure, Incorrect
 from advisor.domain.workflow import KnownFault, Workflow
-from advisor.report import document, known_faults, markdown, table
+from advisor.report import document, known_faults, markdown, measured_document, text_report
 
 FAULT = KnownFault(
     statuses=("incorrect",),
     dtypes=("bfloat16",),
     compute_capabilities=("==9.0",),
-    what="its products are wrong",
+    description="its products are wrong",
     next_step="ask for another precision",
     source="https://example.org/1",
 )
-TOLD = "ask for another precision: its products are wrong (https://example.org/1)"
+NEXT_STEP = "ask for another precision: its products are wrong (https://example.org/1)"
 FAULTY = [workflow for workflow in catalogue.load().workflows if workflow.faults]
 
 
@@ -37,8 +37,8 @@ def header_with(*known: KnownFault, capability: str | None = "9.0", dtype: str =
     )
 
 
-def test_a_known_fault_is_told_with_what_helps_and_who_says_so() -> None:
-    assert known_faults.find_next_step(header_with(FAULT), "broken", "incorrect") == TOLD
+def test_a_known_fault_has_its_next_step_description_and_source() -> None:
+    assert known_faults.find_next_step(header_with(FAULT), "broken", "incorrect") == NEXT_STEP
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,15 @@ def test_a_known_fault_is_told_with_what_helps_and_who_says_so() -> None:
         ({}, "crashed"),
     ],
 )
-def test_it_is_told_of_nothing_else(other: dict[str, Any], status: str) -> None:
+def test_other_gpus_dtypes_and_statuses_have_no_known_fault(
+    other: dict[str, Any], status: str
+) -> None:
     assert known_faults.find_next_step(header_with(FAULT, **other), "broken", status) is None
 
 
-def test_a_fault_without_limits_is_one_everywhere() -> None:
+def test_a_fault_without_limits_fits_every_machine() -> None:
     everywhere = KnownFault(
-        statuses=("crashed",), what="it ends", next_step="update it", source="a test"
+        statuses=("crashed",), description="it ends", next_step="update it", source="a test"
     )
     for capability in ("8.0", None):
         found = known_faults.find_next_step(
@@ -72,31 +74,33 @@ def entry(failure: Failure) -> document.WorkflowEntry:
         "broken": builders.process(ready=False, outcome=failure),
     }
     state = builders.run_state(processes, plan=builders.plan("broken"))
-    made = document.compose(builders.decided(header=header_with(FAULT), state=state, scored=()))
+    made = measured_document.compose(
+        builders.decided(header=header_with(FAULT), state=state, scored=())
+    )
     (found,) = (each for each in made.workflows if each.arm == "broken")
     return found
 
 
-def test_the_document_has_it_where_the_outcome_itself_has_no_advice() -> None:
-    assert entry(Incorrect(phase="correctness", reason="r")).fix == TOLD
+def test_the_document_prefers_the_fix_of_the_outcome() -> None:
+    assert entry(Incorrect(phase="correctness", reason="r")).fix == NEXT_STEP
     assert entry(Incorrect(phase="correctness", reason="r", fix="its own")).fix == "its own"
 
 
-def test_the_table_has_it_below_the_reason() -> None:
-    lines = table.left_out(builders.document())
+def test_the_text_report_has_the_next_step_below_the_reason() -> None:
+    lines = text_report.unranked(builders.document())
     assert lines[1:3] == ["  broken: crashed, it crashed", "    next: update it"]
 
 
-def test_the_markdown_has_it_behind_the_reason() -> None:
+def test_markdown_has_the_next_step_after_the_reason() -> None:
     assert "crashed: it crashed; next: update it" in markdown.render(builders.document())
 
 
-def test_how_to_install_a_workflow_is_not_said_twice() -> None:
-    assert not any("next" in line for line in table.left_out(builders.document())[3:])
+def test_a_missing_workflow_has_no_next_step_of_its_own() -> None:
+    assert not any("next" in line for line in text_report.unranked(builders.document())[3:])
 
 
 @pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)
-def test_every_fault_that_ships_can_be_looked_up(workflow: Workflow) -> None:
+def test_every_shipped_fault_has_a_source(workflow: Workflow) -> None:
     root = pathlib.Path(catalogue.rubric_directory()).parent
     for fault in workflow.faults:
         files = re.findall(r"tests/[\w/.-]+", fault.source)

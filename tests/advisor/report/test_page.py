@@ -1,4 +1,4 @@
-"""The HTML report: whole, valid, asking nobody for anything, and indifferent to what stacks and models call themselves."""
+"""The HTML report: valid, self-contained, and safe against hostile text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
 from advisor.domain.workflow import Integration
-from advisor.report import document, page
+from advisor.report import measured_document, page
 from advisor.report.document import RunDocument
+from advisor.report.text_report import stop_notice
 from advisor.score import performance_portability
+from advisor.system.number_format import MISSING
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
 NAMESPACE = "{http://www.w3.org/1999/xhtml}"
@@ -25,7 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def parse(text: str) -> Any:
-    """Return the page's tree; fail on anything that the standard calls a parse error."""
+    """Return the tree of the page; fail on any parse error of the HTML standard."""
     return html5lib.HTMLParser(strict=True, namespaceHTMLElements=True).parse(text)
 
 
@@ -34,18 +36,18 @@ def elements(tree: Any, name: str, namespace: str = NAMESPACE) -> list[Any]:
 
 
 def poison(value: Any) -> Any:
-    """Return the value with hostile text in place of every text, keys that the program looks up left alone."""
+    """Replace every text by a hostile one, except under the keys in `KEPT_KEYS`."""
     if isinstance(value, str):
         return HOSTILE
     if isinstance(value, list):
         return [poison(each) for each in value]
     if isinstance(value, dict):
-        return {name: each if name in KEPT else poison(each) for name, each in value.items()}
+        return {name: each if name in KEPT_KEYS else poison(each) for name, each in value.items()}
     return value
 
 
-#: Words of closed sets, and names by which parts of the document find each other.
-KEPT = {
+#: Keys of closed sets and of names that connect parts of the document.
+KEPT_KEYS = {
     "schema",
     "kind",
     "status",
@@ -60,12 +62,13 @@ KEPT = {
     "task",
     "dtype",
     "device",
+    "criterion",
+    "outcome",
 }
-KEPT |= {"criterion", "outcome"}
 
 
-def carried() -> RunDocument:
-    """Return a document with evidence from a second platform, on which `broken` cannot run and the baseline was not tried."""
+def two_platforms() -> RunDocument:
+    """Return a document with a second platform that refuses `broken` and lacks the baseline."""
 
     def platform(name: str, refused: tuple[str, ...] = (), **shares: float) -> Platform:
         efficiencies = {
@@ -96,8 +99,8 @@ def carried() -> RunDocument:
 
 def poisoned() -> RunDocument:
     """Return a document in which every free text is hostile."""
-    told = msgspec.to_builtins(carried())
-    made: RunDocument = msgspec.convert(poison(told), RunDocument)
+    builtins = msgspec.to_builtins(two_platforms())
+    made: RunDocument = msgspec.convert(poison(builtins), RunDocument)
     return made
 
 
@@ -112,22 +115,22 @@ def test_the_page_is_valid_and_has_every_section() -> None:
         "build",
         "limits",
         "evidence",
-        "left-out",
+        "unranked",
         "method",
         "recipe",
     ]
     assert [link.get("href") for link in elements(tree, "a")] == [f"#{name}" for name in sections]
 
 
-def test_a_run_that_was_stopped_says_so_and_which_batch_sizes_it_lacks() -> None:
+def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
     made = builders.document(finished=False, question=builders.question(batch_sizes=(1, 16, 64)))
     text = page.render(made)
-    assert f"Stopped before its end: p3-advisor resume {made.run_id} goes on." in text
+    assert stop_notice(made)[0] in text
     assert "1, 16, 64; not measured: 16, 64" in text
-    assert "Stopped" not in page.render(builders.document())
+    assert "did not finish" not in page.render(builders.document())
 
 
-def test_nothing_in_the_page_refers_to_the_outside() -> None:
+def test_the_page_makes_no_request() -> None:
     text = page.render(builders.document(), "print('recipe')")
     tree = parse(text)
     for element in tree.iter():
@@ -152,7 +155,7 @@ def test_hostile_text_stays_text() -> None:
     assert elements(tree, "code")[-1].text == HOSTILE
 
 
-def test_headings_tables_and_pictures_can_be_heard() -> None:
+def test_headings_tables_and_pictures_are_accessible() -> None:
     tree = parse(page.render(builders.document()))
     levels = [
         int(element.tag[-1])
@@ -185,16 +188,16 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_colour_has_contrast(scheme: str) -> None:
-    style = page._own_file("report.css")
+    style = page._package_file("report.css")
     blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", style)
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", blocks[0 if scheme == "light" else 1]))
     for paper in ("paper", "shade"):
-        for ink in ("ink", "soft", "accent", "good", "warn"):
+        for ink in ("ink", "muted", "accent", "good", "warn"):
             dark, bright = sorted((luminance(colours[ink]), luminance(colours[paper])))
             assert (bright + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)
 
 
-def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
+def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
     state = builders.run_state(
         {
             "broken": builders.process(
@@ -202,28 +205,28 @@ def test_a_run_without_an_answer_has_a_page_that_says_why() -> None:
             )
         }
     )
-    composed = document.compose(
+    composed = measured_document.compose(
         builders.decided(
             state=state, results=builders.results(races=()), scored=(), recommendation=None
         )
     )
     tree = parse(page.render(composed))
-    assert [section.get("id") for section in elements(tree, "section")] == ["left-out", "method"]
+    assert [section.get("id") for section in elements(tree, "section")] == ["unranked", "method"]
     assert elements(tree, "script") == []
 
 
-def test_what_the_script_ranks_is_what_the_document_says() -> None:
+def test_the_data_of_the_script_is_that_of_the_document() -> None:
     composed = builders.document()
-    told = msgspec.json.decode(
-        page._arms(composed, [entry for entry in composed.workflows if entry.rank])
+    data = msgspec.json.decode(
+        page._ranking_data(composed, [entry for entry in composed.workflows if entry.rank])
     )
-    assert [arm["arm"] for arm in told["arms"]] == ["compiled", builders.BASELINE]
-    assert [len(arm["tiers"]) for arm in told["arms"]] == [len(CRITERIA)] * 2
-    assert told["weights"]["performance"] == composed.question.priorities.performance
+    assert [arm["arm"] for arm in data["arms"]] == ["compiled", builders.BASELINE]
+    assert [len(arm["tiers"]) for arm in data["arms"]] == [len(CRITERIA)] * 2
+    assert data["weights"]["performance"] == composed.question.priorities.performance
 
 
-def test_several_platforms_are_shown_as_the_document_has_them() -> None:
-    tree = parse(page.render(carried()))
+def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
+    tree = parse(page.render(two_platforms()))
     (section,) = [
         section for section in elements(tree, "section") if section.get("id") == "platforms"
     ]
@@ -236,18 +239,16 @@ def test_several_platforms_are_shown_as_the_document_has_them() -> None:
         "of peak",
         "code convergence",
     ]
-    # Means that are harmonic: 2 / (1 / 1 + 1 / 0.25), where the arithmetic one would be 0.62, and
-    # half of it.
+    # The harmonic mean is 2 / (1 / 1 + 1 / 0.25); the arithmetic mean would be 0.62.
     assert rows[0] == ["compiled", "100%", "25%", "0.40", "0.20", "1.00"]
-    nothing = "\N{EN DASH}"
-    assert ["broken", "25%", "cannot run", "0.00", "0.00", nothing] in rows
-    assert [builders.BASELINE, "50%", "not tried", nothing, nothing, nothing] in rows
+    assert ["broken", "25%", "cannot run", "0.00", "0.00", MISSING] in rows
+    assert [builders.BASELINE, "50%", "not tried", MISSING, MISSING, MISSING] in rows
     assert "CPU, run run-CPU of 2026-11-21; GPU, run run-GPU of 2026-11-21" in "".join(
         section.itertext()
     )
-    spoken = [
+    titles = [
         "".join(title.itertext())
         for title in elements(elements(section, "svg", SVG)[0], "title", SVG)
     ]
-    assert [each for each in spoken if "compiled" in each] == ["compiled: 100%", "compiled: 25%"]
-    assert [each for each in spoken if builders.BASELINE in each] == [f"{builders.BASELINE}: 50%"]
+    assert [each for each in titles if "compiled" in each] == ["compiled: 100%", "compiled: 25%"]
+    assert [each for each in titles if builders.BASELINE in each] == [f"{builders.BASELINE}: 50%"]

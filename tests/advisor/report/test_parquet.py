@@ -1,30 +1,25 @@
-"""A fleet's figures as a table for data frames: a row for each workflow and batch size, and one for what has no figures."""
+"""The figures of a fleet as Parquet rows."""
 
 from __future__ import annotations
 
 import io
-import pathlib
 
 import msgspec
 import pytest
-import recorded_runs
 
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
-    Answered,
     Assignment,
+    AssignmentResult,
     Attempt,
     FleetRecord,
-    Order,
+    FleetRequest,
     Pool,
 )
-from advisor.pipeline.decision import decide
-from advisor.report import document
-from advisor.report import parquet as columns
+from advisor.report import parquet
 from advisor.report.document import RunDocument
-from advisor.store import Store
 
-ORDER = Order(
+REQUEST = FleetRequest(
     fleet_id="f",
     created="2026-11-21T12:00:00+00:00",
     models=("demo", "lost"),
@@ -33,38 +28,32 @@ ORDER = Order(
 
 
 @pytest.fixture
-def composed(home: pathlib.Path) -> RunDocument:
-    decision = decide(recorded_runs.make_run(Store(home), finished=True))
-    return document.compose(decision)
-
-
-@pytest.fixture
 def record() -> FleetRecord:
-    whole = Answered(
+    whole = AssignmentResult(
         assignment=Assignment(number=1, model="demo", kind="H200"),
         attempts=(Attempt(run_id="a", node="n1", device="0"),),
     )
-    lost = Answered(
+    lost = AssignmentResult(
         assignment=Assignment(number=2, model="lost", kind="H200"),
         attempts=(),
         reason="its node was lost",
     )
-    return FleetRecord(schema=FLEET_SCHEMA, order=ORDER, answered=(whole, lost))
+    return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=(whole, lost))
 
 
-def test_every_workflow_and_every_race_has_a_row(
-    record: FleetRecord, composed: RunDocument
+def test_every_workflow_and_every_result_without_a_run_has_a_row(
+    record: FleetRecord, finished_run: RunDocument
 ) -> None:
-    rows = list(columns.rows(record, {"a": composed}))
+    rows = list(parquet.rows(record, {"a": finished_run}))
     assert {row["arm"] for row in rows if "arm" in row} == {
-        entry.arm for entry in composed.workflows
+        entry.arm for entry in finished_run.workflows
     }
-    assert set().union(*rows) <= set(columns.COLUMNS)
+    assert set().union(*rows) <= set(parquet.COLUMNS)
     (chosen,) = [row for row in rows if row.get("recommended")]
-    assert composed.recommendation is not None
+    assert finished_run.recommendation is not None
     assert (chosen["arm"], chosen["trust"]) == (
-        composed.recommendation.arm,
-        composed.recommendation.trust,
+        finished_run.recommendation.arm,
+        finished_run.recommendation.trust,
     )
     (crashed,) = [row for row in rows if row.get("arm") == "broken"]
     assert (crashed["status"], crashed.get("seconds_median")) == ("crashed", None)
@@ -73,13 +62,13 @@ def test_every_workflow_and_every_race_has_a_row(
     ]
 
 
-def test_a_race_that_was_given_up_has_no_figures(
-    record: FleetRecord, composed: RunDocument
-) -> None:
+def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: RunDocument) -> None:
     whole, lost = record.answered
     given_up = msgspec.structs.replace(whole, reason="its node was lost")
     rows = list(
-        columns.rows(msgspec.structs.replace(record, answered=(given_up, lost)), {"a": composed})
+        parquet.rows(
+            msgspec.structs.replace(record, answered=(given_up, lost)), {"a": finished_run}
+        )
     )
     assert [(row["model"], row["run"], row["problem"], row.get("arm")) for row in rows] == [
         ("demo", "a", "its node was lost", None),
@@ -87,9 +76,11 @@ def test_a_race_that_was_given_up_has_no_figures(
     ]
 
 
-def test_the_file_is_read_back_with_its_types(record: FleetRecord, composed: RunDocument) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra `fleet`")
-    table = parquet.read_table(io.BytesIO(columns.encode(record, {"a": composed})))
-    assert table.column_names == list(columns.COLUMNS)
-    rows = list(columns.rows(record, {"a": composed}))
-    assert table.to_pylist() == [{name: row.get(name) for name in columns.COLUMNS} for row in rows]
+def test_the_file_has_the_rows_and_the_types(
+    record: FleetRecord, finished_run: RunDocument
+) -> None:
+    reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra `fleet`")
+    table = reader.read_table(io.BytesIO(parquet.encode(record, {"a": finished_run})))
+    assert table.column_names == list(parquet.COLUMNS)
+    rows = list(parquet.rows(record, {"a": finished_run}))
+    assert table.to_pylist() == [{name: row.get(name) for name in parquet.COLUMNS} for row in rows]

@@ -1,4 +1,4 @@
-"""The recipe's head pins what was measured, and nothing that a run holds can break out of it."""
+"""The script of an arm: its pins, its measured figures and hostile input."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.measurement import Seconds
-from advisor.domain.run_state import RunState
-from advisor.domain.worker_events import Recipe
+from advisor import catalogue
+from advisor.domain.measurement import CallSeconds
+from advisor.domain.plan import Plan
+from advisor.domain.worker_events import Environment, Imported, Recipe, RecipeFacts
 from advisor.errors import NoRecipeError
+from advisor.pipeline.decision import Decision
 from advisor.report import recipe
 from advisor.report.document import RunDocument
+from probes.runtime.source_digest import source_digest
 
+PROBES = catalogue.probes_directory()
+#: As runs of earlier versions store it.
 RECIPE = Recipe(
     imports=("import json",),
     source="print(json.dumps(MEASURED))",
@@ -32,20 +37,20 @@ RECIPE = Recipe(
 )
 
 
-def state(**recipes: Recipe | None) -> RunState:
-    return builders.run_state({arm: builders.process(recipe=each) for arm, each in recipes.items()})
+def decided(**recipes: Recipe | None) -> Decision:
+    """Return a decision on a run of an earlier version, which stores a recipe by arm."""
+    processes = {arm: builders.process(recipe=each) for arm, each in recipes.items()}
+    return builders.decided(state=builders.run_state(processes))
 
 
 def render(document: RunDocument | None = None, **changes: Any) -> str:
     document = document or builders.document()
-    entry, found = recipe.choose(
-        document, state(compiled=msgspec.structs.replace(RECIPE, **changes)), ""
-    )
-    return recipe.render(document, entry, found)
+    decision = decided(compiled=msgspec.structs.replace(RECIPE, **changes))
+    return recipe.render(document, *recipe.choose(document, decision, "", PROBES))
 
 
 def header_of(script: str) -> dict[str, object]:
-    """Read the header as PEP 723 says."""
+    """Read the header as PEP 723 specifies."""
     match = re.search(
         r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$", script
     )
@@ -64,19 +69,20 @@ def test_the_header_pins_what_was_measured() -> None:
     }
 
 
-def test_the_header_may_ask_for_an_extra() -> None:
+def test_a_requirement_may_have_extras() -> None:
     asked = ("jax[cuda13,k8s]==0.10.2", "max[serve]==26.7.0")
     assert header_of(render(requirements=asked))["dependencies"] == [*asked]
-    assert recipe.is_in_the_way(
+    assert recipe.shadows_import(
         "max.py", msgspec.structs.replace(RECIPE, requirements=("max[serve]==26.7.0",))
     )
 
 
-def test_the_script_knows_what_it_has_to_reach() -> None:
+def test_the_script_has_the_measured_throughput() -> None:
     script = render()
     (cell,) = builders.document().workflows[0].cells
     measured = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign))
-    assert ast.literal_eval(measured.value) == {1: recipe.throughput_bounds(cell)}
+    interval = recipe.throughput_interval(cell)
+    assert ast.literal_eval(measured.value) == {1: (interval.low, interval.value, interval.high)}
     assert (ast.get_docstring(ast.parse(script)) or "").startswith(
         "synthetic/ffn@8x16 with compiled on Fancy CPU"
     )
@@ -93,16 +99,14 @@ def test_the_script_knows_what_it_has_to_reach() -> None:
         ("-", False),
     ],
 )
-def test_a_script_that_python_would_import_in_place_of_a_module_is_in_the_way(
-    name: str, is_so: bool
-) -> None:
-    assert recipe.is_in_the_way(name, RECIPE) == is_so
+def test_a_script_with_the_name_of_a_needed_module_shadows_it(name: str, is_so: bool) -> None:
+    assert recipe.shadows_import(name, RECIPE) == is_so
 
 
 @pytest.mark.parametrize(
     ("own", "found"), [({}, ["3", "false"]), ({"P3_THREADS": "7"}, ["7", "false"])]
 )
-def test_variables_are_set_before_a_stack_is_imported_unless_the_user_has(
+def test_variables_are_set_before_imports_unless_the_user_sets_them(
     own: dict[str, str], found: list[str], tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "stack.py").write_text(
@@ -123,7 +127,7 @@ def test_variables_are_set_before_a_stack_is_imported_unless_the_user_has(
     assert json.loads(answer.stdout) == found
 
 
-def test_variables_that_say_more_than_values_stay_values() -> None:
+def test_hostile_variables_stay_values() -> None:
     body = ast.parse(render(variables={"A": '"})\nimport this\n({"', "it's": "\\"})).body
     assert [type(node) for node in body] == [
         ast.Expr,
@@ -137,22 +141,15 @@ def test_variables_that_say_more_than_values_stay_values() -> None:
     ]
 
 
-def test_a_throughput_has_the_ends_that_its_seconds_have() -> None:
+def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
     (cell,) = builders.document().workflows[0].cells
-    bounded = msgspec.structs.replace(
-        cell, seconds=Seconds(median=0.1, low=0.05, high=0.2, samples=9)
-    )
-    low, value, high = recipe.throughput_bounds(bounded)
-    assert low == pytest.approx(value / 2)
-    assert high == pytest.approx(value * 2)
-    assert (
-        recipe.throughput_bounds(
-            msgspec.structs.replace(
-                cell, seconds=Seconds(median=0.1, low=None, high=None, samples=1)
-            )
-        )[0]
-        is None
-    )
+    seconds = CallSeconds(median=0.1, low=0.05, high=0.2, samples=9)
+    interval = recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
+    assert interval.low == pytest.approx(interval.value / 2)
+    assert interval.high == pytest.approx(interval.value * 2)
+    seconds = CallSeconds(median=0.1, low=None, high=None, samples=1)
+    interval = recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
+    assert (interval.low, interval.high) == (None, None)
 
 
 @pytest.mark.parametrize("name", ['"""\nimport os\n"""', "\\", "\u2028x", "a\nb", "# ///"])
@@ -171,20 +168,101 @@ def test_a_hostile_name_stays_in_the_description(name: str) -> None:
         {"requirements": ('x==1"\n# ]',)},
     ],
 )
-def test_a_header_that_says_more_than_pins_is_refused(changes: dict[str, Any]) -> None:
+def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(NoRecipeError):
         render(**changes)
 
 
-def test_the_serving_command_of_an_engine_and_the_origin_of_a_run_are_told() -> None:
+def test_the_description_has_the_serving_command_and_the_origin() -> None:
     assert "engine serve --port 80" in render(serving_command="engine serve --port 80")
-    assert "read this script before you run it" in render(builders.document(imported=True))
+    assert "read this script before using it" in render(builders.document(imported=True))
     assert "imported" not in render()
 
 
-def test_a_run_without_recipes_names_those_that_there_are() -> None:
+def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
+    decision = decided(compiled=None, **{builders.BASELINE: RECIPE})
     with pytest.raises(NoRecipeError) as problem:
-        recipe.choose(builders.document(), state(compiled=None, **{builders.BASELINE: RECIPE}), "")
+        recipe.choose(builders.document(), decision, "", PROBES)
     assert builders.BASELINE in problem.value.next_step
     with pytest.raises(NoRecipeError):
-        recipe.choose(builders.document(), state(), "compiled")
+        recipe.choose(builders.document(), decided(), "compiled", PROBES)
+    assert recipe.render_recommended(builders.document(), decision, PROBES) is None
+
+
+def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
+    """Return a decision on a run of this version, whose arm `compiled` ran `workflow`."""
+    environment = Environment(
+        python="3.11",
+        interpreter="/usr/bin/python3",
+        distributions={"torch": "2.13.0+cpu", "numpy": "2.4.6"},
+        providers={"torch": ("torch",), "numpy": ("numpy",)},
+        source_digest=digest,
+    )
+    facts = {
+        "imported": Imported(
+            versions={"torch": "2.13.0"}, settings={}, seconds=1.0, environment=environment
+        ),
+        "recipe_facts": RecipeFacts(allowances={1: (1e-7,)}, serving_command=None, integration=""),
+        **changes,
+    }
+    arm = builders.arm("compiled", workflow=workflow, extras={"torch": ("cpu",)})
+    return builders.decided(
+        state=builders.run_state(
+            {"compiled": builders.process(**facts)}, plan=Plan(arms=(arm,), excluded=())
+        )
+    )
+
+
+def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> None:
+    document, decision = builders.document(), measured("pytorch-eager", source_digest(PROBES))
+    script = recipe.render(document, *recipe.choose(document, decision, "compiled", PROBES))
+    assert header_of(script) == {
+        "requires-python": "==3.11.*",
+        "dependencies": ["numpy==2.4.6", "torch[cpu]==2.13.0"],
+    }
+    body = ast.parse(script).body
+    assigned = {
+        node.targets[0].id: node.value
+        for node in body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert ast.literal_eval(assigned["EAGER_ERRORS"]) == {1: [1e-7]}
+    request = assigned["REQUEST"]
+    assert isinstance(request, ast.Call)
+    values = {each.arg: ast.literal_eval(each.value) for each in request.keywords}
+    assert values["arm"] == "compiled"
+    assert values["subject"] == msgspec.to_builtins(decision.header.question.model)
+    assert {"serve", "time_block"} <= {
+        node.name for node in body if isinstance(node, ast.FunctionDef)
+    }
+    assert recipe.SOURCE_CHANGED not in script
+    assert recipe.render_recommended(document, decision, PROBES) == script
+
+
+def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:
+    document, decision = builders.document(), measured("pytorch-eager", "another")
+    entry, found = recipe.choose(document, decision, "", PROBES)
+    assert found.is_source_changed
+    assert recipe.SOURCE_CHANGED in (
+        ast.get_docstring(ast.parse(recipe.render(document, entry, found))) or ""
+    )
+
+
+@pytest.mark.parametrize("workflow", ["gone", "../protocol", "/etc/passwd", "__init__/x"])
+def test_a_workflow_that_this_version_does_not_have_is_refused(workflow: str) -> None:
+    with pytest.raises(NoRecipeError, match="this version has no workflow") as problem:
+        recipe.choose(builders.document(), measured(workflow), "compiled", PROBES)
+    assert builders.header().advisor_version in problem.value.next_step
+
+
+def test_a_workflow_without_the_functions_of_one_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "empty.py").write_text("")
+    with pytest.raises(NoRecipeError, match="defines no versions"):
+        recipe.choose(builders.document(), measured("empty"), "compiled", tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
+def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
+    decision = measured("pytorch-eager", **{missing: None})
+    assert recipe.find_recipe(decision, "compiled", PROBES) is None

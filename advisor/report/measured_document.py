@@ -1,0 +1,172 @@
+"""Compose the JSON document of a measured run from its decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from advisor.domain.decision import Evidence, Recommendation, ScoredArm
+from advisor.domain.measurement import Measurement, Results
+from advisor.domain.outcome import Completed
+from advisor.domain.plan import Arm, Excluded
+from advisor.domain.run import Header, resume_command
+from advisor.domain.run_state import RunState
+from advisor.domain.worker_events import Checked
+from advisor.report.document import (
+    SCHEMA,
+    Correctness,
+    Diagnosis,
+    MachineEntry,
+    Problem,
+    RaceEntry,
+    RunDocument,
+    ScoreEntry,
+    WorkflowEntry,
+    status_of,
+)
+from advisor.report.known_faults import find_next_step
+
+if TYPE_CHECKING:
+    from advisor.pipeline.decision import Decision
+
+
+def compose(decision: Decision) -> RunDocument:
+    """Return the run's document: arms by rank, arms without a measurement, excluded workflows."""
+    header, results, problem = decision.header, decision.results, decision.problem
+    verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
+    return RunDocument(
+        schema=SCHEMA,
+        run_id=header.run_id,
+        created=header.created,
+        advisor_version=header.advisor_version,
+        rubric=header.catalogue.rubric.name,
+        finished=decision.state.finished,
+        imported=header.imported,
+        question=header.question,
+        machine=MachineEntry.of(header.machine),
+        workflows=tuple(
+            msgspec.structs.replace(entry, verified=verified.get(entry.id, ()))
+            for entry in _entries(decision)
+        ),
+        race=_race(results, decision.recommendation),
+        recommendation=decision.recommendation,
+        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
+        if problem
+        else None,
+        surveys=results.surveys,
+        portability=results.portability,
+    )
+
+
+def _entries(decision: Decision) -> list[WorkflowEntry]:
+    header, plan = decision.header, decision.state.plan
+    measurements = {measurement.arm: measurement for measurement in decision.results.measurements}
+    evidence: Evidence = "imported" if header.imported else "measured"
+    entries = [_measured_entry(arm, measurements[arm.arm], evidence) for arm in decision.scored]
+    if plan is None:
+        return entries
+    unmeasured = [
+        _unmeasured_entry(arm, decision.state, header)
+        for arm in plan.arms
+        if arm.duplicate_of is None and arm.id not in measurements
+    ]
+    return [*entries, *unmeasured, *map(_excluded_entry, plan.excluded)]
+
+
+def _measured_entry(
+    scored: ScoredArm, measurement: Measurement, evidence: Evidence
+) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=measurement.workflow,
+        options=measurement.option,
+        arm=measurement.arm,
+        status="completed",
+        evidence=evidence,
+        engaged_share=measurement.engaged_share,
+        engagement=measurement.engagement,
+        cells=measurement.cells,
+        speedup=measurement.speedup,
+        build_seconds=measurement.build_seconds,
+        memory_bytes=measurement.memory_bytes,
+        correctness=_correctness(measurement.correctness),
+        diagnosis=Diagnosis(
+            summary=measurement.diagnosis[-1].summary, by_batch_size=measurement.diagnosis
+        )
+        if measurement.diagnosis
+        else None,
+        flexibility=measurement.new_shape_results or None,
+        visits=measurement.visits,
+        steady=measurement.steady,
+        versions=measurement.versions,
+        settings=measurement.settings,
+        scores={name: ScoreEntry.of(rating, evidence) for name, rating in scored.ratings.items()},
+        fails=scored.fails,
+        score=scored.score,
+        rank=scored.rank,
+    )
+
+
+def _correctness(checks: tuple[Checked, ...]) -> Correctness:
+    verdicts = {checked.verdict for checked in checks}
+    worst: Literal["equivalent", "near", "wrong"] = "equivalent"
+    if "wrong" in verdicts:
+        worst = "wrong"
+    elif "near" in verdicts:
+        worst = "near"
+    reference = checks[0].reference if checks else "none"
+    return Correctness(verdict=worst, reference=reference, by_batch_size=checks)
+
+
+def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
+    outcomes = [process.outcome for process in state.processes.get(arm.id, ())]
+    failures = [
+        outcome
+        for outcome in outcomes
+        if outcome is not None and not isinstance(outcome, Completed)
+    ]
+    if not failures:
+        return WorkflowEntry(
+            id=arm.workflow,
+            options=arm.option,
+            arm=arm.id,
+            status="excluded",
+            reason="the run stopped before this arm was measured",
+            fix=None if header.imported else resume_command(header.run_id),
+        )
+    failure, status = failures[-1], status_of(failures[-1])
+    return WorkflowEntry(
+        id=arm.workflow,
+        options=arm.option,
+        arm=arm.id,
+        status=status,
+        reason=failure.reason,
+        fix=failure.fix or find_next_step(header, arm.workflow, status),
+    )
+
+
+def _excluded_entry(excluded: Excluded) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=excluded.workflow,
+        options=None,
+        arm=excluded.workflow,
+        status=excluded.status,
+        reason=excluded.reason,
+        fix=excluded.fix,
+    )
+
+
+def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry | None:
+    if not results.races:
+        return None
+    return RaceEntry(
+        verdict=recommendation.verdict if recommendation else "INCONCLUSIVE",
+        noise_floor=results.noise_floor,
+        rounds=max(race.rounds for race in results.races),
+        discarded=results.visits.discarded,
+        visits=results.visits,
+        repeats=results.repeats,
+        sustained=results.sustained,
+        peaks=results.peaks,
+        by_batch_size=results.races,
+    )

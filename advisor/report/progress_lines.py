@@ -1,0 +1,57 @@
+"""Render events of a run as lines of progress; most events have no line."""
+
+from __future__ import annotations
+
+from advisor.domain.outcome import Completed
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import (
+    BusyWhileIdle,
+    Finished,
+    LoggedEvent,
+    ModelSurveyed,
+    Planned,
+    RaceClosed,
+    RaceOpened,
+    Resumed,
+    WorkerEnded,
+    WorkerReported,
+)
+from advisor.domain.worker_events import PhaseStarted
+from advisor.report.document import status_of
+
+#: Phases that take long enough for a line of their own.
+SLOW_PHASES = {"import", "build"}
+
+
+def render_event(event: LoggedEvent) -> str | None:
+    """Return the line for an event without a line break, or None."""
+    run_event = event.run_event
+    match run_event:
+        case Planned(plan=plan):
+            measured = sum(arm.duplicate_of is None for arm in plan.arms)
+            return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
+        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, batch_size=size)) if (
+            phase in SLOW_PHASES and arm != REFERENCE
+        ):
+            return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
+        case BusyWhileIdle(arm=arm, processors=processors):
+            return (
+                f"{arm}: uses {processors:.1f} processors while idle, "
+                "so it is stopped between its visits"
+            )
+        case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
+            return f"{arm}: {status_of(outcome)}, {outcome.reason}"
+        case RaceOpened(batch_size=size, arms=arms):
+            return f"batch size {size}: measuring {len(arms)} processes in turn"
+        case RaceClosed(batch_size=size, reason=reason):
+            return f"batch size {size}: {reason}"
+        case ModelSurveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if (
+            run_event.run is None
+        ):
+            return f"survey: {workflow} on {model}: {verdict}" + (f", {reason}" if reason else "")
+        case Resumed():
+            return "resuming the run"
+        case Finished():
+            return f"finished after {event.at:.0f} s"
+        case _:
+            return None

@@ -1,0 +1,91 @@
+"""Render how robust a recommendation is, its costs, and what published advice says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.decision import (
+    BreakEven,
+    EnergyUse,
+    GuidelineOpinion,
+    Recommendation,
+    TreeAdvice,
+)
+from advisor.domain.measurement import Interval
+from advisor.system.number_format import format_interval, format_number, format_share
+
+AGREEMENT = {
+    True: "the measurement agrees",
+    False: "the measurement disagrees",
+    None: "the measurement does not decide",
+}
+
+
+def sensitivity(advice: Recommendation) -> list[str]:
+    """Return how robust the answer is, what it costs to build and serve, and published advice."""
+    lines = [f"  {line}" for line in robustness(advice)]
+    lines += [f"  {break_even_line(entry)}" for entry in advice.break_even]
+    lines += [
+        f"  serving with {cost.arm} at batch size {cost.batch_size} costs "
+        f"{format_number(cost.value)} per {cost.unit}"
+        for cost in advice.costs
+        if cost.arm == advice.arm
+    ]
+    lines += [f"  {_energy_line(use)}" for use in advice.energy]
+    if advice.guideline is not None:
+        lines += _guideline_lines(advice.guideline)
+    lines += titled("Decision tree of the handbook:", _tree_lines(advice.tree))
+    return lines + titled("Next:", advice.next_steps)
+
+
+def robustness(advice: Recommendation) -> list[str]:
+    """Return for how many weightings the arm leads, and which arms no other arm dominates."""
+    lines = []
+    if advice.simplex_share is not None:
+        lines.append(
+            f"it has the highest score for {format_share(advice.simplex_share)} of all weightings "
+            "of performance, productivity and portability"
+        )
+    if advice.pareto:
+        lines.append(f"no other arm dominates {', '.join(advice.pareto)} (Pareto front)")
+    return lines
+
+
+def break_even_line(entry: BreakEven) -> str:
+    """Return after how many requests the build is paid back at one batch size."""
+    where = f"at batch size {entry.batch_size} the build"
+    if entry.requests is None:
+        return f"{where} never breaks even against the baseline"
+    requests = Interval(value=entry.requests, low=entry.low, high=entry.high)
+    return (
+        f"{where} breaks even after {format_interval(requests, unit=' requests', decimals=0)}"
+        " against the baseline"
+    )
+
+
+def _energy_line(use: EnergyUse) -> str:
+    return (
+        f"{use.arm} at batch size {use.batch_size}: {format_number(use.joules_per_call, digits=3)}"
+        f" J per call, {format_number(use.watt_hours, digits=3)} Wh per thousand requests"
+    )
+
+
+def _guideline_lines(guideline: GuidelineOpinion) -> list[str]:
+    return [
+        f"Published advice: {guideline.says}",
+        f"  {AGREEMENT[guideline.agrees]}: {guideline.why}",
+    ]
+
+
+def _tree_lines(tree: Sequence[TreeAdvice]) -> list[str]:
+    """Return a line for each leaf that the answers reach, with the questions on its path."""
+    return [
+        "; ".join(f"{step.question} {'yes' if step.answer else 'no'}" for step in leaf.steps)
+        + f": {leaf.says}"
+        for leaf in tree
+    ]
+
+
+def titled(title: str, lines: Sequence[str]) -> list[str]:
+    """Return the lines indented below a title; nothing for no lines."""
+    return [title, *(f"  {line}" for line in lines)] if lines else []

@@ -1,0 +1,244 @@
+"""Render a run as plain text for a terminal: the instruction, how far to trust it, the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.decision import Flip
+from advisor.domain.measurement import Survey
+from advisor.domain.run import resume_command
+from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
+from advisor.report.sensitivity import sensitivity, titled
+from advisor.report.tabular import plain_table
+from advisor.report.text_generation import generation_lines
+from advisor.system.number_format import (
+    MISSING,
+    format_mebibytes,
+    format_milliseconds,
+    format_number,
+    format_seconds,
+    format_share,
+    format_speedup,
+)
+
+TIER_LETTERS = {3: "A", 2: "B", 1: "C"}
+#: Column heads of the criteria, in the order of every table.
+CRITERION_HEADS = {
+    "performance": "Perf",
+    "productivity": "Prod",
+    "portability": "Port",
+    "input_flexibility": "Flex",
+    "architecture_support": "Arch",
+}
+
+
+def render(document: RunDocument) -> str:
+    """Return the whole report as plain characters without markup."""
+    blocks = [
+        [headline(document), *stop_notice(document), *confidence(document)],
+        ranking(document),
+        generation_lines(document),
+        unranked(document),
+        portability(document),
+        survey_lines(document),
+        closing(document),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def headline(document: RunDocument) -> str:
+    """Return the instruction, or why there is none."""
+    advice = document.recommendation
+    if advice is None:
+        problem = document.problem.what if document.problem else "nothing was decided"
+        return f"No recommendation: {problem}"
+    model, device = document.question.model.name, device_name(document)
+    if advice.ties:
+        others = ", ".join(advice.ties)
+        return f"Tie for {model} on {device}: use {advice.arm}, or as well {others}"
+    return f"Use {advice.arm} for {model} on {device}"
+
+
+def device_name(document: RunDocument) -> str:
+    """Return the name of the device that the arms were measured on."""
+    gpu = next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
+    return gpu.name if gpu else document.question.gpu or document.machine.cpu.model
+
+
+def stop_notice(document: RunDocument) -> list[str]:
+    """Return a line for a run that did not finish, with the command that resumes it here."""
+    if document.finished:
+        return []
+    is_local = not (document.imported or document.provenance)
+    return [
+        "The run did not finish"
+        + (f"; {resume_command(document.run_id)} resumes it." if is_local else ".")
+    ]
+
+
+def confidence(document: RunDocument) -> list[str]:
+    """Return the verdict, the trust, the noise floor and the weights that change the answer."""
+    advice, race = document.recommendation, document.race
+    origin = [f"Imported: {document.provenance.words}"] if document.provenance else []
+    if advice is None:
+        return [*origin, *([f"Next: {document.problem.next_step}"] if document.problem else [])]
+    lead = (
+        f"lead {advice.margin:+.2f} over {advice.runner_up}"
+        if advice.runner_up and advice.margin is not None
+        else "no runner-up"
+    )
+    floor = race.noise_floor if race else None
+    noise = "not known" if floor is None else format_share(floor, decimals=1)
+    return [
+        *origin,
+        f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}.",
+        *flip_lines(document),
+    ]
+
+
+def flip_lines(document: RunDocument) -> list[str]:
+    """Return a sentence for each weight at which the recommendation changes."""
+    advice, priorities = document.recommendation, document.question.priorities
+    if advice is None:
+        return []
+    return [_flip_line(flip, getattr(priorities, flip.criterion)) for flip in advice.flips]
+
+
+def _flip_line(flip: Flip, present: float) -> str:
+    return (
+        f"Flips to {flip.to} when {flip.criterion} weighs {flip.when} than {flip.weight:.1f}% "
+        f"(now {present:g}%)."
+    )
+
+
+def ranking(document: RunDocument) -> list[str]:
+    """Return the table of the arms with a score, best first."""
+    ranked = [entry for entry in document.workflows if entry.rank is not None]
+    if not ranked:
+        return []
+    sizes = [cell.batch_size for cell in ranked[0].cells]
+    unit = "tok/s" if any(cell.generation for cell in ranked[0].cells) else "ms"
+    head = [
+        "#",
+        "arm",
+        "speed-up",
+        *(f"{unit} @{size}" for size in sizes),
+        "build s",
+        "MiB",
+        *CRITERION_HEADS.values(),
+        "score",
+    ]
+    return plain_table([head, *(_ranking_row(entry, sizes) for entry in ranked)], text_columns={1})
+
+
+def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
+    speeds = {
+        cell.batch_size: format_number(cell.throughput.value, 0)
+        if cell.generation
+        else format_milliseconds(cell.seconds.median)
+        for cell in entry.cells
+    }
+    scores = entry.scores or {}
+    return [
+        f"{entry.rank}{'!' if entry.fails else ''}",
+        entry.arm,
+        format_speedup(entry.speedup),
+        *(speeds.get(size, MISSING) for size in sizes),
+        format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
+        format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
+        *(
+            TIER_LETTERS[scores[name].tier] if name in scores else MISSING
+            for name in CRITERION_HEADS
+        ),
+        format_number(entry.score, decimals=2),
+    ]
+
+
+def unranked(document: RunDocument) -> list[str]:
+    """Return the arms that fail a constraint and the workflows that have no measurement."""
+    lines = [
+        f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails
+    ]
+    for entry in document.workflows:
+        if entry.rank is None:
+            lines.append(f"  {entry.arm}: {entry.status}, {entry.reason}")
+            # The next steps of the answer name the command that installs a workflow.
+            if entry.fix and entry.status != "not-installed":
+                lines.append(f"    next: {entry.fix}")
+    return ["Not ranked, or excluded by a constraint (!):", *lines] if lines else []
+
+
+def portability(document: RunDocument) -> list[str]:
+    """Return the table of the performance portability over the platforms."""
+    found = document.portability
+    if found is None:
+        return []
+    names = [
+        f"{platform.name} (run {platform.run}, {platform.created[:10]})"
+        for platform in found.platforms
+    ]
+    head = [
+        "application",
+        *(f"[{number}]" for number in range(1, len(names) + 1)),
+        "portability",
+        "of peak",
+        "same code",
+    ]
+    rows = [
+        [
+            entry.application,
+            *(
+                format_number(entry.efficiencies[platform.name], decimals=2)
+                for platform in found.platforms
+            ),
+            format_number(entry.performance_portability, decimals=2),
+            format_number(entry.architectural_portability, decimals=2),
+            format_number(entry.code_convergence, decimals=2),
+        ]
+        for entry in found.applications
+    ]
+    legend = ", ".join(f"[{number}] {name}" for number, name in enumerate(names, start=1))
+    title = (
+        "Performance portability: the harmonic mean over the platforms of each speed divided by "
+        "the fastest workflow's there; 0 if a platform cannot run it:"
+    )
+    return [
+        title,
+        *(f"  {line}" for line in plain_table([head, *rows], text_columns={0})),
+        f"  {legend}",
+    ]
+
+
+def survey_lines(document: RunDocument) -> list[str]:
+    """Return how many models of the survey each workflow passes, and why others do not pass."""
+    lines = [line for survey in document.surveys for line in _survey(survey)]
+    return ["Survey of small models:", *lines] if lines else []
+
+
+def _survey(survey: Survey) -> list[str]:
+    origin = f" (run {survey.run})" if survey.run else ""
+    return [
+        f"  {survey.workflow}: {survey.passed} of {survey.tried} pass{origin}",
+        *(
+            f"    {found.model}: {found.verdict}, {found.reason}"
+            for found in survey.models
+            if found.verdict != "pass"
+        ),
+    ]
+
+
+def closing(document: RunDocument) -> list[str]:
+    """Return the reasons, the sensitivity, and the command that prints every figure."""
+    advice = document.recommendation
+    lines = []
+    if advice is not None:
+        lines += titled("Why:", advice.reasons)
+        lines += sensitivity(advice)
+        lines += titled("Why trust is not higher:", advice.trust_reasons)
+    return [*lines, _footer(document)]
+
+
+def _footer(document: RunDocument) -> str:
+    source = "Published figures" if document.run_id == PUBLISHED else f"Run {document.run_id}"
+    command = document.rerun_command or f"p3-advisor show {document.run_id} --json"
+    return f"{source}; tiers: A best, C lowest; {command} prints every figure with its source."

@@ -1,0 +1,92 @@
+"""Format numbers with their units, the same way in every report and screen."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from advisor.domain.measurement import CallSeconds, Interval
+
+#: Stands for a number that is not known.
+MISSING = "-"
+#: Follows a value whose interval is not known.
+NO_INTERVAL = "(no interval)"
+SIGNIFICANT_DIGITS = 4
+MEBIBYTE = 2**20
+
+
+def format_number(
+    value: float | None, decimals: int | None = None, digits: int = SIGNIFICANT_DIGITS
+) -> str:
+    """Format a number with thousands separators and without an exponent.
+
+    It has `decimals` decimal places, or `digits` significant digits if `decimals` is None.
+    """
+    if value is None:
+        return MISSING
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if decimals is not None:
+        return f"{value:,.{decimals}f}"
+    exponent = math.floor(math.log10(abs(value))) if value else 0
+    places = max(digits - 1 - exponent, 0)
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def format_interval(interval: Interval | None, *, unit: str = "x", decimals: int | None = 2) -> str:
+    """Format a value with the bounds of its interval, such as `1.46x (1.37 to 1.56)`."""
+    if interval is None:
+        return MISSING
+    value = f"{format_number(interval.value, decimals)}{unit}"
+    if interval.low is None or interval.high is None:
+        return f"{value} {NO_INTERVAL}"
+    low, high = (format_number(bound, decimals) for bound in (interval.low, interval.high))
+    return f"{value} ({low} to {high})"
+
+
+def format_speedup(speedup: Interval | None) -> str:
+    """Format the value of a speed-up without its interval, such as `1.46x`."""
+    return MISSING if speedup is None else f"{speedup.value:.2f}x"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """Format a duration in seconds with one decimal place, without the unit."""
+    return format_number(seconds, decimals=1)
+
+
+def format_milliseconds(seconds: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
+    """Format a duration in milliseconds with significant digits, without the unit."""
+    return MISSING if seconds is None else format_number(seconds * 1e3, digits=digits)
+
+
+def format_call_milliseconds(seconds: CallSeconds) -> str:
+    """Format the median of calls with its interval in milliseconds, such as `12.1 (12 to 12.3)`."""
+    median = format_milliseconds(seconds.median)
+    if seconds.low is None or seconds.high is None:
+        return f"{median} {NO_INTERVAL}"
+    low, high = format_milliseconds(seconds.low), format_milliseconds(seconds.high)
+    return f"{median} ({low} to {high})"
+
+
+def format_mebibytes(size_bytes: float | None, digits: int | None = None) -> str:
+    """Format a size in whole MiB, or in MiB with `digits` significant digits, without the unit."""
+    if size_bytes is None:
+        return MISSING
+    size_mib = size_bytes / MEBIBYTE
+    return f"{round(size_mib):,}" if digits is None else format_number(size_mib, digits=digits)
+
+
+def format_share(share: float | None, decimals: int | None = 0) -> str:
+    """Format a share as a percentage, such as `57%`."""
+    return MISSING if share is None else f"{format_number(share * 100, decimals)}%"
+
+
+def format_fact(value: float | str | bool | None) -> str:  # noqa: FBT001 - facts have any type
+    """Format the value of a fact of the rubric: a number, a text, or yes or no."""
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format_number(value) if isinstance(value, float) else str(value)

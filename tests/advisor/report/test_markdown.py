@@ -1,0 +1,49 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+import re
+
+import builders
+import msgspec
+
+from advisor.report import markdown
+from advisor.report.text_report import stop_notice
+
+HOSTILE = "|</td>`=cmd()\n# x"
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a table's line, without escaped separators as ends."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_the_report_has_the_answer_the_ranking_and_the_failures() -> None:
+    lines = markdown.render(builders.document()).splitlines()
+    assert lines[0].startswith("## Use compiled for synthetic/ffn\\@8x16")
+    rows = [cells(line) for line in lines if line.startswith("|")]
+    assert rows[2][:3] == ["1", "compiled", "4.00x (4.00 to 4.00)"]
+    assert ["broken", "crashed: it crashed; next: update it"] in rows
+
+
+def test_an_unfinished_run_has_its_notice_and_missing_batch_sizes() -> None:
+    document = builders.document(
+        finished=False, question=builders.question(batch_sizes=(1, 16, 64))
+    )
+    lines = markdown.render(document).splitlines()
+    assert lines[2] == f"{stop_notice(document)[0]}  "
+    assert ["batch sizes", "1, 16, 64; not measured: 16, 64"] in [
+        cells(line) for line in lines if line.startswith("|")
+    ]
+
+
+def test_hostile_text_stays_in_its_cell() -> None:
+    document = builders.document()
+    entries = tuple(
+        msgspec.structs.replace(entry, arm=HOSTILE, reason=HOSTILE) for entry in document.workflows
+    )
+    text = markdown.render(msgspec.structs.replace(document, workflows=entries))
+    assert "</td>" not in text
+    assert not any(line.startswith("# x") for line in text.splitlines())
+    ranking = [line for line in text.splitlines() if line.startswith("|")][:4]
+    assert len({len(cells(line)) for line in ranking}) == 1

@@ -1,0 +1,94 @@
+"""Numbers with their units."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.domain.measurement import CallSeconds, Interval
+from advisor.system import number_format
+from advisor.system.number_format import MISSING
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.00041, "0.00041"),
+        (0.119349, "0.1193"),
+        (-3.2, "-3.2"),
+        (99.996, "100"),
+        (1234.5, "1,234"),
+        (54335.2, "54,335"),
+        (1e12, "1,000,000,000,000"),
+        (float("inf"), "inf"),
+        (None, MISSING),
+    ],
+)
+def test_a_number_has_four_significant_digits_and_no_exponent(
+    value: float | None, text: str
+) -> None:
+    assert number_format.format_number(value) == text
+
+
+def test_decimals_and_digits_can_be_chosen() -> None:
+    assert number_format.format_number(1234.5678, decimals=2) == "1,234.57"
+    assert number_format.format_number(0.119349, digits=2) == "0.12"
+
+
+def test_an_interval_has_its_value_unit_and_bounds() -> None:
+    speedup = Interval(value=1.46, low=1.37, high=1.561)
+    assert number_format.format_interval(speedup) == "1.46x (1.37 to 1.56)"
+    assert number_format.format_interval(speedup, unit="", decimals=3) == "1.460 (1.370 to 1.561)"
+    assert number_format.format_speedup(speedup) == "1.46x"
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, None), (1.0, None), (None, 2.0)])
+def test_an_interval_without_both_bounds_is_marked(low: float | None, high: float | None) -> None:
+    found = number_format.format_interval(Interval(value=1.46, low=low, high=high))
+    assert found == f"1.46x {number_format.NO_INTERVAL}"
+
+
+def test_call_seconds_become_milliseconds_with_their_interval() -> None:
+    seconds = CallSeconds(median=0.0121, low=0.012, high=0.0123, samples=9)
+    assert number_format.format_call_milliseconds(seconds) == "12.1 (12 to 12.3)"
+    unbounded = CallSeconds(median=0.0121, low=None, high=None, samples=1)
+    assert number_format.format_call_milliseconds(unbounded) == f"12.1 {number_format.NO_INTERVAL}"
+
+
+def test_units_are_converted() -> None:
+    assert number_format.format_seconds(1234.56) == "1,234.6"
+    assert number_format.format_milliseconds(0.1) == "100"
+    assert number_format.format_mebibytes((1234 << 20) + (900 << 10)) == "1,235"
+    assert number_format.format_mebibytes(1 << 18, digits=3) == "0.25"
+    assert number_format.format_share(0.0712) == "7%"
+    assert number_format.format_share(0.0712, decimals=1) == "7.1%"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.005, "0.5%"), (0.025, "2.5%"), (0.05, "5%"), (0.07, "7%"), (0.9, "90%"), (0.0, "0%")],
+)
+def test_a_share_without_decimals_is_shown_as_it_was_given(share: float, text: str) -> None:
+    assert number_format.format_share(share, decimals=None) == text
+
+
+def test_a_value_that_is_not_known_is_a_dash() -> None:
+    missing = [
+        number_format.format_interval(None),
+        number_format.format_speedup(None),
+        number_format.format_seconds(None),
+        number_format.format_milliseconds(None),
+        number_format.format_mebibytes(None),
+        number_format.format_share(None),
+    ]
+    assert missing == [MISSING] * len(missing)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "not known"), (True, "yes"), (False, "no"), (1.23456, "1.235"), (4, "4"), ("a", "a")],
+)
+def test_a_fact_is_a_number_a_text_or_yes_or_no(
+    value: float | str | bool | None, text: str
+) -> None:
+    assert number_format.format_fact(value) == text
