@@ -103,8 +103,6 @@ class Request:
     #: `forward`: one pass over the inputs; `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
     output_tokens: int = 1
-    #: Extras that the workflow's environment asks for, by distribution.
-    extras: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,12 +115,30 @@ class Phase:
 
 
 @dataclasses.dataclass(frozen=True)
+class Environment:
+    """The interpreter of a worker, and what is installed for it.
+
+    `python` is the minor version, such as `3.11`; `distributions` has versions by name, and
+    `providers` the names of the distributions that provide each top-level package.
+    `source_digest` identifies the source of the probes.
+    """
+
+    python: str
+    interpreter: str
+    distributions: dict[str, str]
+    providers: dict[str, list[str]]
+    source_digest: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Imported:
     """The stack is imported; its versions and the settings that decide its speed."""
 
     versions: dict[str, str]
     settings: dict[str, str]
     seconds: float
+    #: None for a worker that measures nothing, or where reading it failed.
+    environment: Environment | None = None
     event: str = "imported"
 
 
@@ -215,22 +231,18 @@ class Engagement:
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
-    """The script that does for a user what is measured here, without its head: lines that import, and what follows them.
+class RecipeFacts:
+    """What the script of this arm needs to know from its worker; the advisor composes the script.
 
-    `variables` are of the environment, to be set before the imports. `requirements` are the
-    distributions it needs, each at the version that is installed; `python` is the version
-    specifier, `interpreter` the program that has them.
+    `allowances` has, by batch size, how far outputs may be from eager PyTorch's: for the task
+    `forward` eager's error for each output, for `generate` a gap in nats. `integration` has the
+    workflow's lines for text, and is empty for `forward`.
     """
 
-    imports: list[str]
-    source: str
-    requirements: list[str]
-    python: str
-    interpreter: str
+    allowances: dict[int, Any]
     serving_command: str | None
-    variables: dict[str, str]
-    event: str = "recipe"
+    integration: str
+    event: str = "recipe-facts"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Requests for workers, real worker processes, and what is left of them: for the tests of both sides of the protocol."""
+"""Make requests, run real workers, and find the processes that they leave behind."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ from probes import protocol
 from probes.runtime.channel import Channel
 
 #: Modules that a worker imports before any stack.
-CORE = (
+CORE_MODULES = (
     "adapter",
     "checking.correctness",
     "measuring.timing",
     "protocol",
     "runtime.caches",
     "runtime.channel",
+    "runtime.environment",
     "runtime.harness",
     "runtime.memory",
+    "runtime.source_digest",
     "runtime.watchdog",
     "worker",
 )
-#: Variable that a worker and everything it starts inherits, whatever session it makes for itself:
-#: so a test finds them all.
-MARK = "P3_ADVISOR_TEST_MARK"
-SECONDS_BEFORE_GIVING_UP = 30.0
-#: For a workflow of a test: the page faults of fifteen calls that free three blocks of 1 MiB each,
-#: and how many one such block takes anew.
+#: Environment variable that a worker and all its descendants inherit, in every session. A test
+#: finds the processes by it.
+MARK_VARIABLE = "P3_ADVISOR_TEST_MARK"
+WAIT_SECONDS = 30.0
+#: For the workflow of a test: counts the page faults of fifteen calls, each of which frees three
+#: blocks of 1 MiB.
 COUNT_FAULTS = """
 import resource
 
@@ -49,22 +51,24 @@ def count_faults():
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
     return faults[-1] - faults[4]
 """
+#: Page faults of one such block that is allocated again.
 FAULTS_OF_A_BLOCK = 256
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """All that came out of a worker."""
+class WorkerResult:
+    """All output of a worker."""
 
     events: list[dict[str, Any]]
     response: dict[str, Any]
-    doorbell: bytes
+    #: The bytes that it wrote to standard output.
+    notifications: bytes
     log: str
     status: int
 
     @property
     def versions(self) -> dict[str, str]:
-        """What the workflow's `versions` returned."""
+        """The versions that the workflow reported."""
         versions: dict[str, str] = next(
             event["versions"] for event in self.events if event["event"] == "imported"
         )
@@ -72,7 +76,7 @@ class Answer:
 
 
 def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -> protocol.Request:
-    """Return a request for the workflow in this file, with weights and references in `shared`."""
+    """Return a request for the workflow in this file; `shared` holds weights and references."""
     request = protocol.Request(
         version=protocol.VERSION,
         arm=workflow.stem,
@@ -98,7 +102,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
     return dataclasses.replace(request, **changes)
 
 
-def ask(
+def run_worker(
     request: protocol.Request,
     directory: pathlib.Path,
     tokens: str,
@@ -106,8 +110,8 @@ def ask(
     probes: pathlib.Path | None = None,
     interpreter: str = sys.executable,
     environment: Mapping[str, str] | None = None,
-) -> Answer:
-    """Run a worker with these tokens until it has ended, and return what it said."""
+) -> WorkerResult:
+    """Run a worker with these tokens until it has ended, and return its output."""
     directory.mkdir()
     (directory / protocol.REQUEST).write_text(json.dumps(dataclasses.asdict(request)))
     command = [
@@ -117,7 +121,7 @@ def ask(
     ]
     with (
         (directory / protocol.LOG).open("wb") as log,
-        # A session of its own, as the advisor does it: the guard kills the whole group.
+        # A session of its own, as the supervisor starts it: the watchdog kills the process group.
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -131,51 +135,54 @@ def ask(
         assert worker.stdout is not None
         worker.stdin.write(tokens.encode())
         worker.stdin.flush()
-        doorbell = worker.stdout.read()
+        notifications = worker.stdout.read()
         status = worker.wait()
     events = directory / protocol.EVENTS
-    return Answer(
+    return WorkerResult(
         events=[json.loads(line) for line in events.read_text().splitlines()]
         if events.exists()
         else [],
         response=json.loads((directory / protocol.RESPONSE).read_text()),
-        doorbell=doorbell,
+        notifications=notifications,
         log=(directory / protocol.LOG).read_text(errors="replace"),
         status=status,
     )
 
 
 @contextlib.contextmanager
-def open_channel(directory: pathlib.Path, doorbell: int) -> Iterator[Channel]:
-    """Yield a worker's channel, and close its file afterwards: in a worker that happens when the process ends."""
-    channel = Channel(directory, doorbell)
+def open_channel(directory: pathlib.Path, notify_fd: int) -> Iterator[Channel]:
+    """Yield a worker's channel, and close its file afterwards.
+
+    In a worker the file is closed when the process exits.
+    """
+    channel = Channel(directory, notify_fd)
     with channel._events:
         yield channel
 
 
-def wait_until(condition: Callable[[], object], seconds: float = SECONDS_BEFORE_GIVING_UP) -> None:
-    """Return as soon as `condition` holds."""
+def wait_until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
+    """Return as soon as `condition` holds; fail after `seconds`."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it never came"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.005)
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Return the living processes that have inherited this mark."""
+def find_marked(mark: str) -> list[psutil.Process]:
+    """Return the running processes that have inherited this mark."""
     return [
         process
         for process in psutil.process_iter(["environ"])
-        if (process.info["environ"] or {}).get(MARK) == mark
+        if (process.info["environ"] or {}).get(MARK_VARIABLE) == mark
     ]
 
 
 @contextlib.contextmanager
-def mark(name: str) -> Iterator[dict[str, str]]:
-    """Yield environment variables that bear the mark `name`; afterwards leave no process that has them."""
+def mark_processes(mark: str) -> Iterator[dict[str, str]]:
+    """Yield environment variables with this mark; kill all processes that have it afterwards."""
     try:
-        yield {**os.environ, MARK: name}
+        yield {**os.environ, MARK_VARIABLE: mark}
     finally:
-        for process in marked(name):
+        for process in find_marked(mark):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

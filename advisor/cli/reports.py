@@ -1,4 +1,4 @@
-"""The commands with which an answer leaves the terminal: reports, recipes and their verification, comparisons."""
+"""Commands that write reports, recipes and comparisons of stored runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from advisor.cli import context
+from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.options import AsJson, RunName
-from advisor.cli.output import STANDARD_OUTPUT, put, write
+from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.errors import (
     FormatError,
     NotComparableError,
@@ -40,7 +39,7 @@ Output = Annotated[
 def report(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="a run, or one for each device to compare; default: latest"),
+        typer.Argument(help="a run, or one run for each device; default: latest"),
     ] = None,
     *,
     formats: Annotated[
@@ -50,23 +49,26 @@ def report(
         str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")
     ] = ".",
 ) -> None:
-    """Write the scored comparison of a run, or of the same question on several devices."""
+    """Write a report of a run, or of the same question on several devices."""
     from advisor.report import csv_rows, document, markdown, page, recipe
 
     wanted = parse_formats(formats)
-    store = context.store()
+    store = open_store()
     run, *elsewhere = [store.find(name) for name in runs or ["latest"]]
+    probes = make_context().probes
     decision, composed = _decide(run, elsewhere)
-    makers = {
-        "html": lambda: page.render(composed, recipe.recommended(composed, decision.state)),
+    renderers = {
+        "html": lambda: page.render(
+            composed, recipe.render_recommended(composed, decision, probes)
+        ),
         "md": lambda: markdown.render(composed),
         "csv": lambda: csv_rows.render([composed, *(_decide(each)[1] for each in elsewhere)]),
         "json": lambda: document.encode(composed),
     }
     for name in wanted:
         file = pathlib.Path(directory) / f"{composed.run_id}.{name}"
-        write(str(file), makers[name]())
-        put(str(file))
+        write_output(str(file), renderers[name]())
+        print_text(str(file))
 
 
 @app.command()
@@ -78,20 +80,22 @@ def recipe(
     ] = "",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Write the script that does what was measured: same model, precision, shapes and versions."""
+    """Write a script that runs a workflow as it was measured: same model, dtype, shapes and versions."""
     from advisor.report import recipe as recipes
 
-    decision, composed = _decide(context.store().find(run))
-    entry, found = recipes.choose(composed, decision.state, workflow)
+    decision, composed = _decide(open_store().find(run))
+    entry, found = recipes.choose(composed, decision, workflow, make_context().probes)
     name = pathlib.Path(output).name
-    if recipes.is_in_the_way(name, found):
+    if recipes.shadows_import(name, found.recipe):
         raise OutputFileError(
-            f"Python would import {name} in place of the module of that name",
-            "name it otherwise, such as serve.py",
+            f"a file named {name} would shadow the Python module of that name",
+            "choose another name, such as serve.py",
         )
     if composed.imported:
-        context.say("the run was made on another machine: read the script before you run it")
-    write(output, recipes.render(composed, entry, found))
+        print_status("the run comes from another machine: read the script before you run it")
+    if found.is_source_changed:
+        print_status(recipes.SOURCE_CHANGED)
+    write_output(output, recipes.render(composed, entry, found))
 
 
 @app.command()
@@ -102,40 +106,42 @@ def verify(
         str, typer.Option(help="a workflow or arm; default: the recommended one")
     ] = "",
     seconds: Annotated[
-        float, typer.Option(help="how long each batch size is timed", min=0.1)
+        float, typer.Option(help="seconds of timing for each batch size", min=0.1)
     ] = 3.0,
     tolerance: Annotated[
         str,
-        typer.Option(
-            metavar="SHARE", help="how far beyond the measured interval is still the same"
-        ),
+        typer.Option(metavar="SHARE", help="tolerance beyond the measured interval"),
     ] = "5%",
     json: AsJson = False,
 ) -> None:
-    """Run the recipe where it was measured, and say whether the measured throughput holds; exit code 1 if it does not."""
-    from advisor.probing import environments, rerun
+    """Run a recipe on this machine and check the measured throughput; exit code 1 if it fails."""
+    from advisor.domain.worker_settings import thread_count
+    from advisor.probing import rerun
+    from advisor.probing.environments.variables import worker_environment
+    from advisor.report import document, verification
     from advisor.report import recipe as recipes
-    from advisor.report import verification
 
     share = parse_share(tolerance)
-    decision, composed = _decide(context.store().find(run))
+    decision, composed = _decide(open_store().find(run))
     if composed.imported:
         raise RunIsImportedError(
-            f"run {composed.run_id} was made on another machine, so its recipe is a stranger's code",
-            "read it: p3-advisor recipe",
+            f"run {composed.run_id} comes from another machine, so its recipe is not executed",
+            f"read the recipe first: p3-advisor recipe {composed.run_id}",
         )
-    entry, found = recipes.choose(composed, decision.state, workflow)
+    probes = make_context().probes
+    entry, found = recipes.choose(composed, decision, workflow, probes)
+    if found.is_source_changed:
+        print_status(recipes.SOURCE_CHANGED)
     question, machine = decision.header.question, decision.header.machine
     with tempfile.TemporaryDirectory() as scratch:
-        variables = environments.worker_environment(
-            dict(os.environ), question, environments.thread_count(machine), pathlib.Path(scratch)
+        variables = worker_environment(
+            dict(os.environ), question, thread_count(machine), pathlib.Path(scratch)
         )
-        patience = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
-        script, probes = recipes.render(composed, entry, found), context.world().probes
-        reached = rerun.run_recipe(script, found.interpreter, variables, seconds, patience, probes)
-    told = [msgspec.convert(each, verification.Reached, from_attributes=True) for each in reached]
-    verified = verification.verify(composed.run_id, entry, told, share)
-    put(verification.encode(verified) if json else verification.render(verified), nl=False)
+        timeout_seconds = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
+        script, interpreter = recipes.render(composed, entry, found), found.recipe.interpreter
+        results = rerun.run_recipe(script, interpreter, variables, seconds, timeout_seconds, probes)
+    verified = verification.verify(composed.run_id, entry, results, share)
+    print_text(document.encode(verified) if json else verification.render(verified), nl=False)
     if not verified.holds:
         raise typer.Exit(1)
 
@@ -149,54 +155,56 @@ def compare(
         str,
         typer.Option(
             metavar="SHARE",
-            help="leave with 1 when an arm is shown slower by more than this, such as 5%",
+            help="exit with code 1 when an arm is slower by more than this, such as 5%",
         ),
     ] = "",
     formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Hold a run against an earlier one: what differs in question and machine first, then every arm's speed, with intervals."""
-    from advisor.report import comparison
+    """Compare a run with an earlier one: question, machine, and the speed of every arm."""
+    from advisor.report import comparison_text, document
+    from advisor.report.comparison import compare_documents
 
-    makers = {
-        "text": comparison.render,
-        "md": comparison.render_markdown,
-        "json": comparison.encode,
+    renderers = {
+        "text": comparison_text.render,
+        "md": comparison_text.render_markdown,
+        "json": document.encode,
     }
-    if formats not in makers:
-        raise FormatError(f"there is no format {formats!r}", f"use one of {', '.join(makers)}")
+    if formats not in renderers:
+        raise FormatError(f"unknown format {formats!r}", f"use one of {', '.join(renderers)}")
     threshold = parse_share(fail_on_regression or "5%")
-    store = context.store()
+    store = open_store()
     first, second = (_decide(store.find(name))[1] for name in (before, after))
-    found = comparison.compare(first, second, threshold)
-    write(output, makers[formats](found))
+    found = compare_documents(first, second, threshold)
+    write_output(output, renderers[formats](found))
     if fail_on_regression and not found.comparable:
         raise NotComparableError(
-            comparison.closing(found)[0], "compare runs of the same question on the same device"
+            comparison_text.conclusion(found)[0],
+            "compare runs of the same question on the same device",
         )
     if fail_on_regression and found.regressions:
         raise typer.Exit(1)
 
 
 def parse_share(text: str) -> float:
-    """Return a share written as `5%` or `0.05`; raise `SizeError` for anything else."""
+    """Parse a share such as `5%` or `0.05`; raise `SizeError`."""
     number = text.strip()
     try:
         share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise SizeError(f"{text!r} is no share", "write it as 5% or 0.05")
+        raise SizeError(f"{text!r} is not a share between 0 and 100 %", "write it as 5% or 0.05")
     return share
 
 
 def parse_formats(text: str) -> list[str]:
-    """Return the formats of a report; raise `FormatError` for one that there is not."""
+    """Parse the formats of a report; raise `FormatError`."""
     wanted = [name.strip().lower() for name in text.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in FORMATS]
     if unknown or not wanted:
         raise FormatError(
-            f"there is no format {unknown[0] if unknown else text!r}",
+            f"unknown format {unknown[0] if unknown else text!r}",
             f"use one or more of {', '.join(FORMATS)}",
         )
     return list(dict.fromkeys(wanted))
@@ -204,7 +212,7 @@ def parse_formats(text: str) -> list[str]:
 
 def _decide(run: Run, platforms: Sequence[Run] = ()) -> tuple[Decision, RunDocument]:
     from advisor.pipeline.decision import decide
-    from advisor.report import document
+    from advisor.report import measured_document
 
     decision = decide(run, platforms=platforms)
-    return decision, document.compose(decision)
+    return decision, measured_document.compose(decision)

@@ -1,4 +1,7 @@
-"""The state of a run, folded from its events: the one view that the table, the JSON, the screens and a resumed run share."""
+"""The state of a run, folded from its events.
+
+The table, the JSON, the screens and a resumed run all use it.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,20 @@ from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.run_events import (
     ConditionsRecorded,
     DeviceMemory,
-    Ended,
-    Energy,
+    EnergyMeasured,
     Finished,
     LoggedEvent,
     MemoryChecked,
+    ModelSurveyed,
+    OtherPlatformFound,
     Planned,
-    PlatformKnown,
     RaceClosed,
     RaceOpened,
-    Repeated,
+    RepetitionStarted,
     RunEvent,
-    Spawned,
-    Surveyed,
+    WorkerEnded,
     WorkerReported,
+    WorkerSpawned,
 )
 from advisor.domain.worker_events import (
     BlockTimed,
@@ -45,6 +48,7 @@ from advisor.domain.worker_events import (
     PhaseStarted,
     Ready,
     Recipe,
+    RecipeFacts,
     Sustained,
     WarmedUp,
     WorkerEvent,
@@ -53,12 +57,12 @@ from advisor.domain.worker_events import (
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker process, as far as it has come."""
+    """State of one worker process."""
 
-    #: 0 in the race itself, else the number of its repetition.
+    #: 0 in the race, else the number of its repetition.
     repeat: int = 0
     phase: Phase = "start"
-    #: When the build that goes on began, in seconds of the run; and what the one took in which the
+    #: Start of the running build, in seconds of the run, and duration of a build in which the
     #: process ended.
     building_since: float | None = None
     lost_build_seconds: float = 0.0
@@ -68,59 +72,66 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     checked: dict[int, Checked] = {}
     caches: Caches | None = None
     engaged: Engaged | None = None
+    recipe_facts: RecipeFacts | None = None
+    #: Only in runs of older versions.
     recipe: Recipe | None = None
-    warm: dict[int, WarmedUp] = {}
+    warmed_up: dict[int, WarmedUp] = {}
     memory: MemoryRead | None = None
     device_memory: DeviceMemory | None = None
     ready: bool = False
     visits: tuple[BlockTimed, ...] = ()
-    watched: tuple[ConditionsRecorded, ...] = ()
-    workload: dict[int, int | None] = {}
-    demand: dict[int, Workload] = {}
+    visit_conditions: tuple[ConditionsRecorded, ...] = ()
+    workloads: dict[int, Workload] = {}
     latency: dict[int, Latency] = {}
     peaks: Peaks | None = None
     sustained: tuple[Sustained, ...] = ()
-    energy: tuple[Energy, ...] = ()
+    energy: tuple[EnergyMeasured, ...] = ()
     diagnosed: dict[int, Diagnosed] = {}
-    flexed: dict[int, NewShapeResult] = {}
+    new_shape_results: dict[int, NewShapeResult] = {}
     outcome: Outcome | None = None
-    #: The arms whose workers were built and there when this one ran out of memory before it was
-    #: built.
-    beside: tuple[str, ...] = ()
+    #: Arms with ready workers at the time this process ran out of memory before it was ready.
+    residents_at_oom: tuple[str, ...] = ()
 
 
 class RaceGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Arms that raced together at a batch size, and the number of their first round; rounds are counted on over the groups."""
+    """Arms that race together at a batch size.
+
+    The numbers of the rounds continue over the groups of a batch size.
+    """
 
     arms: tuple[str, ...]
     first_round: int
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as far as it has come."""
+    """State of a run."""
 
     plan: Plan | None = None
-    #: By arm, its processes in the order they were started.
+    #: By arm, its processes in the order of their start.
     processes: dict[str, tuple[ProcessState, ...]] = {}
-    #: By batch size, the arms that entered its race, and why the race was closed; of the last
-    #: group, where memory allows only groups.
-    opened: dict[int, tuple[str, ...]] = {}
-    closed: dict[int, str] = {}
-    #: By batch size, all groups.
+    #: By batch size, the groups of arms that raced; there are several if memory does not hold all
+    #: arms at once.
     groups: dict[int, tuple[RaceGroup, ...]] = {}
-    #: By number, the arms of each repetition in fresh processes.
+    #: By batch size, the end of the race of the last group; missing while it is open.
+    closed: dict[int, RaceClosed] = {}
+    #: By number of the repetition, its arms.
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
-    surveyed: tuple[Surveyed, ...] = ()
+    surveyed: tuple[ModelSurveyed, ...] = ()
     platforms: tuple[Platform, ...] = ()
     finished: bool = False
-    #: Place of the last event, and its time.
+    #: Number and time of the last event.
     seq: int = 0
     at: float = 0.0
 
+    @property
+    def opened(self) -> dict[int, tuple[str, ...]]:
+        """By batch size, the arms of the last group."""
+        return {size: groups[-1].arms for size, groups in self.groups.items()}
+
 
 def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunState:
-    """Return the state after `events`, starting from `state` or from nothing."""
+    """Return the state after `events`, starting from `state` or from an empty state."""
     state = state or RunState()
     for event in events:
         state = msgspec.structs.replace(_apply(state, event), seq=event.seq, at=event.at)
@@ -130,37 +141,43 @@ def fold(events: Iterable[LoggedEvent], state: RunState | None = None) -> RunSta
 def _apply(state: RunState, event: LoggedEvent) -> RunState:
     run_event = event.run_event
     match run_event:
-        case Spawned(arm=arm):
+        case WorkerSpawned(arm=arm):
             return _with_processes(
                 state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=run_event.repeat))
             )
-        case WorkerReported() | DeviceMemory() | ConditionsRecorded() | Energy() | Ended():
-            known = list(state.processes[run_event.arm])
-            process = _time_build(_follow(known[run_event.process], run_event), event)
+        case (
+            WorkerReported()
+            | DeviceMemory()
+            | ConditionsRecorded()
+            | EnergyMeasured()
+            | WorkerEnded()
+        ):
+            processes = list(state.processes[run_event.arm])
+            process = _time_build(_update_process(processes[run_event.process], run_event), event)
             if isinstance(process.outcome, OutOfMemory) and not process.ready:
-                process = msgspec.structs.replace(process, beside=_resident_arms(state))
-            known[run_event.process] = process
-            return _with_processes(state, run_event.arm, tuple(known))
+                process = msgspec.structs.replace(process, residents_at_oom=_ready_arms(state))
+            processes[run_event.process] = process
+            return _with_processes(state, run_event.arm, tuple(processes))
         case run_event:
-            return msgspec.structs.replace(state, **_changes(state, run_event))
+            return msgspec.structs.replace(state, **_run_changes(state, run_event))
 
 
-def _changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
-    """Return what changes about the run as a whole, by field."""
+def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
+    """Return the changed fields of the run."""
     match run_event:
         case Planned():
             return {"plan": run_event.plan}
         case RaceOpened():
-            return _open(state, run_event)
+            return _open_group(state, run_event)
         case RaceClosed():
-            return {"closed": {**state.closed, run_event.batch_size: run_event.reason}}
-        case Repeated():
+            return {"closed": {**state.closed, run_event.batch_size: run_event}}
+        case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case MemoryChecked():
             return {"memory_checked": run_event}
-        case Surveyed():
+        case ModelSurveyed():
             return {"surveyed": (*state.surveyed, run_event)}
-        case PlatformKnown():
+        case OtherPlatformFound():
             return {"platforms": (*state.platforms, run_event.platform)}
         case Finished():
             return {"finished": True}
@@ -168,7 +185,7 @@ def _changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {}
 
 
-def _open(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
+def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     size = run_event.batch_size
     raced = [
         process
@@ -181,77 +198,86 @@ def _open(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     ]
     group = RaceGroup(arms=run_event.arms, first_round=max(rounds, default=0) + 1)
     return {
-        "opened": {**state.opened, size: run_event.arms},
-        "closed": {known: reason for known, reason in state.closed.items() if known != size},
+        "closed": {other: closed for other, closed in state.closed.items() if other != size},
         "groups": {**state.groups, size: (*state.groups.get(size, ()), group)},
     }
 
 
-def _follow(
+def _update_process(
     process: ProcessState,
-    run_event: WorkerReported | DeviceMemory | ConditionsRecorded | Energy | Ended,
+    run_event: WorkerReported | DeviceMemory | ConditionsRecorded | EnergyMeasured | WorkerEnded,
 ) -> ProcessState:
     match run_event:
         case WorkerReported():
-            return msgspec.structs.replace(process, **_heard(process, run_event.said))
+            return msgspec.structs.replace(process, **_process_changes(process, run_event.worker_event))
         case DeviceMemory():
             return msgspec.structs.replace(process, device_memory=run_event)
         case ConditionsRecorded():
-            return msgspec.structs.replace(process, watched=(*process.watched, run_event))
-        case Energy():
+            return msgspec.structs.replace(
+                process, visit_conditions=(*process.visit_conditions, run_event)
+            )
+        case EnergyMeasured():
             return msgspec.structs.replace(process, energy=(*process.energy, run_event))
-        case Ended():
+        case WorkerEnded():
             return msgspec.structs.replace(process, outcome=run_event.outcome)
 
 
-def _resident_arms(state: RunState) -> tuple[str, ...]:
-    """Return the arms whose last process is built and has not ended."""
-    lasting = {
+def _ready_arms(state: RunState) -> tuple[str, ...]:
+    """Return the arms whose last process is ready and has not ended."""
+    last = {
         arm: processes[-1]
         for arm, processes in state.processes.items()
         if processes and arm != REFERENCE
     }
     return tuple(
-        arm for arm, process in lasting.items() if process.ready and process.outcome is None
+        arm for arm, process in last.items() if process.ready and process.outcome is None
     )
 
 
 def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
-    """Return the process with the time of a build that goes on or has ended unfinished: of one that is finished the worker tells it."""
+    """Return the process with the times of unfinished builds; `Built` has those of finished ones."""
     run_event, since = event.run_event, process.building_since
-    if isinstance(run_event, Ended) and since is not None:
+    if isinstance(run_event, WorkerEnded) and since is not None:
         return msgspec.structs.replace(
             process, building_since=None, lost_build_seconds=event.at - since
         )
-    if isinstance(run_event, WorkerReported) and isinstance(run_event.said, (PhaseStarted, Built)):
-        begins = isinstance(run_event.said, PhaseStarted) and run_event.said.phase == "build"
+    if isinstance(run_event, WorkerReported) and isinstance(
+        run_event.worker_event, (PhaseStarted, Built)
+    ):
+        begins = (
+            isinstance(run_event.worker_event, PhaseStarted)
+            and run_event.worker_event.phase == "build"
+        )
         return msgspec.structs.replace(process, building_since=event.at if begins else None)
     return process
 
 
-#: Field of `ProcessState` that keeps what was said, by its type: the last one, or one for each
-#: batch size.
-KEPT: dict[type, str] = {
+#: By type of worker event, the field of `ProcessState` that keeps the last one.
+LAST_EVENT_FIELDS: dict[type, str] = {
     Imported: "imported",
     Loaded: "loaded",
     Caches: "caches",
     Engaged: "engaged",
+    RecipeFacts: "recipe_facts",
     Recipe: "recipe",
     MemoryRead: "memory",
     Peaks: "peaks",
 }
-KEPT_BY_BATCH_SIZE: dict[type, str] = {
+#: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
+BATCH_SIZE_FIELDS: dict[type, str] = {
     Built: "built",
     Checked: "checked",
-    WarmedUp: "warm",
+    WarmedUp: "warmed_up",
     Diagnosed: "diagnosed",
-    NewShapeResult: "flexed",
+    NewShapeResult: "new_shape_results",
     Latency: "latency",
+    Workload: "workloads",
 }
 
 
-def _heard(process: ProcessState, said: WorkerEvent) -> dict[str, Any]:
-    match said:
+def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[str, Any]:
+    """Return the changed fields of the process."""
+    match worker_event:
         case PhaseStarted(phase=phase):
             return {"phase": phase}
         case Ready():
@@ -260,16 +286,20 @@ def _heard(process: ProcessState, said: WorkerEvent) -> dict[str, Any]:
             return {"visits": (*process.visits, visit)}
         case Sustained() as sustained:
             return {"sustained": (*process.sustained, sustained)}
-        case Workload(batch_size=size, flops=flops):
-            return {
-                "workload": {**process.workload, size: flops},
-                "demand": {**process.demand, size: said},
-            }
-        case Built() | Checked() | WarmedUp() | Diagnosed() | NewShapeResult() | Latency():
-            field = KEPT_BY_BATCH_SIZE[type(said)]
-            return {field: {**getattr(process, field), said.batch_size: said}}
+        case (
+            Built()
+            | Checked()
+            | WarmedUp()
+            | Diagnosed()
+            | NewShapeResult()
+            | Latency()
+            | Workload()
+        ):
+            field = BATCH_SIZE_FIELDS[type(worker_event)]
+            by_batch_size = getattr(process, field)
+            return {field: {**by_batch_size, worker_event.batch_size: worker_event}}
         case _:
-            return {KEPT[type(said)]: said}
+            return {LAST_EVENT_FIELDS[type(worker_event)]: worker_event}
 
 
 def _with_processes(state: RunState, arm: str, processes: tuple[ProcessState, ...]) -> RunState:

@@ -1,7 +1,4 @@
-"""What a worker says while it works.
-
-The counterparts of the events in `probes.protocol`, checked as they are read.
-"""
+"""Events of a worker, decoded from the events of `probes.protocol`."""
 
 from __future__ import annotations
 
@@ -26,22 +23,41 @@ Phase = Literal[
 
 
 class PhaseStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase"):
-    """A phase began; builds, checks and warm-ups name their batch size."""
+    """A phase began; builds, checks and warm-ups have a batch size."""
 
     phase: Phase
     batch_size: int | None
 
 
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """The interpreter of a worker, and what is installed for it."""
+
+    #: Its minor version, such as `3.11`.
+    python: str
+    interpreter: str
+    #: Versions by distribution.
+    distributions: dict[str, str]
+    #: The distributions that provide each importable top-level package.
+    providers: dict[str, tuple[str, ...]]
+    #: Identifies the source of the probes that the worker ran.
+    source_digest: str
+
+
 class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="imported"):
-    """The stack is imported: its versions and the settings that decide its speed."""
+    """The stack is imported; its versions and the settings that affect its speed."""
 
     versions: dict[str, str]
     settings: dict[str, str]
     seconds: float
+    #: Null for a worker that measures nothing, and in runs of earlier versions.
+    environment: Environment | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="loaded"):
-    """The model is in memory; one sample of it holds `units_per_sample` units of throughput."""
+    """The model is in memory.
+
+    `units_per_sample` is the number of units of throughput in one sample.
+    """
 
     seconds: float
     parameters: int | None
@@ -52,7 +68,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="built"):
-    """A batch size is built; the first call is timed apart because some stacks finish only then."""
+    """A batch size is built.
+
+    The first call is timed apart, because some stacks finish their build in it.
+    """
 
     batch_size: int
     build_seconds: float
@@ -60,35 +79,39 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="b
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How generated tokens and their probabilities agree with the reference's; null for what the stack does not tell."""
+    """Agreement of generated tokens and their probabilities with the reference.
 
-    #: How probabilities were had: `teacher-forced`, `teacher-forced, 20 likeliest`, `tokens only`,
-    #: ...
+    Null for what the stack does not return.
+    """
+
+    #: How the probabilities were computed, such as `teacher-forced`, `teacher-forced, 20
+    #: likeliest` or `tokens only`.
     method: str
     sequences: int
     identical_sequences: int
-    #: Earliest place at which a sequence departs from the reference's own; null when none does.
+    #: First position at which a sequence differs from the reference; null if none differs.
     first_divergence: int | None
-    #: By how much at most, in nats, the reference preferred its own token where a sequence departs.
+    #: Largest preference of the reference for its own token where a sequence differs, in nats.
     divergence_gap: float | None
     allowed_gap: float
     positions: int
-    #: Kullback-Leibler divergence from the reference in nats; beside it eager PyTorch's in the
-    #: tested precision, and what is allowed.
+    #: Kullback-Leibler divergence from the reference in nats: mean and 99th percentile over the
+    #: positions, eager PyTorch's in the tested precision, and the allowed divergence.
     kl_mean: float | None
     kl_p99: float | None
     kl_eager: float
     kl_allowed: float
-    #: Share of positions with the same likeliest token, and of the five likeliest that are the
-    #: same.
+    #: Share of positions with the same likeliest token: of the arm, of eager PyTorch, and the least
+    #: that is allowed.
     top1: float | None
     top1_eager: float
     top1_least: float
+    #: Mean share of the five likeliest tokens that are the same.
     top5: float | None
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="checked"):
-    """A batch size was compared with the reference."""
+    """The outputs of a batch size are compared with the reference."""
 
     batch_size: int
     verdict: Literal["equivalent", "near", "wrong"]
@@ -102,52 +125,67 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
 
 
 class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="caches"):
-    """Bytes in the arm's caches before its first build and after its last, and the hits that the stack counted."""
+    """Size of the arm's caches before its first build and after its last build."""
 
     bytes_before: int
     bytes_after: int
-    #: Null where the stack counts none.
+    #: Cache hits; null where the stack does not count them.
     hits: int | None
 
 
 class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="engaged"):
-    """Which share of the work the compiled path took, and how that is known."""
+    """Share of the work on the compiled path, and its proof."""
 
     share: float
     proof: str
     facts: dict[str, Any]
 
 
+class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):
+    """What the script of an arm needs to know from its worker; `advisor.recipes` composes it."""
+
+    #: By batch size, how far outputs may be from eager PyTorch's: its error for each output, or a
+    #: gap in nats for generated text.
+    allowances: dict[int, tuple[float, ...] | float | None]
+    #: For an engine, the command that serves the model.
+    serving_command: str | None
+    #: For generated text, the lines that a user writes.
+    integration: str
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe"):
-    """The script that does what is measured, without its head; its requirements are pinned to what is installed."""
+    """The script that does what an arm was measured with, without its head.
+
+    Earlier versions composed it in the worker, and their runs store it.
+    """
 
     imports: tuple[str, ...]
     source: str
+    #: Pinned to the versions of the environment.
     requirements: tuple[str, ...]
+    #: The version specifier of the interpreter, and its path.
     python: str
-    #: The program that has them.
     interpreter: str
     #: For an engine, the command that serves the model.
     serving_command: str | None
-    #: Of the environment, as they were when the stack was imported; none in runs that are older
-    #: than this.
+    #: Environment variables that the script sets before it imports the stack.
     variables: dict[str, str] = {}
 
 
 class WarmedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
-    """A batch size is warmed up; its visits have this size."""
+    """A batch size is warmed up; each of its visits has `calls_per_visit` timed calls."""
 
     batch_size: int
     typical_seconds: float
     warmup_calls: int
     calls_until_steady: int = 0
-    #: False when the times had not settled when the warm-up had to end.
+    #: False if the warm-up ended before the times were steady.
     steady: bool = True
     calls_per_visit: int
 
 
 class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="memory"):
-    """Peaks as the worker itself sees them."""
+    """Peaks of memory as the worker reads them."""
 
     peak_rss_bytes: int | None
     device_allocated_bytes: int | None
@@ -155,7 +193,7 @@ class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ready"):
-    """Everything asked so far is done; the worker waits for a token."""
+    """All requested work is done; the worker waits for the next request."""
 
 
 class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
@@ -164,31 +202,31 @@ class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     batch_size: int
     round: int
     seconds: Annotated[tuple[Annotated[float, msgspec.Meta(gt=0)], ...], msgspec.Meta(min_length=1)]
-    #: Median until a call returned, before the wait for its end.
+    #: Median seconds until a call returns, without the synchronisation after it.
     enqueue_seconds: float | None = None
-    lead_calls: int
+    warmup_calls: int = msgspec.field(name="lead_calls")
     cpu_seconds: float
-    #: Times of the calls before the kept ones.
-    lead_seconds: tuple[float, ...] = ()
-    #: Seconds of a call when the next is made without waiting for its end; null where a call is
-    #: over when it returns.
+    #: Seconds of the warm-up calls before the timed calls.
+    warmup_seconds: tuple[float, ...] = msgspec.field(name="lead_seconds", default=())
+    #: Seconds of a call without synchronisation between calls; null where a call is complete when
+    #: it returns.
     streamed_seconds: float | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):
-    """Floating-point operations of one call; None where nobody can count them."""
+    """Work of one call; null for what cannot be counted."""
 
     batch_size: int
+    #: Floating-point operations.
     flops: int | None
-    #: Of generation: bytes that a call, and one decode step, move at the least; and what the cache
-    #: holds at the end.
+    #: For text generation: least bytes that a call and a decode step move, and final cache size.
     moved_bytes: int | None = None
     step_bytes: int | None = None
     cache_bytes: int | None = None
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="latency"):
-    """Seconds of calls for the first token only and of whole calls, in pairs."""
+    """Seconds of calls for the first token and of whole calls, in pairs."""
 
     batch_size: int
     output_tokens: Annotated[int, msgspec.Meta(ge=1)]
@@ -197,14 +235,14 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
 
 
 class Peaks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="peaks"):
-    """How fast the device can be: bytes moved and, by precision, operations of a matrix product in a second."""
+    """Measured peaks of the device: memory bandwidth and, by precision, matrix products."""
 
     bytes_per_second: float
     operations_per_second: dict[str, float]
 
 
 class Sustained(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="sustained"):
-    """Calls made back to back without a pause."""
+    """Calls made without a pause."""
 
     batch_size: int
     calls: Annotated[int, msgspec.Meta(gt=0)]
@@ -212,7 +250,7 @@ class Sustained(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 
 
 class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="diagnosed"):
-    """What a call consists of, by PyTorch's profiler; null for what only a GPU has."""
+    """Contents of a call by PyTorch's profiler; null for GPU counts on a CPU."""
 
     batch_size: int
     operators_per_call: float
@@ -224,7 +262,7 @@ class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 
 
 class NewShapeResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="flexed"):
-    """What came of a batch size that was not built."""
+    """Result at a batch size that was not built."""
 
     batch_size: int
     outcome: Literal["served", "stalled", "eager", "wrong", "refused"]
@@ -241,6 +279,7 @@ WorkerEvent = (
     | Checked
     | Caches
     | Engaged
+    | RecipeFacts
     | Recipe
     | WarmedUp
     | MemoryRead

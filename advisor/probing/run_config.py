@@ -1,4 +1,4 @@
-"""Where the workers of a run live, and what each of them is asked."""
+"""Configuration that all workers of a run share, and the request of each worker."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-import msgspec
-
 from advisor.domain.machine import Machine
 from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
 from advisor.domain.question import Question
-from advisor.probing.environments import containers, thread_count
+from advisor.domain.worker_settings import measured_fields, thread_count
+from advisor.probing.environments import containers, variables
 from probes import protocol
 
-#: Inputs that take turns; a call that generates is many passes over many tokens, and long.
+#: Number of input sets that alternate. A call that generates reads many tokens, so two suffice.
 INPUT_SETS = {protocol.FORWARD: 4, protocol.GENERATE: 2}
-BLOCK_SECONDS = 0.05
-#: Clocks of a GPU take longer to settle than those of a processor.
+#: The clocks of a GPU need longer to settle than those of a CPU.
 WARMUP_SECONDS = {"cpu": 0.2, "cuda": 0.5}
-#: What a process is for that is no arm.
+#: Role of each worker that does not measure an arm, by its id.
 ROLES = {REFERENCE: "reference", CROSS_BUILD: "build"}
 
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """Where the workers of one run live."""
+    """What the workers of one run have in common."""
 
     question: Question
     machine: Machine
-    #: Control directories, one for each process of each arm; kept.
-    arms: pathlib.Path
-    #: Weights, references, caches and artefacts; removed when the run is finished.
-    scratch: pathlib.Path
-    #: `probes/`, or what stands in for it.
-    probes: pathlib.Path
+    #: Holds a control directory for each process of each arm; kept after the run.
+    arms_directory: pathlib.Path
+    #: Weights, references, caches and artefacts; removed when the run has finished.
+    scratch_directory: pathlib.Path
+    #: The folder `probes/`, or a fake of it.
+    probes_directory: pathlib.Path
     minimum_engaged_share: float
+    #: Environment variables that workers inherit.
     environment: Mapping[str, str]
 
     @property
@@ -43,47 +42,51 @@ class RunConfig:
         """Threads that a worker may compute with."""
         return thread_count(self.machine)
 
-    def request_for(
+    def worker_request(
         self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path
     ) -> protocol.Request:
-        """Return what a worker of `arm` is asked; it may write into `scratch`, and finds weights and references in `shared`."""
+        """Return the request of a worker of `arm`.
+
+        The worker writes to `scratch` and reads weights and references from `shared`.
+        """
         question = self.question
         return protocol.Request(
             version=protocol.VERSION,
-            arm=arm.id,
-            workflow_file=str(self.probes / "workflows" / f"{arm.workflow.replace('-', '_')}.py"),
-            options=arm.options,
-            subject=msgspec.to_builtins(question.model),
-            dtype=question.dtype,
-            device=question.device,
-            batch_sizes=list(question.batch_sizes),
-            input_tokens=question.input_tokens,
-            task=question.task,
-            output_tokens=question.output_tokens,
-            seed=question.seed,
-            threads=self.threads,
+            workflow_file=str(
+                self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
+            ),
+            **measured_fields(question, arm, self.threads),
             role=ROLES.get(arm.id, "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
-            trust_remote_code=question.trust_remote_code,
-            allow_pickle=question.allow_pickle,
             input_sets=INPUT_SETS[question.task],
-            block_seconds=BLOCK_SECONDS,
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=self.minimum_engaged_share,
-            extras={name: list(extras) for name, extras in arm.extras.items()},
         )
 
-    def container_of(self, arm: Arm, writable: tuple[pathlib.Path, ...]) -> list[str]:
-        """Return what starts Python in the arm's image; nothing for an arm that runs here."""
+    def worker_environment(self, arm: Arm, scratch: pathlib.Path) -> dict[str, str]:
+        """Return the environment variables of a worker of `arm`."""
+        return variables.worker_environment(
+            self.environment,
+            self.question,
+            self.threads,
+            scratch,
+            own_environment=bool(arm.python),
+        )
+
+    def container_command(self, arm: Arm, writable: tuple[pathlib.Path, ...]) -> list[str]:
+        """Return the command that starts Python in the arm's image.
+
+        Empty for an arm that runs without a container.
+        """
         if not arm.image or not self.machine.engine:
             return []
         model = pathlib.Path(self.question.model.name)
-        return containers.start_python(
+        return containers.python_command(
             self.machine.engine,
             arm.image,
             gpu=self.question.gpu,
-            code=self.probes,
+            code=self.probes_directory,
             writable=writable,
             readable=(model.resolve(),) if model.is_absolute() and model.exists() else (),
         )

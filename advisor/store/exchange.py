@@ -23,10 +23,10 @@ from advisor.domain.run import RUN_ID, Header
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent, WorkerReported
 from advisor.domain.run_state import fold
-from advisor.domain.worker_events import Recipe
+from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import ExportFileError, NotWritableError
 from advisor.store import HOME_VARIABLE, Run, Store
-from advisor.store.runs import UNREADABLE
+from advisor.store.runs import DECODE_ERRORS
 
 SCHEMA: Final = "p3-advisor/export/1"
 SUFFIX = ".p3run"
@@ -86,8 +86,16 @@ def _without_interpreters(event: LoggedEvent) -> LoggedEvent:
             run_event: RunEvent = msgspec.structs.replace(
                 planned, plan=msgspec.structs.replace(plan, arms=arms)
             )
-        case WorkerReported(said=Recipe() as said) as heard:
-            run_event = msgspec.structs.replace(heard, said=_shortened(said, "interpreter"))
+        case WorkerReported(worker_event=Recipe() as recipe):
+            run_event = msgspec.structs.replace(
+                event.run_event, worker_event=_shortened(recipe, "interpreter")
+            )
+        case WorkerReported(worker_event=Imported(environment=Environment() as found) as imported):
+            environment = _shortened(found, "interpreter")
+            run_event = msgspec.structs.replace(
+                event.run_event,
+                worker_event=msgspec.structs.replace(imported, environment=environment),
+            )
         case _:
             return event
     return msgspec.structs.replace(event, run_event=run_event)
@@ -132,7 +140,7 @@ def unpack(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
     try:
         header = msgspec.json.decode(raw, type=Header)
         events = [msgspec.json.decode(line, type=LoggedEvent) for line in lines]
-    except UNREADABLE as problem:
+    except DECODE_ERRORS as problem:
         raise ExportFileError(
             f"{name} holds what is no run: {problem}",
             "use a version of p3-advisor that is not older",
@@ -158,7 +166,7 @@ def _read_manifest(line: bytes, name: str) -> Manifest:
                 what, "use a version of p3-advisor that is not older than the one that wrote it"
             )
         return msgspec.json.decode(line, type=Manifest)
-    except UNREADABLE as problem:
+    except DECODE_ERRORS as problem:
         raise ExportFileError(
             f"{name} is no exported run: {problem}", "use a file that p3-advisor export-run wrote"
         ) from problem
@@ -186,7 +194,7 @@ def _check_order(events: Iterable[LoggedEvent], name: str) -> None:
 
 def put(store: Store, header: Header, events: Iterable[LoggedEvent]) -> Run:
     """Store an imported run, whole or not at all; raise `ExportFileError` if there is one of its id."""
-    directory = store.place_of(header.run_id)
+    directory = store.run_directory(header.run_id)
     if directory.exists():
         raise ExportFileError(
             f"there is a run {header.run_id} already",

@@ -120,7 +120,7 @@ def expect(
     tokens = program.collect(program(fed))
     _, likeliest = program.score_all(fed, tokens[0], 1)
     (eager,) = time_in_turn([Caller(program, [fed])], wait, seconds, request)
-    return Expected(inputs, tokens, likeliest, subject.note.vocabulary, eager.seconds)
+    return Expected(inputs, tokens, likeliest, subject.info.vocabulary, eager.seconds)
 
 
 def compare_texts(tokens: Sequence[Any], expected: Expected, allowed: float | None) -> float | None:

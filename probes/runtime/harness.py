@@ -23,8 +23,7 @@ from probes import protocol
 from probes.adapter import ModelError, Program, Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import sync_check, timing
-from probes.recipes import compose as recipe
-from probes.runtime import caches, memory
+from probes.runtime import caches, environment, memory
 from probes.runtime.channel import Channel
 from probes.runtime.service import Cell, OutcomeError, Service
 
@@ -107,7 +106,9 @@ def serve(request: protocol.Request, channel: Channel) -> None:
         workflow = load_workflow(pathlib.Path(request.workflow_file))
         versions = workflow.versions()
         settings = workflow.settings(request)
-    channel.tell(protocol.Imported(versions, settings, imported()))
+    channel.tell(
+        protocol.Imported(versions, settings, imported(), installed_packages(request.role))
+    )
     if channel.token()[0] != "build":
         return
     channel.enter("load")
@@ -145,7 +146,7 @@ def serve(request: protocol.Request, channel: Channel) -> None:
     allowances = {
         size: dispatch.allowance(cell.reference, subject.dtype) for size, cell in cells.items()
     }
-    hand_out_recipe(workflow, versions, allowances, request, channel)
+    report_recipe_facts(workflow, allowances, request, channel)
     blocks = {
         size: warm_cell(workflow, size, cell, request, channel) for size, cell in cells.items()
     }
@@ -186,6 +187,14 @@ def load_workflow(file: pathlib.Path) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def installed_packages(role: str) -> protocol.Environment | None:
+    """Return this worker's environment if the worker is measured; None if reading it fails."""
+    if role != "measure":
+        return None
+    found: protocol.Environment | None = attempt(environment.read_environment, lambda _: None)
+    return found
 
 
 @contextlib.contextmanager
@@ -243,25 +252,21 @@ def prove_engagement(
         raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
 
 
-def hand_out_recipe(
-    workflow: Any,
-    versions: dict[str, str],
-    allowances: dict[int, Any],
-    request: protocol.Request,
-    channel: Channel,
+def report_recipe_facts(
+    workflow: Any, allowances: dict[int, Any], request: protocol.Request, channel: Channel
 ) -> None:
-    """Say how a user does the same; what goes wrong with that is in the log and costs the workflow nothing else."""
+    """Report what the arm's script needs; a failure is logged and does not end the worker."""
 
-    def compose() -> protocol.Recipe:
-        command = (
-            workflow.serving_command(request) if hasattr(workflow, "serving_command") else None
+    def collect() -> protocol.RecipeFacts:
+        return protocol.RecipeFacts(
+            allowances,
+            workflow.serving_command(request) if hasattr(workflow, "serving_command") else None,
+            workflow.integration(request) if request.task == protocol.GENERATE else "",
         )
-        lines = workflow.integration(request) if request.task == protocol.GENERATE else ""
-        return recipe.compose(request, versions, allowances, command, lines)
 
-    made: protocol.Recipe | str = attempt(compose, first_line)
-    if isinstance(made, protocol.Recipe):
-        channel.tell(made)
+    facts: protocol.RecipeFacts | None = attempt(collect, lambda _: None)
+    if facts is not None:
+        channel.tell(facts)
 
 
 def warm_cell(
@@ -322,6 +327,6 @@ def answer_questions(request: protocol.Request, channel: Channel) -> None:
 def measure_peaks(request: protocol.Request, channel: Channel) -> None:
     """Measure how fast the device can be, where PyTorch is there to do it."""
     if "torch" in sys.modules:
-        from probes.stacks import pytorch_peaks  # noqa: PLC0415 - imports torch, which not every worker has
+        from probes.stacks import device_peaks  # noqa: PLC0415 - imports torch, which not every worker has
 
-        channel.tell(pytorch_peaks.measure(request.device, request.dtype))
+        channel.tell(device_peaks.measure(request.device, request.dtype))

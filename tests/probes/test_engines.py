@@ -15,11 +15,14 @@ import msgspec
 import numpy as np
 import pytest
 import workers
-from worker_scripts import DEADLINES, Clock, hear_end
+from composed_recipes import compose_recipe, script_of
+from worker_scripts import DEADLINES, Clock, messages_until_end
 
 from advisor import catalogue
 from advisor.domain.outcome import Crashed, TimedOut
-from advisor.probing.supervisor import Supervisor, Worker
+from advisor.domain.worker_events import RecipeFacts
+from advisor.probing.supervisor import Supervisor
+from advisor.probing.worker_process import Worker
 from probes import protocol
 from probes.checking import text_correctness
 from probes.checking.logprobs import Scores, keep_likeliest
@@ -43,7 +46,7 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
     table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
     np.save(folder / "table.npy", table)
     (folder / "engine.json").write_text(json.dumps({"misdeed": misdeed}))
-    checkpoint.write_note(
+    checkpoint.write_info(
         folder,
         checkpoint.CheckpointInfo(
             architecture, "bfloat16", 1000, 2000, "seeded random", VOCABULARY, 64
@@ -73,7 +76,7 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
         )
 
 
-def request_for(
+def worker_request(
     workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM"
 ) -> protocol.Request:
     write_checkpoint(place / "shared", misdeed, architecture)
@@ -93,15 +96,15 @@ def request_for(
 
 def ask(
     workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM"
-) -> workers.Answer:
-    request = request_for(workflow, place, misdeed, architecture)
+) -> workers.WorkerResult:
+    request = worker_request(workflow, place, misdeed, architecture)
     environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
-    return workers.ask(
+    return workers.run_worker(
         request, place / "control", "build\nvisit 3 1\ndiagnose\nflex\n", environment=environment
     )
 
 
-def events(answer: workers.Answer, kind: str) -> list[dict[str, Any]]:
+def events(answer: workers.WorkerResult, kind: str) -> list[dict[str, Any]]:
     return [event for event in answer.events if event["event"] == kind]
 
 
@@ -124,11 +127,16 @@ def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(
     (engaged,) = events(answer, "engaged")
     assert engaged["share"] == 1.0
     assert engaged["facts"]["preallocates"] is True
-    (recipe,) = events(answer, "recipe")
-    script = "\n".join([*recipe["imports"], recipe["source"]])
+    (reported,) = events(answer, "recipe-facts")
+    facts = msgspec.convert(reported, RecipeFacts, str_keys=True)
+    assert sorted(facts.allowances) == SIZES
+    assert facts.integration
+    recipe = compose_recipe(worker_request(workflow, tmp_path / "recipe"), facts)
+    script = script_of(recipe)
     compile(script, "serve.py", "exec")
     assert f"import {workflow}" in script or f"from {workflow} import" in script
-    assert MODEL in shlex.split(recipe["serving_command"])
+    assert recipe.serving_command
+    assert MODEL in shlex.split(recipe.serving_command)
     (loaded,) = events(answer, "loaded")
     assert (loaded["unit"], loaded["units_per_sample"], loaded["parameter_bytes"]) == (
         "tokens",
@@ -182,13 +190,13 @@ def start(
     supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[str, str]
 ) -> Worker:
     worker = supervisor.start(
-        request_for("vllm", place, misdeed),
+        worker_request("vllm", place, misdeed),
         place / "control",
         process=0,
         interpreter=sys.executable,
         script=catalogue.probes_directory() / "worker.py",
         environment={**mark, "PYTHONPATH": str(ENGINES)},
-        build_seconds=30,
+        max_build_seconds=30,
     )
     assert isinstance(worker, Worker)
     supervisor.send(worker, "build")
@@ -198,27 +206,27 @@ def start(
 def test_an_engine_that_dies_at_its_start_leaves_no_process_that_holds_memory(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
-    with workers.mark("engine-dies") as mark:
-        crashed = hear_end(supervisor, start(supervisor, tmp_path, "dies", mark))[-1]
+    with workers.mark_processes("engine-dies") as mark:
+        crashed = messages_until_end(supervisor, start(supervisor, tmp_path, "dies", mark))[-1]
         assert isinstance(crashed, Crashed)
         assert (crashed.phase, crashed.signal) == ("build", "SIGKILL")
-        workers.wait_until(lambda: not workers.marked("engine-dies"))
+        workers.wait_until(lambda: not workers.find_marked("engine-dies"))
 
 
 def test_an_engine_that_hangs_at_its_start_ends_at_its_deadline_with_all_its_processes(
     supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    with workers.mark("engine-hangs") as mark:
+    with workers.mark_processes("engine-hangs") as mark:
         worker = start(supervisor, tmp_path, "hangs", mark)
         workers.wait_until(
-            lambda: any(process.name() == "sleep" for process in workers.marked("engine-hangs"))
+            lambda: any(process.name() == "sleep" for process in workers.find_marked("engine-hangs"))
         )
-        list(supervisor.listen(timeout=0.0))
+        list(supervisor.poll(timeout=0.0))
         clock.now += 31
-        timed_out = hear_end(supervisor, worker)[-1]
+        timed_out = messages_until_end(supervisor, worker)[-1]
         assert isinstance(timed_out, TimedOut)
         assert timed_out.phase == "build"
-        workers.wait_until(lambda: not workers.marked("engine-hangs"))
+        workers.wait_until(lambda: not workers.find_marked("engine-hangs"))
 
 
 def test_the_recorded_interface_of_tensorrt_llm_says_where_it_was_read() -> None:
@@ -239,7 +247,7 @@ def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     smi.chmod(0o755)
     place = tmp_path / "run"
     place.mkdir()
-    request = request_for("vllm", place)
+    request = worker_request("vllm", place)
     script = tmp_path / "ask.py"
     script.write_text(
         "import os, pathlib\nfrom probes.runtime import harness\n"

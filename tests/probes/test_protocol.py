@@ -20,6 +20,8 @@ from advisor.domain import outcome, worker_events
 from probes import protocol
 from probes.runtime.channel import Channel
 
+#: Events that only runs of earlier versions have.
+STORED_ONLY = {"recipe"}
 #: Ends that only the advisor can see, because the worker is not there to tell.
 SEEN_FROM_OUTSIDE = {"timed-out", "crashed", "skipped"}
 
@@ -100,9 +102,8 @@ def example(kind: inspect.Type, *, bare: bool) -> Any:
 
 
 def assert_nothing_is_lost(written: Any, read: Any) -> None:
-    fields = dataclasses.asdict(written)
-    assert fields.pop(read.__struct_config__.tag_field) == tag_of(read)
-    assert msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(read))) == fields
+    fields = json.loads(json.dumps(dataclasses.asdict(written)))  # keys of objects are text
+    assert msgspec.json.decode(msgspec.json.encode(read)) == fields
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["full", "bare"])
@@ -166,14 +167,15 @@ def test_any_text_that_a_stack_comes_up_with_can_be_read(
 
 def test_each_event_has_its_counterpart_with_the_same_fields() -> None:
     written = {kind.event: field_names(kind) - {"event"} for kind in written_kinds("event")}
-    assert written == {tag: set(kind.__struct_fields__) for tag, kind in READ_EVENTS.items()}
+    read = {tag: set(kind.__struct_encode_fields__) for tag, kind in READ_EVENTS.items()}
+    assert written == {tag: names for tag, names in read.items() if tag not in STORED_ONLY}
 
 
 def test_each_end_has_its_counterpart_with_the_same_fields() -> None:
     failed = field_names(protocol.Failed) - {"status"}
     written = {"completed": set[str](), **dict.fromkeys(statuses_in_use(), failed)}
     read = {
-        tag: set(kind.__struct_fields__)
+        tag: set(kind.__struct_encode_fields__)
         for tag, kind in READ_OUTCOMES.items()
         if tag not in SEEN_FROM_OUTSIDE
     }

@@ -125,7 +125,7 @@ for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
 #: What is compiled for a GPU can be tried without one: PyTorch only exports, on the processor.
 TARGETS = """
 import dataclasses, subprocess
-from probes import recipe
+from composed_recipes import compose_recipe, facts, script_of
 from probes.workflows import iree as workflow
 for device in ("cpu", "cuda"):
     request = dataclasses.replace(request, device=device, scratch_directory=str(place / device))
@@ -143,9 +143,8 @@ tell("weights beside", engaged_beside)
 
 def serve():
     asked = dataclasses.replace(request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2])
-    made = recipe.compose(asked, {}, {2: [1e-7]}, None)
     script = place / "serve.py"
-    script.write_text("\\n".join([*made.imports, "MEASURED = {}", made.source]))
+    script.write_text(script_of(compose_recipe(asked, facts({2: (1e-7,)}))))
     return subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
 tell("recipe", serve)
 """

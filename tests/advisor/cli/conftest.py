@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import signal
@@ -26,14 +27,14 @@ def recorded(
 ) -> pathlib.Path:
     """A finished run: `quick` is four times as fast as the baseline."""
     place = tmp_path_factory.mktemp("recorded")
-    world = Context(
+    context = Context(
         environment=dict(os.environ),
         store=Store(place / "home"),
         probes=fake_probes,
         rubric=fake_rubric,
     )
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), world)
-    for _ in execute(run, world):
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="4", workflows="quick"), context)
+    for _ in execute(run, context):
         pass
     return run.directory
 
@@ -53,9 +54,15 @@ def advise(
     }
 
     def run(
-        *arguments: str, home: pathlib.Path = recorded.parents[1]
+        *arguments: str,
+        home: pathlib.Path = recorded.parents[1],
+        probes: pathlib.Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
+        if probes is not None:
+            monkeypatch.setattr(
+                "advisor.context.Context", functools.partial(Context, probes=probes)
+            )
         capsys.readouterr()
         with pytest.raises(SystemExit) as left:
             cli.main(arguments)

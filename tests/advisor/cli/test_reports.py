@@ -31,9 +31,12 @@ def test_a_report_is_written_in_every_format(
 
 
 def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(
-    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+    advise: Advise, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    written = advise("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "serve.py")
+    written = advise(
+        *("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "serve.py"),
+        probes=fake_probes,
+    )
     assert written.returncode == 0, written.stderr
     answer = subprocess.run(
         [sys.executable, "serve.py", "--seconds", "0.1"],
@@ -54,6 +57,7 @@ def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(
         "--tolerance",
         "99%",
         "--json",
+        probes=fake_probes,
     )
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert [check["batch_size"] for check in json.loads(verified.stdout)["checks"]] == [1]

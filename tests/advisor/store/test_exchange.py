@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from advisor.context import Context
-from advisor.domain.machine import MadeEnvironment
+from advisor.domain.machine import CreatedEnvironment
 from advisor.domain.run import Header
-from advisor.domain.run_events import LoggedEvent, Planned, Spawned, WorkerReported
-from advisor.domain.worker_events import BlockTimed, Recipe
+from advisor.domain.run_events import LoggedEvent, Planned, WorkerReported, WorkerSpawned
+from advisor.domain.worker_events import BlockTimed, Environment, Imported, Recipe
 from advisor.errors import ExportFileError, RunIsImportedError
 from advisor.pipeline import decision as deciding
-from advisor.pipeline.decision import decide, examine
+from advisor.pipeline.decision import decide, evaluate_imported
 from advisor.pipeline.execution import execute
 from advisor.store import Run, Store, exchange
 
@@ -31,6 +31,18 @@ RECIPE = Recipe(
     interpreter=sys.executable,
     serving_command=None,
 )
+IMPORTED = Imported(
+    versions={"torch": "2.13.0"},
+    settings={},
+    seconds=1.0,
+    environment=Environment(
+        python="3.11",
+        interpreter="/home/somebody/own/bin/python3",
+        distributions={"torch": "2.13.0"},
+        providers={"torch": ("torch",)},
+        source_digest="0",
+    ),
+)
 PLAN = builders.plan("compiled")
 EVENTS = builders.events(
     Planned(
@@ -38,8 +50,9 @@ EVENTS = builders.events(
             PLAN, arms=(*PLAN.arms, builders.arm("own", python="/home/somebody/own/bin/python3"))
         )
     ),
-    Spawned(arm="compiled", process=0),
-    WorkerReported(arm="compiled", process=0, said=RECIPE),
+    WorkerSpawned(arm="compiled", process=0),
+    WorkerReported(arm="compiled", process=0, worker_event=RECIPE),
+    WorkerReported(arm="compiled", process=0, worker_event=IMPORTED),
 )
 
 
@@ -49,7 +62,7 @@ def run(home: pathlib.Path) -> Run:
     interpreter = "/home/somebody/venv/bin/python3"
     machine = builders.machine(
         software=builders.interpreter(executable=interpreter),
-        environments={"own": MadeEnvironment(name="own", python=interpreter, digest="0")},
+        environments={"own": CreatedEnvironment(name="own", python=interpreter, digest="0")},
         engine="/home/somebody/bin/podman",
     )
     made = Store(home).create(
@@ -118,11 +131,11 @@ def test_a_file_names_neither_the_machine_nor_its_interpreters(run: Run) -> None
 
 
 def test_an_imported_run_is_not_worked_on(
-    run: Run, elsewhere: Store, tmp_path: pathlib.Path, fake_world: Callable[[], Context]
+    run: Run, elsewhere: Store, tmp_path: pathlib.Path, fake_context: Callable[[], Context]
 ) -> None:
     taken = exchange.put(elsewhere, *exchange.read(written(tmp_path, exchange.pack(run))))
     with pytest.raises(RunIsImportedError):
-        list(execute(taken, fake_world()))
+        list(execute(taken, fake_context()))
     assert builders.error_of(elsewhere.unfinished) is not None
 
 
@@ -143,8 +156,8 @@ def test_a_run_that_is_there_is_not_replaced(
 
 HEADER = builders.header()
 DEEP = b"[" * 100_000 + b"]" * 100_000
-STRANGER = WorkerReported(arm="compiled", process=7, said=RECIPE)
-VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), lead_calls=1, cpu_seconds=0.1)
+STRANGER = WorkerReported(arm="compiled", process=7, worker_event=RECIPE)
+VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_seconds=0.1)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +194,7 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), lead_calls=1, cpu_seco
             packed(
                 HEADER,
                 builders.events(
-                    EVENTS[0].run_event, WorkerReported(arm="nobody", process=0, said=VISIT)
+                    EVENTS[0].run_event, WorkerReported(arm="nobody", process=0, worker_event=VISIT)
                 ),
             ),
             "do not fit together",
@@ -210,13 +223,13 @@ def test_a_file_that_is_too_large_is_refused_without_reading_it(
 
 
 def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(*_: object) -> None:
+    def evaluate(*_: object) -> None:
         raise OverflowError("math range error")
 
-    assert examine(HEADER, EVENTS, "a file").recommendation is None
-    monkeypatch.setattr(deciding, "judge", judge)
+    assert evaluate_imported(HEADER, EVENTS, "a file").recommendation is None
+    monkeypatch.setattr(deciding, "evaluate", evaluate)
     with pytest.raises(ExportFileError, match="none that a run can have"):
-        examine(HEADER, EVENTS, "a file")
+        evaluate_imported(HEADER, EVENTS, "a file")
 
 
 @pytest.mark.parametrize(
@@ -226,6 +239,6 @@ def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.Mon
 )
 def test_a_run_of_any_age_reads_back_and_is_decided(file: pathlib.Path, elsewhere: Store) -> None:
     header, events = exchange.read(file)
-    decision = examine(header, events, file.name)
+    decision = evaluate_imported(header, events, file.name)
     assert decision.recommendation is not None
     assert decide(exchange.put(elsewhere, header, events)).recommendation == decision.recommendation

@@ -58,7 +58,7 @@ def test_the_reference_worker_holds_and_lets_go_before_it_measures_peaks(
     request = workers.make_request(
         fake_probes / "workflows" / "pytorch_eager.py", tmp_path, role="reference", batch_sizes=[2]
     )
-    answer = workers.ask(
+    answer = workers.run_worker(
         request,
         tmp_path / "control",
         f"build\nallocate {MEBIBYTE}\nallocate 0\npeaks\n",

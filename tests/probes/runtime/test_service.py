@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import workers
-from workers import Answer
+from workers import WorkerResult
 
 from probes import protocol
 from probes.adapter import UnsupportedError
@@ -42,7 +42,7 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     request = workers.make_request(
         fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES
     )
-    answer = workers.ask(request, place / "control", "build\npeaks\n", probes=fake_probes)
+    answer = workers.run_worker(request, place / "control", "build\npeaks\n", probes=fake_probes)
     assert answer.response == {"status": "completed"}, answer.log
     return place
 
@@ -54,21 +54,21 @@ def ask(
     tokens: str,
     workflow: str = "narrow",
     **options: Any,
-) -> Answer:
+) -> WorkerResult:
     request = workers.make_request(
         probes / "workflows" / f"{workflow}.py",
         shared,
         batch_sizes=SIZES,
         options={"unseen": "served", "milliseconds": 1, **options},
     )
-    return workers.ask(request, place / "control", f"build\n{tokens}", probes=probes)
+    return workers.run_worker(request, place / "control", f"build\n{tokens}", probes=probes)
 
 
-def told(answer: Answer, event: str) -> list[dict[str, Any]]:
+def told(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
     return [entry for entry in answer.events if entry["event"] == event]
 
 
-def phases(answer: Answer) -> list[tuple[str, int | None]]:
+def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
     return [(entry["phase"], entry["batch_size"]) for entry in told(answer, "phase")]
 
 

@@ -1,0 +1,53 @@
+"""What every worker of a run gets: environment variables, threads, and what it measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from advisor.domain.machine import Machine
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+
+#: Every arm on the processor gets the same number of threads, whichever library it computes with.
+THREAD_COUNTS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NPROC",
+    "TVM_NUM_THREADS",
+)
+#: By default JAX takes three quarters of the GPU's memory at its first operation, and the other
+#: resident workers lack it.
+MEMORY_ON_DEMAND = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+#: Wall time of one timed block of calls.
+BLOCK_SECONDS = 0.05
+
+
+def thread_count(machine: Machine) -> int:
+    """Return the threads of each arm on the processor: its physical cores."""
+    return machine.cpu.physical_cores
+
+
+def measured_fields(question: Question, arm: Arm, threads: int) -> dict[str, Any]:
+    """Return the fields of a worker's request that decide what it measures, as JSON values.
+
+    The names and their order are those of `probes.protocol.Request`.
+    """
+    return {
+        "arm": arm.id,
+        "options": arm.options,
+        "subject": msgspec.to_builtins(question.model),
+        "dtype": question.dtype,
+        "device": question.device,
+        "batch_sizes": list(question.batch_sizes),
+        "input_tokens": question.input_tokens,
+        "seed": question.seed,
+        "threads": threads,
+        "trust_remote_code": question.trust_remote_code,
+        "allow_pickle": question.allow_pickle,
+        "block_seconds": BLOCK_SECONDS,
+        "task": question.task,
+        "output_tokens": question.output_tokens,
+    }

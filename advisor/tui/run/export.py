@@ -1,0 +1,59 @@
+"""Write the document of a run to a file, in the format that the file's extension names."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+from advisor.errors import NotWritableError
+from advisor.report.document import RunDocument, encode
+
+
+#: Returns the script of the recommended arm, None without one.
+ScriptMaker = Callable[[], str | None]
+
+
+def write_document(
+    document: RunDocument, file: pathlib.Path, make_script: ScriptMaker = lambda: None
+) -> None:
+    """Write the document atomically; the extension of `file` must be a key of `RENDERERS`.
+
+    An HTML page contains the script of the recommended arm, as returned by `make_script`. Raise
+    `NotWritableError` if the file cannot be written.
+    """
+    text = RENDERERS[file.suffix.lower()](document, make_script)
+    partial = file.with_name(f".{file.name}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(file)
+    except OSError as problem:
+        raise NotWritableError(
+            f"{file} cannot be written: {problem.strerror}", "name another file"
+        ) from problem
+
+
+def _html(document: RunDocument, make_script: ScriptMaker) -> str:
+    from advisor.report import page  # noqa: PLC0415 - template engines import slowly
+
+    return page.render(document, make_script())
+
+
+def _markdown(document: RunDocument, _: ScriptMaker) -> str:
+    from advisor.report import markdown  # noqa: PLC0415 - as above
+
+    return markdown.render(document)
+
+
+def _csv(document: RunDocument, _: ScriptMaker) -> str:
+    from advisor.report import csv_rows  # noqa: PLC0415 - as above
+
+    return csv_rows.render([document])
+
+
+#: Renders a document as text, by file extension.
+RENDERERS: dict[str, Callable[[RunDocument, ScriptMaker], str]] = {
+    ".html": _html,
+    ".md": _markdown,
+    ".csv": _csv,
+    ".json": lambda document, _: encode(document),
+}

@@ -1,0 +1,67 @@
+"""A script asks for the distributions it needs, each at the version of the worker's environment."""
+
+from __future__ import annotations
+
+import composed_recipes
+import pytest
+from packaging.requirements import Requirement
+
+from advisor.domain.worker_events import Environment
+from advisor.recipes.pins import pin
+
+
+def environment(
+    distributions: dict[str, str], providers: dict[str, tuple[str, ...]]
+) -> Environment:
+    return Environment(
+        python="3.11",
+        interpreter="python3",
+        distributions=distributions,
+        providers=providers,
+        source_digest="",
+    )
+
+
+def test_the_providers_of_imports_and_the_installed_versions_are_pinned() -> None:
+    pins = [
+        Requirement(each)
+        for each in pin(
+            ["import msgspec", "from packaging import version", "import json"],
+            {"psutil": "1", "cuda": "13.0"},
+            composed_recipes.this_environment(),
+            {},
+        )
+    ]
+    assert [each.name for each in pins] == ["msgspec", "packaging", "psutil"]
+    assert all(
+        str(each.specifier).startswith("==") and "+" not in str(each.specifier) for each in pins
+    )
+
+
+def test_the_extras_of_a_distribution_are_required() -> None:
+    (found,) = map(
+        Requirement,
+        pin(
+            ["import msgspec"],
+            {},
+            composed_recipes.this_environment(),
+            {"msgspec": ("toml", "yaml"), "elsewhere": ("more",)},
+        ),
+    )
+    assert (found.name, found.extras) == ("msgspec", {"toml", "yaml"})
+
+
+@pytest.mark.parametrize("name", ["torch_xla", "Torch.XLA", "torch-xla"])
+def test_names_are_compared_normalised_and_local_versions_left_out(name: str) -> None:
+    found = environment({"torch-xla": "2.9.0+cpu"}, {})
+    assert pin([], {name: "2.9.0"}, found, {}) == [f"{name}==2.9.0"]
+
+
+def test_of_several_providers_the_first_is_pinned_and_a_broken_one_is_not() -> None:
+    found = environment(
+        {"onnxruntime": "1.0", "onnxruntime-gpu": "1.1"},
+        {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "broken": ("gone",)},
+    )
+    assert pin(["import onnxruntime as ort", "import broken"], {}, found, {}) == [
+        "onnxruntime==1.0"
+    ]
