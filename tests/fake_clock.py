@@ -1,24 +1,25 @@
-"""A clock that goes on only when it is told, and calls that take no time by it."""
+"""A clock for timing tests that only advances on request."""
 
 from __future__ import annotations
 
 NANOSECONDS_PER_SECOND = 1_000_000_000
 
 
-class StandingClock:
-    """Stands for the module `time`: it goes on only when told."""
+class FakeClock:
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.nanoseconds = 0
         self.cpu_nanoseconds = 0
-        self.kept_waiting = 0.0
+        #: Time on the run queue, set by tests that replace the kernel's counter.
+        self.run_queue_seconds = 0.0
 
-    def pass_by(self, seconds: float, *, cpu_seconds: float = 0.0) -> None:
+    def advance(self, seconds: float, *, cpu_seconds: float = 0.0) -> None:
         self.nanoseconds += round(seconds * NANOSECONDS_PER_SECOND)
         self.cpu_nanoseconds += round(cpu_seconds * NANOSECONDS_PER_SECOND)
 
     def sleep(self, seconds: float) -> None:
-        self.pass_by(seconds)
+        self.advance(seconds)
 
     def perf_counter_ns(self) -> int:
         return self.nanoseconds
@@ -30,9 +31,9 @@ class StandingClock:
         return self.cpu_nanoseconds / NANOSECONDS_PER_SECOND
 
 
-def no_wait() -> None:
-    """Stand for a device that has always finished."""
+def no_synchronize() -> None:
+    """Replace the synchronization of a device that has always finished."""
 
 
-def do_nothing(fed: object) -> None:
-    """Stand for a program."""
+def no_op(device_input: object) -> None:
+    """Replace a compiled program."""

@@ -1,4 +1,4 @@
-"""Stands for NVIDIA's management library: a GPU that says what a test lets it say, and refuses what it is told to refuse."""
+"""A fake of NVIDIA's management library (NVML) with settable answers and missing functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ UUID = "GPU-1111"
 
 
 class NVMLError(Exception):
-    """What the library raises."""
+    """The library's exception."""
 
 
-class Nvml:
-    """A machine with one GPU; every answer can be set, and `absent` names the functions that this GPU does not have."""
+class FakeNvml:
+    """A machine with one GPU; `absent` names the functions that this GPU does not support."""
 
     NVML_CLOCK_SM = 1
     NVML_TEMPERATURE_GPU = 0
@@ -35,7 +35,8 @@ class Nvml:
             "total": 80 << 30,
             **answers,
         }
-        self.asked: list[str] = []
+        #: Names of the functions called so far.
+        self.calls: list[str] = []
 
     def nvmlInit(self) -> None:  # noqa: N802 - the library's name
         self._answer("nvmlInit")
@@ -55,7 +56,7 @@ class Nvml:
         return lambda *_: self._answer(name)
 
     def _answer(self, name: str) -> Any:
-        self.asked.append(name)
+        self.calls.append(name)
         if name in self.absent:
             raise NVMLError(f"{name}: Not Supported")
         answer = self.answers.get(name)

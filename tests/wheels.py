@@ -1,10 +1,11 @@
-"""Small wheels made on the spot, so that environments are made for real by uv, without a network and in a moment."""
+"""Write small wheels, so that tests let uv create real environments without a network."""
 
 from __future__ import annotations
 
 import pathlib
 import zipfile
 
+#: A module whose import can be delayed or broken by environment variables.
 MODULE = """
 import os, time
 time.sleep(float(os.environ.get("TINY_SECONDS", "0")))
@@ -13,27 +14,27 @@ if os.environ.get("TINY_BREAKS"):
 """
 
 
-def make(
+def write_wheel(
     folder: pathlib.Path,
     name: str = "tiny-stack",
     version: str = "1.0",
     content: str = MODULE,
-    padding: int = 0,
-    needs: str = "",
+    padding_bytes: int = 0,
+    requires: str = "",
 ) -> pathlib.Path:
-    """Write a wheel of one module; `padding` bytes more make it big, and it may need another."""
+    """Write a wheel with one module, `padding_bytes` of data and one requirement."""
     module = name.replace("-", "_")
-    wanted = f"Requires-Dist: {needs}\n" if needs else ""
+    requirement = f"Requires-Dist: {requires}\n" if requires else ""
     file = folder / f"{module}-{version}-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w") as wheel:
         wheel.writestr(f"{module}.py", content)
-        if padding:
-            wheel.writestr(f"{module}_data.bin", bytes(padding))
+        if padding_bytes:
+            wheel.writestr(f"{module}_data.bin", bytes(padding_bytes))
         information = f"{module}-{version}.dist-info"
         wheel.writestr(
             f"{information}/METADATA",
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wanted}",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requirement}",
         )
         wheel.writestr(
             f"{information}/WHEEL",

@@ -1,4 +1,4 @@
-"""Scripts that stand for workers, and a supervisor's clock that goes on only when told."""
+"""Start scripts that act as workers, under a supervisor whose clock a test advances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import workers
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Outcome
-from advisor.probing.supervisor import Message, Supervisor, Worker
+from advisor.probing.supervisor import Message, Supervisor
+from advisor.probing.worker_process import Worker
 
 DEADLINES = Deadlines(
     start=10,
@@ -25,7 +26,7 @@ DEADLINES = Deadlines(
     done=80,
 )
 BUILD_SECONDS = 40
-#: The same by phase.
+#: The deadlines by phase.
 SECONDS = {
     "start": 10,
     "import": 20,
@@ -39,31 +40,31 @@ SECONDS = {
     "flex": 40,
     "done": 80,
 }
-#: How a script that stands for a worker speaks to the advisor.
+#: Functions with which a script sends the messages of a worker.
 PRELUDE = """
 import json, os, pathlib, signal, subprocess, sys, time
 
 directory = pathlib.Path(sys.argv[1])
 
-def ring():
+def notify():
     os.write(1, b".")
 
-def say(text):
+def write_events(text):
     with (directory / "events.jsonl").open("a") as events:
         events.write(text)
-    ring()
+    notify()
 
-def tell(event, **fields):
-    say(json.dumps({"event": event, **fields}) + "\\n")
+def send_event(event, **fields):
+    write_events(json.dumps({"event": event, **fields}) + "\\n")
 
-def enter(phase):
-    tell("phase", phase=phase, batch_size=None)
+def enter_phase(phase):
+    send_event("phase", phase=phase, batch_size=None)
 
-def answer(status, **fields):
-    beside = directory / "beside"
-    beside.write_text(json.dumps({"status": status, **fields}))
-    beside.rename(directory / "response.json")
-    ring()
+def respond(status, **fields):
+    unfinished = directory / "unfinished"
+    unfinished.write_text(json.dumps({"status": status, **fields}))
+    unfinished.rename(directory / "response.json")
+    notify()
 
 def log(text):
     os.write(2, text.encode())
@@ -74,7 +75,7 @@ WAIT = "sys.stdin.readline()\n"
 
 
 class Clock:
-    """The advisor's clock."""
+    """The supervisor's clock."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -85,38 +86,38 @@ class Clock:
 
 def start(
     supervisor: Supervisor,
-    place: pathlib.Path,
+    folder: pathlib.Path,
     source: str,
     environment: Mapping[str, str] | None = None,
 ) -> Worker:
-    """Start a script that stands for a worker."""
-    script = place / "script.py"
+    """Start a script as a worker, with the functions of `PRELUDE`."""
+    script = folder / "script.py"
     script.write_text(PRELUDE + source)
     worker = supervisor.start(
-        workers.make_request(place / "workflow.py", place),
-        place / "control",
+        workers.make_request(folder / "workflow.py", folder),
+        folder / "control",
         process=0,
         interpreter=sys.executable,
         script=script,
         environment=environment or {},
-        build_seconds=BUILD_SECONDS,
+        max_build_seconds=BUILD_SECONDS,
     )
     assert isinstance(worker, Worker)
     return worker
 
 
-def hear(supervisor: Supervisor, kind: type[Any]) -> Any:
-    """Listen until there is a message of this kind, and return it; nothing may have ended meanwhile."""
+def next_message(supervisor: Supervisor, kind: type[Any]) -> Any:
+    """Return the next message of this kind; fail if a worker ends before it."""
     while True:
-        for _, message in supervisor.listen():
+        for _, message in supervisor.poll():
             if isinstance(message, kind):
                 return message
             assert not isinstance(message, Outcome), message
 
 
-def hear_end(supervisor: Supervisor, worker: Worker) -> list[Message]:
-    """Listen until the worker has ended, and return all that came."""
+def messages_until_end(supervisor: Supervisor, worker: Worker) -> list[Message]:
+    """Return all messages until the worker has ended."""
     messages: list[Message] = []
     while worker.outcome is None:
-        messages += [message for _, message in supervisor.listen()]
+        messages += [message for _, message in supervisor.poll()]
     return messages

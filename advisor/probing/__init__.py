@@ -1,1 +1,1 @@
-"""Stage: arms -> outcomes and visits. The only importer of `probes.protocol`."""
+"""Measurement stage: arms -> outcomes and visits. The only importer of `probes.protocol`."""

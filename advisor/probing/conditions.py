@@ -1,9 +1,8 @@
-"""What the machine went through while a visit ran, seen from outside the workers.
+"""Record the conditions of the machine while a block of calls is timed.
 
-On the processor the kernel's counters are read before and after: time stolen by the hypervisor,
-time that the worker's threads waited for a processor, time that the control groups were throttled.
-On a GPU a thread asks the management library ten times a second for clocks, temperature, power and
-the reasons for which clocks are held down.
+On the CPU, counters of the kernel are read before and after: steal time, run-queue delay of the
+worker's threads, and cgroup throttling. On a GPU, a thread samples NVML ten times a second: clocks,
+temperature, power and the reasons for reduced clocks.
 """
 
 from __future__ import annotations
@@ -19,34 +18,38 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from advisor.domain.run_events import Conditions
-from advisor.system.cgroups import ControlGroups
+from advisor.probing.device_memory import increase
+from advisor.system.cgroups import PROC, Cgroups
 
 NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1
-#: Ten minutes.
-KEPT_SAMPLES = 6000
-#: Bits of NVML's clocks-event reasons: hardware slowdown, software and hardware thermal slowdown,
-#: power brake; and the power limit.
-HELD_DOWN = 0x8 | 0x20 | 0x40 | 0x80
-POWER_CAPPED = 0x4
+#: Samples of ten minutes.
+MAX_SAMPLES = 6000
+#: NVML's clocks-event reasons: hardware slowdown, software and hardware thermal slowdown, and
+#: hardware power brake.
+THROTTLE_BITS = 0x8 | 0x20 | 0x40 | 0x80
+#: NVML's clocks-event reason for the software power cap.
+POWER_CAP_BIT = 0x4
 
 
 @dataclasses.dataclass(frozen=True)
 class CpuReading:
-    """The kernel's counters at one moment; None for what this kernel does not count."""
+    """The kernel's counters at one moment; None for a counter that the kernel does not have."""
 
     at: float
-    stolen_ticks: int
-    all_ticks: int
-    #: Nanoseconds that each thread has waited for a processor, by its number.
-    queued: Mapping[str, int] | None
+    steal_ticks: int
+    total_ticks: int
+    #: Nanoseconds on the run queue, by thread id.
+    run_queue_delay_ns: Mapping[str, int] | None
     throttled_seconds: float | None
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuSample:
-    """What the management library said at one moment; None for what this GPU does not say."""
+    """What NVML returned at one moment; None for a value that the GPU does not report."""
 
     at: float
     sm_clock_mhz: int | None
@@ -55,65 +58,70 @@ class GpuSample:
     clock_event_bits: int
 
 
-class GpuWatch:
-    """Samples one GPU from a thread of the advisor, never from a worker: asking takes the driver's lock."""
+class GpuMonitor:
+    """Samples one GPU from a thread of the advisor.
 
-    def __init__(self, uuid: str, nvml: Any | None = None) -> None:  # noqa: ANN401 - pynvml, or what stands in for it
+    A worker never samples: NVML takes a lock of the driver.
+    """
+
+    def __init__(self, uuid: str, nvml: Any | None = None) -> None:  # noqa: ANN401 - the module pynvml, or a fake
         self._nvml = nvml or importlib.import_module("pynvml")
         self._nvml.nvmlInit()
         self._handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-        self._samples: collections.deque[GpuSample] = collections.deque(maxlen=KEPT_SAMPLES)
-        #: What the GPU runs at unless something holds it down; None where it has no such clock.
-        self.default_sm_clock_mhz: int | None = self._ask(
+        self._samples: collections.deque[GpuSample] = collections.deque(maxlen=MAX_SAMPLES)
+        #: Default application clock; None on a GPU without one.
+        self.default_sm_clock_mhz: int | None = self._query(
             "nvmlDeviceGetDefaultApplicationsClock", self._nvml.NVML_CLOCK_SM
         )
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Sample while the block runs."""
-        over = threading.Event()
+        stop = threading.Event()
 
-        def watch() -> None:
-            while not over.wait(PERIOD_SECONDS):
+        def collect() -> None:
+            while not stop.wait(PERIOD_SECONDS):
                 self._samples.append(self.sample())
 
-        thread = threading.Thread(target=watch, name="gpu-watch", daemon=True)
+        thread = threading.Thread(target=collect, name="gpu-monitor", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             thread.join()
 
     def sample(self) -> GpuSample:
-        """Return what the GPU says now."""
-        power = self._ask("nvmlDeviceGetPowerUsage")
+        power = self._query("nvmlDeviceGetPowerUsage")
         return GpuSample(
             at=time.monotonic(),
-            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM),
-            temperature_c=self._ask("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU),
+            sm_clock_mhz=self._query("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM),
+            temperature_c=self._query("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU),
             power_w=power * MILLI if power is not None else None,
-            clock_event_bits=self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") or 0,
+            clock_event_bits=self._query("nvmlDeviceGetCurrentClocksThrottleReasons") or 0,
         )
 
     def energy_joules(self) -> float | None:
-        """Return the energy used since the driver was loaded; None where the GPU does not count it."""
-        millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        """Return the energy used since the driver was loaded; None where the GPU has no counter."""
+        millijoules = self._query("nvmlDeviceGetTotalEnergyConsumption")
         return millijoules * MILLI if millijoules is not None else None
 
     def pcie_bytes_per_second(self) -> float | None:
-        """Return what goes over the bus now, in both directions, which takes some 40 ms; None where the GPU does not say."""
+        """Return the current PCIe traffic of both directions; None where it is not counted.
+
+        NVML measures for about 40 ms.
+        """
         counters = self._nvml.NVML_PCIE_UTIL_TX_BYTES, self._nvml.NVML_PCIE_UTIL_RX_BYTES
-        kilobytes = [self._ask("nvmlDeviceGetPcieThroughput", counter) for counter in counters]
+        kilobytes = [self._query("nvmlDeviceGetPcieThroughput", counter) for counter in counters]
         return None if None in kilobytes else sum(each or 0 for each in kilobytes) * 1e3
 
     def between(self, start: float, end: float) -> list[GpuSample]:
-        """Return the samples of an interval, or one taken now if it was too short for any."""
+        """Return the samples of an interval; one taken now if the interval has none."""
         return [sample for sample in list(self._samples) if start <= sample.at <= end] or [
             self.sample()
         ]
 
-    def _ask(self, function: str, *arguments: Any) -> int | None:  # noqa: ANN401 - NVML's constants
+    def _query(self, function: str, *arguments: Any) -> int | None:  # noqa: ANN401 - NVML's constants
         """Return NVML's answer; None where it has none for this GPU."""
         try:
             return int(getattr(self._nvml, function)(self._handle, *arguments))
@@ -121,126 +129,119 @@ class GpuWatch:
             return None
 
 
-class Guard:
-    """Says under which conditions something ran."""
+class ConditionsMonitor:
+    """Measures the conditions under which a process ran."""
 
     def __init__(
         self,
-        gpu: GpuWatch | None = None,
+        gpu: GpuMonitor | None = None,
         *,
-        proc: pathlib.Path = pathlib.Path("/proc"),
+        proc: pathlib.Path = PROC,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gpu = gpu
         self._proc = proc
-        self._groups = ControlGroups(proc)
+        self._cgroups = Cgroups(proc)
         self._clock = clock
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Watch the GPU, if there is one, while the block runs."""
+        """Sample the GPU, if there is one, while the block runs."""
         with self._gpu.running() if self._gpu else contextlib.nullcontext():
             yield
 
     def energy_joules(self) -> float | None:
-        """Return the energy the GPU has used so far; None where nobody counts it."""
+        """Return the energy that the GPU has used so far; None where it is not counted."""
         return self._gpu.energy_joules() if self._gpu else None
 
-    def read(self, process: int) -> CpuReading:
-        """Return the counters as of now, those of `process` among them."""
-        # cpu user nice system idle iowait irq softirq steal guest guest_nice: guests are counted in
-        # user already
-        ticks = [
-            int(field)
-            for field in (self._proc / "stat")
-            .read_text(encoding="ascii")
-            .split("\n", 1)[0]
-            .split()[1:9]
-        ]
+    def read_counters(self, pid: int) -> CpuReading:
+        """Return the counters of the host and of the process as of now."""
+        line = (self._proc / "stat").read_text(encoding="ascii").split("\n", 1)[0]
+        # Fields: cpu user nice system idle iowait irq softirq steal guest guest_nice. The guest
+        # fields are left out because user includes them.
+        ticks = [int(field) for field in line.split()[1:9]]
         return CpuReading(
             at=self._clock(),
-            stolen_ticks=ticks[7],
-            all_ticks=sum(ticks),
-            queued=self._queued(process),
-            throttled_seconds=self._groups.throttled_seconds(),
+            steal_ticks=ticks[7],
+            total_ticks=sum(ticks),
+            run_queue_delay_ns=self._run_queue_delays(pid),
+            throttled_seconds=self._cgroups.throttled_seconds(),
         )
 
-    def conditions_since(self, before: CpuReading, process: int) -> Conditions:
-        """Return what `process` and the machine went through since `before`."""
-        now = self.read(process)
+    def conditions_since(self, before: CpuReading, pid: int) -> Conditions:
+        """Return the conditions of the process and the machine since `before`."""
+        now = self.read_counters(pid)
         seconds = max(now.at - before.at, NANOSECONDS)
-        ticks = now.all_ticks - before.all_ticks
-        queued = queued_seconds(before.queued, now.queued)
+        ticks = now.total_ticks - before.total_ticks
+        delay = run_queue_delay_seconds(before.run_queue_delay_ns, now.run_queue_delay_ns)
         conditions = Conditions(
             seconds=seconds,
-            stolen_share=(now.stolen_ticks - before.stolen_ticks) / ticks if ticks > 0 else 0.0,
-            queued_share=queued / seconds if queued is not None else None,
-            throttled_seconds=difference(now.throttled_seconds, before.throttled_seconds),
+            stolen_share=(now.steal_ticks - before.steal_ticks) / ticks if ticks > 0 else 0.0,
+            queued_share=delay / seconds if delay is not None else None,
+            throttled_seconds=increase(before.throttled_seconds, now.throttled_seconds),
         )
-        return (
-            conditions
-            if self._gpu is None
-            else with_gpu(conditions, self._gpu, self._gpu.between(before.at, now.at))
-        )
+        if self._gpu is None:
+            return conditions
+        samples = self._gpu.between(before.at, now.at)
+        return add_gpu_conditions(conditions, samples, self._gpu.default_sm_clock_mhz)
 
-    def _queued(self, process: int) -> dict[str, int] | None:
-        """Return how long each thread of `process` has waited for a processor: the second field of `schedstat`."""
+    def _run_queue_delays(self, pid: int) -> dict[str, int] | None:
+        """Return the run-queue delay of each thread of the process; None if it has ended."""
         try:
             return {
-                thread.name: waited_nanoseconds(thread)
-                for thread in (self._proc / str(process) / "task").iterdir()
+                thread.name: read_run_queue_delay(thread)
+                for thread in (self._proc / str(pid) / "task").iterdir()
             }
         except OSError:
             return None
 
 
-def waited_nanoseconds(thread: pathlib.Path) -> int:
-    """Return how long a thread has waited for a processor; 0 for one that has ended meanwhile, or where the kernel does not count."""
+def read_run_queue_delay(thread: pathlib.Path) -> int:
+    """Return a thread's nanoseconds on the run queue: the second field of its `schedstat`.
+
+    0 for a thread that has ended, or where the kernel does not count.
+    """
     try:
         return int((thread / "schedstat").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
         return 0
 
 
-def queued_seconds(before: Mapping[str, int] | None, now: Mapping[str, int] | None) -> float | None:
-    """Return how long threads have waited meanwhile; None where nobody knows.
+def run_queue_delay_seconds(
+    before: Mapping[str, int] | None, now: Mapping[str, int] | None
+) -> float | None:
+    """Return the run-queue delay between two readings, in all threads; None if one is missing.
 
-    Only threads seen both times count: the kernel's list may leave one out while others end, and
-    all that it has ever waited would be taken for the time in between.
+    Only threads in both readings count. The kernel's list can omit a thread while others end; its
+    delay since it started would be taken for the delay of the interval.
     """
     if before is None or now is None:
         return None
-    return (
-        sum(max(now[thread] - before[thread], 0) for thread in now.keys() & before.keys())
-        * NANOSECONDS
-    )
+    threads = now.keys() & before.keys()
+    return sum(max(now[thread] - before[thread], 0) for thread in threads) * NANOSECONDS
 
 
-def difference(now: float | None, before: float | None) -> float | None:
-    """Return by how much a counter has grown; None where there is none."""
-    return now - before if now is not None and before is not None else None
+def add_gpu_conditions(
+    conditions: Conditions, samples: Sequence[GpuSample], default_sm_clock_mhz: int | None
+) -> Conditions:
+    """Add the median clock and power, the highest temperature, and the shares of throttled samples.
 
-
-def with_gpu(conditions: Conditions, watch: GpuWatch, samples: Sequence[GpuSample]) -> Conditions:
-    """Add what the GPU said meanwhile: medians, and the shares of the samples in which clocks were held down."""
+    The two shares count samples with a throttle reason and samples at the power cap.
+    """
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     temperatures = [sample.temperature_c for sample in samples if sample.temperature_c is not None]
     powers = [sample.power_w for sample in samples if sample.power_w is not None]
     clock = statistics.median_low(clocks) if clocks else None
-    default = watch.default_sm_clock_mhz
-    return Conditions(
-        seconds=conditions.seconds,
-        stolen_share=conditions.stolen_share,
-        queued_share=conditions.queued_share,
-        throttled_seconds=conditions.throttled_seconds,
+    return msgspec.structs.replace(
+        conditions,
         sm_clock_mhz=clock,
-        sm_clock_share=clock / default if clock and default else None,
+        sm_clock_share=clock / default_sm_clock_mhz if clock and default_sm_clock_mhz else None,
         temperature_c=max(temperatures, default=None),
         power_w=statistics.median(powers) if powers else None,
-        held_down_share=statistics.fmean(
-            bool(sample.clock_event_bits & HELD_DOWN) for sample in samples
-        ),
-        power_capped_share=statistics.fmean(
-            bool(sample.clock_event_bits & POWER_CAPPED) for sample in samples
-        ),
+        held_down_share=_share_with(samples, THROTTLE_BITS),
+        power_capped_share=_share_with(samples, POWER_CAP_BIT),
     )
+
+
+def _share_with(samples: Sequence[GpuSample], bits: int) -> float:
+    return statistics.fmean(bool(sample.clock_event_bits & bits) for sample in samples)

@@ -1,4 +1,4 @@
-"""Memory of a GPU as the device itself counts it: every allocator, context and workspace, not only PyTorch's."""
+"""Read the memory in use on a GPU, as the driver counts it for all processes and allocators."""
 
 from __future__ import annotations
 
@@ -6,35 +6,32 @@ import contextlib
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+from typing_extensions import Self
+
+from advisor.domain.run_events import DeviceMemory
 
 PERIOD_SECONDS = 0.02
 
-
-class Peak:
-    """The highest number of bytes seen so far; None when the device has not answered once."""
-
-    def __init__(self) -> None:
-        self.highest: int | None = None
-
-    def take(self, used_bytes: int | None) -> None:
-        """Take one look into account."""
-        if used_bytes is not None:
-            self.highest = used_bytes if self.highest is None else max(self.highest, used_bytes)
+Number = TypeVar("Number", int, float)
 
 
-class MemoryWatch:
-    """Reads the bytes in use on one GPU, from the advisor's side so that the measured process is not disturbed."""
+class DeviceMemoryMonitor:
+    """Reads the bytes in use on one GPU.
 
-    def __init__(self, uuid: str, nvml: Any | None = None) -> None:  # noqa: ANN401 - pynvml, or what stands in for it
+    The advisor reads them, not the worker, so that reading does not disturb the measured process.
+    """
+
+    def __init__(self, uuid: str, nvml: Any | None = None) -> None:  # noqa: ANN401 - the module pynvml, or a fake
         self._nvml = nvml or importlib.import_module("pynvml")
         self._nvml.nvmlInit()
         self._handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-        #: What the device has in all; None until it has answered.
+        #: Memory of the device; None until NVML has answered once.
         self.total_bytes: int | None = None
 
     def used_bytes(self) -> int | None:
-        """Return the bytes in use now, by whomever; None when the device does not say, or says what cannot be."""
+        """Return the bytes that all processes use now; None if NVML fails or returns nonsense."""
         try:
             memory = self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
         except self._nvml.NVMLError:
@@ -44,24 +41,62 @@ class MemoryWatch:
 
     @contextlib.contextmanager
     def peak(self) -> Iterator[Callable[[], int | None]]:
-        """Watch while the block runs; yield a function that returns the highest value so far."""
-        seen = Peak()
-        seen.take(self.used_bytes())
-        over = threading.Event()
+        """Sample while the block runs; yield a function that returns the highest value so far."""
+        highest = self.used_bytes()
+        stop = threading.Event()
 
-        def watch() -> None:
-            while not over.wait(PERIOD_SECONDS):
-                seen.take(self.used_bytes())
+        def sample() -> None:
+            nonlocal highest
+            while not stop.wait(PERIOD_SECONDS):
+                used = self.used_bytes()
+                if used is not None:
+                    highest = used if highest is None else max(highest, used)
 
-        thread = threading.Thread(target=watch, name="device-memory", daemon=True)
+        thread = threading.Thread(target=sample, name="device-memory", daemon=True)
         thread.start()
         try:
-            yield lambda: seen.highest
+            yield lambda: highest
         finally:
-            over.set()
+            stop.set()
             thread.join()
 
 
-def above(bytes_now: int | None, bytes_before: int | None) -> int | None:
-    """Return by how much more is in use; None where either is not known."""
-    return bytes_now - bytes_before if bytes_now is not None and bytes_before is not None else None
+class BuildMemory:
+    """Measures the device memory that a worker's builds add, while its context is open."""
+
+    def __init__(self, monitor: DeviceMemoryMonitor) -> None:
+        self._monitor = monitor
+        self._samplers = contextlib.ExitStack()
+        self._before = monitor.used_bytes()
+        self._serving_peak: Callable[[], int | None] | None = None
+
+    def __enter__(self) -> Self:
+        self._peak = self._samplers.enter_context(self._monitor.peak())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._samplers.close()
+
+    def start_serving(self) -> None:
+        """Measure from now on, when everything is built, the peak of serving as well."""
+        if self._serving_peak is None:
+            self._serving_peak = self._samplers.enter_context(self._monitor.peak())
+
+    def result(self, arm: str, process: int) -> DeviceMemory:
+        """Return what was added; call this after the context has ended."""
+        return DeviceMemory(
+            arm=arm,
+            process=process,
+            before_bytes=self._before,
+            peak_bytes=increase(self._before, self._peak()),
+            resident_bytes=increase(self._before, self._monitor.used_bytes()),
+            serving_bytes=increase(self._before, self._serving_peak())
+            if self._serving_peak
+            else None,
+            total_bytes=self._monitor.total_bytes,
+        )
+
+
+def increase(before: Number | None, now: Number | None) -> Number | None:
+    """Return how much a reading has grown; None where either reading is missing."""
+    return now - before if now is not None and before is not None else None

@@ -1,8 +1,9 @@
-"""Whether a worker that waits for a token rests: what goes on working would take processors from the one that is timed.
+"""Find worker processes that stay busy while their worker waits, and pause them.
 
-The threads of many stacks spin for a while after a call, in the hope of another; that is waited
-for. Some stacks ask for work again and again, in a thread or a process of their own. Such processes
-are stopped between their worker's turns.
+A busy process would take CPU time from the worker that is timed. The thread pools of many stacks
+spin for a moment after a call; `wait_until_idle` waits for that. Some stacks poll for work without
+end, in a thread or in a process of their own; those processes are stopped (SIGSTOP) while other
+workers are timed.
 """
 
 from __future__ import annotations
@@ -15,77 +16,78 @@ from collections.abc import Iterable
 
 import psutil
 
-from advisor.probing.termination import belonging
+from advisor.probing.termination import process_tree
 
-#: Seconds of a first look, which lets pass whoever did nothing at all, and of a second one that
-#: makes sure; and the share of a processor above which a process does not rest.
-LOOKS = ((0.1, 0.0), (0.5, 0.1))
-#: Seconds between looks at a worker that was just timed, how many of them must see it at rest, and
-#: the longest wait for that. ONNX Runtime's threads spin for 60 ms after a call, measured with 1.31
-#: on two processors.
-SPIN_LOOK_SECONDS, LOOKS_AT_REST, LONGEST_SPIN_SECONDS = 0.005, 2, 0.5
+#: Seconds of each sampling pass, and the CPU share above which a process counts as busy. The short
+#: first pass clears the processes that do nothing; the second pass confirms the rest.
+SAMPLING_PASSES = ((0.1, 0.0), (0.5, 0.1))
+#: ONNX Runtime's threads spin for 60 ms after a call (measured with 1.31 on two processors).
+MAX_SPIN_SECONDS = 0.5
+SPIN_POLL_SECONDS = 0.005
+#: Consecutive polls without a runnable thread after which a process counts as idle.
+IDLE_POLLS = 2
 
 
-class IdleWorkers:
-    """The processes of each arm that go on working while their worker waits: they are stopped between its turns."""
+class BusyProcesses:
+    """The processes of each arm that stay busy while its worker waits."""
 
     def __init__(self) -> None:
-        self._restless: dict[str, tuple[psutil.Process, ...]] = {}
+        self._processes: dict[str, tuple[psutil.Process, ...]] = {}
 
-    def settle(self, arm: str, directory: pathlib.Path) -> float:
-        """See which processes of the arm's worker do not rest, stop them, and return how many processors they take."""
-        restless = find_restless(directory)
-        self._restless[arm] = tuple(restless)
+    def find_and_pause(self, arm: str, directory: pathlib.Path) -> float:
+        """Find the busy processes of the arm's worker, pause them, and return their CPU share.
+
+        The share is in processors: 1.5 is one and a half processors.
+        """
+        shares = find_busy_processes(directory)
+        self._processes[arm] = tuple(shares)
         self.pause(arm)
-        return sum(restless.values())
+        return sum(shares.values())
 
     def pause(self, arm: str) -> None:
-        """Stop what does not rest, where it is."""
-        _tell(self._restless.get(arm, ()), signal.SIGSTOP)
+        _send_signal(self._processes.get(arm, ()), signal.SIGSTOP)
 
-    def wake(self, arm: str) -> None:
-        """Let what was stopped go on."""
-        _tell(self._restless.get(arm, ()), signal.SIGCONT)
+    def resume(self, arm: str) -> None:
+        _send_signal(self._processes.get(arm, ()), signal.SIGCONT)
 
     def forget(self, arm: str) -> None:
-        """Know nothing of the arm any more: another worker of it begins."""
-        self._restless.pop(arm, None)
+        """Drop the processes of the arm, because a new worker of it starts."""
+        self._processes.pop(arm, None)
 
 
-def find_restless(directory: pathlib.Path) -> dict[psutil.Process, float]:
-    """Return the processes of the worker in this control directory that work although it waits, each with the processors it takes."""
-    working = dict.fromkeys(belonging(directory), 1.0)
-    for seconds, most in LOOKS:
-        before = {process: _processor_seconds(process) for process in working}
-        begun = time.monotonic()
+def find_busy_processes(directory: pathlib.Path) -> dict[psutil.Process, float]:
+    """Return the busy processes of the worker in this control directory, with their CPU shares."""
+    shares = dict.fromkeys(process_tree(directory), 1.0)
+    for seconds, threshold in SAMPLING_PASSES:
+        before = {process: _cpu_seconds(process) for process in shares}
+        started = time.monotonic()
         time.sleep(seconds)
-        taken = time.monotonic() - begun
+        elapsed = time.monotonic() - started
         shares = {
-            process: (_processor_seconds(process) - used) / taken
-            for process, used in before.items()
+            process: (_cpu_seconds(process) - used) / elapsed for process, used in before.items()
         }
-        working = {process: share for process, share in shares.items() if share > most}
-        if not working:
+        shares = {process: share for process, share in shares.items() if share > threshold}
+        if not shares:
             break
-    return working
+    return shares
 
 
-def wait_until_at_rest(process: int, longest_seconds: float = LONGEST_SPIN_SECONDS) -> None:
-    """Return when none of the process's threads wants a processor any more, or at the latest after so many seconds."""
-    until = time.monotonic() + longest_seconds
-    seen_at_rest = 0
-    while seen_at_rest < LOOKS_AT_REST and time.monotonic() < until:
-        seen_at_rest = 0 if _wants_processor(process) else seen_at_rest + 1
-        time.sleep(SPIN_LOOK_SECONDS)
+def wait_until_idle(pid: int, max_seconds: float = MAX_SPIN_SECONDS) -> None:
+    """Return when no thread of the process is runnable, or after `max_seconds`."""
+    deadline = time.monotonic() + max_seconds
+    idle_polls = 0
+    while idle_polls < IDLE_POLLS and time.monotonic() < deadline:
+        idle_polls = 0 if _has_runnable_thread(pid) else idle_polls + 1
+        time.sleep(SPIN_POLL_SECONDS)
 
 
-def _tell(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+def _send_signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.send_signal(number)
 
 
-def _processor_seconds(process: psutil.Process) -> float:
+def _cpu_seconds(process: psutil.Process) -> float:
     try:
         times = process.cpu_times()
     except psutil.Error:
@@ -93,13 +95,12 @@ def _processor_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _wants_processor(process: int) -> bool:
-    """Say whether a thread of the process runs or could: its state follows its name, which is in brackets and may hold anything."""
+def _has_runnable_thread(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[
-                    2
-                ].split()[0] == "R":
+                stat = (thread / "stat").read_text(encoding="utf-8", errors="replace")
+                # The state is the first field after the name, which may contain ")" itself.
+                if stat.rpartition(")")[2].split()[0] == "R":
                     return True
     return False

@@ -1,7 +1,4 @@
-"""Is there memory for one more resident worker?
-
-What the largest so far has taken stands for what the next will take.
-"""
+"""Estimate whether one more resident worker fits into memory."""
 
 from __future__ import annotations
 
@@ -13,46 +10,50 @@ import psutil
 
 from advisor.domain.run_events import DeviceMemory, RunEvent, WorkerReported
 from advisor.domain.worker_events import MemoryRead
-from advisor.probing.device_memory import MemoryWatch
-from advisor.system.cgroups import PROC, ControlGroups
+from advisor.probing.device_memory import DeviceMemoryMonitor
+from advisor.system.cgroups import PROC, Cgroups
 
-#: The next worker may take a little more than the largest so far.
-ALLOWANCE = 1.1
+#: The next worker may need a little more than the largest so far.
+HEADROOM_FACTOR = 1.1
 
 
-def available_bytes(proc: pathlib.Path = PROC) -> int:
-    """Return the bytes that the host can give without swapping, and our control groups allow."""
-    allowed = ControlGroups(proc).free_memory_bytes()
+def available_host_bytes(proc: pathlib.Path = PROC) -> int:
+    """Return the bytes that the host can give without swapping, within the cgroup limits."""
+    within_limit = Cgroups(proc).free_memory_bytes()
     available = int(psutil.virtual_memory().available)
-    return available if allowed is None else min(available, allowed)
+    return available if within_limit is None else min(available, within_limit)
 
 
 @dataclasses.dataclass
 class MemoryHeadroom:
-    """Follows what workers took; on a GPU of the device's memory, else of the host's."""
+    """Compares the memory that is left with the peak of the largest worker so far.
 
-    watch: MemoryWatch | None = None
-    available: Callable[[], int] = available_bytes
+    With a monitor it counts memory of the GPU, else memory of the host.
+    """
+
+    monitor: DeviceMemoryMonitor | None = None
+    available_bytes: Callable[[], int] = available_host_bytes
     largest_bytes: int = 0
 
-    def take(self, run_event: RunEvent) -> None:
-        """Take what a worker has taken into account."""
-        taken = None
+    def update(self, run_event: RunEvent) -> None:
+        """Raise the largest peak if the event reports a higher one."""
+        peak_bytes = None
         if isinstance(run_event, DeviceMemory):
-            taken = run_event.peak_bytes
+            peak_bytes = run_event.peak_bytes
         elif (
-            self.watch is None
+            self.monitor is None
             and isinstance(run_event, WorkerReported)
-            and isinstance(run_event.said, MemoryRead)
+            and isinstance(run_event.worker_event, MemoryRead)
         ):
-            taken = run_event.said.peak_rss_bytes
-        self.largest_bytes = max(self.largest_bytes, taken or 0)
+            peak_bytes = run_event.worker_event.peak_rss_bytes
+        self.largest_bytes = max(self.largest_bytes, peak_bytes or 0)
 
-    def is_left(self) -> bool:
-        """Say whether one more worker fits; it does where nobody can tell."""
-        if self.watch is None:
-            return self.available() >= ALLOWANCE * self.largest_bytes
-        used = self.watch.used_bytes()
-        if used is None or self.watch.total_bytes is None:
+    def fits_another_worker(self) -> bool:
+        """Return whether one more worker fits; True where memory cannot be read."""
+        needed_bytes = HEADROOM_FACTOR * self.largest_bytes
+        if self.monitor is None:
+            return self.available_bytes() >= needed_bytes
+        used = self.monitor.used_bytes()
+        if used is None or self.monitor.total_bytes is None:
             return True
-        return self.watch.total_bytes - used >= ALLOWANCE * self.largest_bytes
+        return self.monitor.total_bytes - used >= needed_bytes

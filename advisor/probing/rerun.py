@@ -1,4 +1,4 @@
-"""Run a recipe in the interpreter that measured it, and hear what it reaches now."""
+"""Run a recipe in the interpreter that measured it, and read its results."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.errors import VerificationError
-from advisor.probing.termination import failure_reason, kill_all
+from advisor.probing.termination import kill_worker
+from advisor.probing.worker_log import failure_reason
 from probes import protocol
 
-#: File with what a recipe printed.
-OUTPUT = "output"
+#: File that holds the recipe's standard output.
+OUTPUT_FILE = "output"
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What the recipe says of one batch size.
+class RecipeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a recipe for one batch size.
 
-    Its `speedup` is null for a model that eager PyTorch cannot run, its `error_against_eager` for
-    text that is not known to agree.
+    `speedup` is null for a model that eager PyTorch cannot run. `error_against_eager` is null for
+    generated text that could not be compared.
     """
 
     batch_size: int
@@ -39,54 +40,57 @@ def run_recipe(
     interpreter: str,
     environment: Mapping[str, str],
     seconds: float,
-    patience_seconds: float,
+    timeout_seconds: float,
     probes: pathlib.Path,
-) -> list[Found]:
-    """Return what the script reaches at each batch size; raise `VerificationError` with its own words where it does not get there."""
+) -> list[RecipeResult]:
+    """Return the results of the script, one for each batch size.
+
+    Raise `VerificationError` with the reason from its log if it fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder)
-        (place / "serve.py").write_text(script, encoding="utf-8")
-        below = [interpreter, "-I", "-S", str(probes / "runtime" / "watchdog_script.py")]
-        status = _run(
-            [*below, str(place / "serve.py"), "--json", "--seconds", str(seconds)],
-            place,
-            environment,
-            patience_seconds,
-        )
+        directory = pathlib.Path(folder)
+        recipe = directory / "serve.py"
+        recipe.write_text(script, encoding="utf-8")
+        watchdog = [interpreter, "-I", "-S", str(probes / "runtime" / "watchdog_script.py")]
+        command = [*watchdog, str(recipe), "--json", "--seconds", str(seconds)]
+        status = _run(command, directory, environment, timeout_seconds)
         if status != 0:
             raise VerificationError(
-                f"the recipe did not get through: {failure_reason(place / protocol.LOG)}",
-                "measure again, or mend the environment",
+                f"the recipe failed: {failure_reason(directory / protocol.LOG)}",
+                "measure again, or repair the environment",
             )
         try:
             return [
-                msgspec.json.decode(line, type=Found)
-                for line in (place / OUTPUT).read_bytes().splitlines()
+                msgspec.json.decode(line, type=RecipeResult)
+                for line in (directory / OUTPUT_FILE).read_bytes().splitlines()
             ]
         except msgspec.MsgspecError as problem:
             raise VerificationError(
-                f"the recipe said what cannot be read: {problem}", "measure again"
+                f"the output of the recipe cannot be read: {problem}", "measure again"
             ) from problem
 
 
 def _run(
     command: Sequence[str],
-    place: pathlib.Path,
+    directory: pathlib.Path,
     environment: Mapping[str, str],
-    patience_seconds: float,
+    timeout_seconds: float,
 ) -> int:
-    """Return the status that the command leaves with; whatever happens meanwhile, nothing of it is left running.
+    """Return the exit status of the command; kill everything that it started in any case.
 
-    It writes to files, as a pipe that a child of it holds open has no end.
+    Its output goes to files: a pipe has no end while a subprocess of the recipe holds it open.
     """
-    with (place / OUTPUT).open("wb") as output, (place / protocol.LOG).open("wb") as log:
+    with (
+        (directory / OUTPUT_FILE).open("wb") as output,
+        (directory / protocol.LOG).open("wb") as log,
+    ):
         try:
             process = subprocess.Popen(  # noqa: S603 - an argument list, no shell; the script is one that this machine stored
                 command,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=log,
-                env={**environment, protocol.MARK: str(place)},
+                env={**environment, protocol.MARK_VARIABLE: str(directory)},
                 start_new_session=True,
             )
         except OSError as problem:
@@ -95,11 +99,11 @@ def _run(
             ) from problem
     with process:
         try:
-            return process.wait(patience_seconds)
+            return process.wait(timeout_seconds)
         except subprocess.TimeoutExpired as problem:
             raise VerificationError(
-                f"the recipe took longer than {patience_seconds:g} seconds",
-                "see what it waits for: run it by hand",
+                f"the recipe took longer than {timeout_seconds:g} seconds",
+                "run it by hand to see what it waits for",
             ) from problem
         finally:
-            kill_all(process, place)
+            kill_worker(process, directory)

@@ -1,6 +1,7 @@
-"""Drive resident workers through their life: import, build in turn, visits, end.
+"""Drive the resident workers of a run: import, build one at a time, time blocks of calls, stop.
 
-Yields what happens; the pipeline decides what is next.
+A method is a generator of the events that occur while it runs. The pipeline decides what comes
+next.
 """
 
 from __future__ import annotations
@@ -13,52 +14,51 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import msgspec
 
 from advisor.domain.outcome import Failure, Outcome
-from advisor.domain.plan import REFERENCE, Arm, folder_of
+from advisor.domain.plan import REFERENCE, Arm, arm_directory_name
 from advisor.domain.run_events import (
     BusyWhileIdle,
     Conditions,
-    DeviceMemory,
-    Ended,
-    Energy,
+    EnergyMeasured,
     MemoryChecked,
     RunEvent,
-    Spawned,
+    WorkerEnded,
     WorkerReported,
+    WorkerSpawned,
 )
 from advisor.domain.worker_events import BlockTimed, Engaged, Imported, Ready
 from advisor.probing import idle
-from advisor.probing.conditions import Guard
-from advisor.probing.device_memory import MemoryWatch, above
-from advisor.probing.environments import worker_environment
+from advisor.probing.conditions import ConditionsMonitor
+from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
 from advisor.probing.run_config import RunConfig
-from advisor.probing.spawn import writing
-from advisor.probing.supervisor import BuildLimit, Message, Supervisor, Worker
+from advisor.probing.spawn import require_writable
+from advisor.probing.supervisor import Message, Supervisor
+from advisor.probing.worker_process import BuildLimit, Worker
 from advisor.system.host_lock import HostLock
 
-#: What the device must be seen to count before its figures are believed.
+#: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
 
 
 class Session:
-    """The workers of a run; its methods are generators of what happens meanwhile."""
+    """The resident workers of a run."""
 
     def __init__(
         self,
         supervisor: Supervisor,
-        site: RunConfig,
-        guard: Guard,
-        memory_watch: MemoryWatch | None = None,
-        room: MemoryHeadroom | None = None,
-        turns: HostLock | None = None,
+        config: RunConfig,
+        conditions_monitor: ConditionsMonitor,
+        memory_monitor: DeviceMemoryMonitor | None = None,
+        host_lock: HostLock | None = None,
     ) -> None:
         self._supervisor = supervisor
-        self._site = site
-        self._guard = guard
-        self._memory_watch = memory_watch
-        self._room = room or MemoryHeadroom(memory_watch)
-        self._turns = turns or HostLock()
-        self._turn: contextlib.ExitStack | None = None
+        self._config = config
+        self._conditions_monitor = conditions_monitor
+        self._memory_monitor = memory_monitor
+        self._headroom = MemoryHeadroom(memory_monitor)
+        self._host_lock = host_lock or HostLock()
+        #: The host lock, held from `start_reference` until `start` takes it over.
+        self._reference_lock: contextlib.AbstractContextManager[object] | None = None
         self._workers: dict[str, Worker] = {}
         self._imported: set[str] = set()
         self._ready: set[str] = set()
@@ -66,212 +66,202 @@ class Session:
         self._failed: set[str] = set()
         self._visits: dict[str, BlockTimed] = {}
         self._conditions: dict[str, Conditions] = {}
-        self._resting = idle.IdleWorkers()
+        self._busy_processes = idle.BusyProcesses()
 
-    def make_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
-        """Start the reference worker, which runs `arm`'s workflow, and let it work while others import: nothing of it is timed.
+    def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
+        """Start the reference worker, which runs the workflow of `arm`.
 
-        It works on when this is over, so the turn is kept for `start`, which waits for it.
+        It computes the reference outputs while other workers import; nothing is timed meanwhile. It
+        still runs when this method returns, so `start`, which waits for it, takes over the lock.
         """
         reference = msgspec.structs.replace(arm, id=REFERENCE)
-        with contextlib.ExitStack() as turn:
-            turn.enter_context(self._turns.working())
+        with contextlib.ExitStack() as lock:
+            lock.enter_context(self._host_lock.exclusive())
             yield from self._spawn(reference, process)
             if self.is_running(REFERENCE):
                 self._supervisor.send(self._workers[REFERENCE], "build")
-            self._turn = turn.pop_all()
+            self._reference_lock = lock.pop_all()
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Collection[str] = ()
     ) -> Iterator[RunEvent]:
-        """Start a worker for each arm and process number and let them import, as many at a time as there are processors.
+        """Start a worker for each arm and process number, and let it import.
 
-        The arms in `built` find the caches of their finished builds; the others find none, not even
-        those of a build that was broken off. Stop early when the reference worker has failed:
-        without it there is nothing to compare with.
+        As many workers import at a time as there are processors. The arms in `built` keep the
+        caches of their finished builds; the caches of other arms are removed, as an interrupted
+        build may have left them. Stop early when the reference worker has failed, because nothing
+        can be compared without it.
         """
-        turn, self._turn = self._turn or self._turns.working(), None
-        with turn:
-            most = self._site.machine.cpu.usable_processors
+        lock, self._reference_lock = self._reference_lock or self._host_lock.exclusive(), None
+        with lock:
+            processors = self._config.machine.cpu.usable_processors
             for arm, process in arms:
-                yield from self._listen_until(lambda: len(self._busy()) < most)
+                yield from self._run_until(lambda: len(self._importing()) < processors)
                 if REFERENCE in self._failed and not self.is_built(REFERENCE):
                     return
                 if arm.id not in built:
-                    shutil.rmtree(self._site.scratch / folder_of(arm.id), ignore_errors=True)
+                    shutil.rmtree(self._scratch_directory(arm.id), ignore_errors=True)
                 yield from self._spawn(arm, process, repeat)
-            yield from self._listen_until(lambda: not self._busy())
+            yield from self._run_until(lambda: not self._importing())
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
-        """Let one arm load, build, check and warm up; the others are idle meanwhile.
+        """Let one arm load, build, check its outputs and warm up while the others are idle.
 
-        A build beyond the limit is ended.
+        A build that exceeds the limit is killed.
         """
         if not self.is_running(arm):
             return
         worker = self._workers[arm]
         if limit is not None:
-            worker.limit = limit
-        last: list[RunEvent] = []
-        with self._turns.working():
-            watch = self._memory_watch
+            worker.build_limit = limit
+        deferred: list[RunEvent] = []
+        with self._host_lock.exclusive():
             yield from (
-                self._build(worker, last)
-                if watch is None
-                else self._build_watched(worker, watch, last)
+                self._build(worker, deferred)
+                if self._memory_monitor is None
+                else self._build_with_memory(worker, self._memory_monitor, deferred)
             )
             if self.is_running(arm):
-                last += self._settle(worker)
-        yield from last
+                deferred += self._pause_busy_processes(worker)
+        yield from deferred
 
-    def _settle(self, worker: Worker) -> list[RunEvent]:
-        """See whether the worker rests now that it waits; stop what does not."""
-        processors = self._resting.settle(worker.arm, worker.directory)
-        return (
-            [BusyWhileIdle(arm=worker.arm, process=worker.process, processors=processors)]
-            if processors
-            else []
-        )
+    def _pause_busy_processes(self, worker: Worker) -> list[RunEvent]:
+        processors = self._busy_processes.find_and_pause(worker.arm, worker.directory)
+        if not processors:
+            return []
+        return [BusyWhileIdle(arm=worker.arm, process=worker.process, processors=processors)]
 
     def _send(self, worker: Worker, token: str) -> None:
-        self._resting.wake(worker.arm)
+        self._busy_processes.resume(worker.arm)
         self._supervisor.send(worker, token)
 
-    def _build(self, worker: Worker, last: list[RunEvent]) -> Iterator[RunEvent]:
+    def _build(self, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
         self._supervisor.send(worker, "build")
-        yield from self._listen_until(
-            lambda: worker.arm in self._ready or not self.is_running(worker.arm), last
+        yield from self._run_until(
+            lambda: worker.arm in self._ready or not self.is_running(worker.arm), deferred
         )
 
-    def _build_watched(
-        self, worker: Worker, watch: MemoryWatch, last: list[RunEvent]
+    def _build_with_memory(
+        self, worker: Worker, monitor: DeviceMemoryMonitor, deferred: list[RunEvent]
     ) -> Iterator[RunEvent]:
-        """Build and say what the device counted meanwhile: in all, and from the moment on when everything was built."""
-        before = watch.used_bytes()
-        with contextlib.ExitStack() as watching:
-            peak, serving_peak = watching.enter_context(watch.peak()), None
-            for run_event in self._build(worker, last):
+        """Build, and measure the device memory that this adds."""
+        with BuildMemory(monitor) as memory:
+            for run_event in self._build(worker, deferred):
                 yield run_event
-                if (
-                    serving_peak is None
-                    and isinstance(run_event, WorkerReported)
-                    and isinstance(run_event.said, Engaged)
+                if isinstance(run_event, WorkerReported) and isinstance(
+                    run_event.worker_event, Engaged
                 ):
-                    serving_peak = watching.enter_context(watch.peak())
-        counted = DeviceMemory(
-            arm=worker.arm,
-            process=worker.process,
-            before_bytes=before,
-            peak_bytes=above(peak(), before),
-            resident_bytes=above(watch.used_bytes(), before),
-            serving_bytes=above(serving_peak(), before) if serving_peak else None,
-            total_bytes=watch.total_bytes,
-        )
-        self._room.take(counted)
-        last.append(counted)
+                    memory.start_serving()
+        measured = memory.result(worker.arm, worker.process)
+        self._headroom.update(measured)
+        deferred.append(measured)
 
-    def leave_out(self, arm: str, outcome: Outcome) -> Iterator[RunEvent]:
-        """End the arm's worker before its turn; `outcome` says why."""
+    def drop(self, arm: str, outcome: Outcome) -> Iterator[RunEvent]:
+        """End the arm's worker, if it runs, before it is built; `outcome` says why."""
         if self.is_running(arm):
             worker = self._workers[arm]
-            self._supervisor.end(worker)
+            self._supervisor.kill(worker)
             worker.outcome = outcome
-            yield self._take(worker, outcome)
+            yield self._record(worker, outcome)
 
     def check_memory(self) -> Iterator[RunEvent]:
-        """Have the reference worker hold memory that is known and say what the device counts for it."""
-        if self._memory_watch is None:
+        """Let the reference worker allocate a known amount, and read what the device counts."""
+        if self._memory_monitor is None:
             return
-        last: list[RunEvent] = []
-        with self._turns.working():
-            before = self._memory_watch.used_bytes()
-            yield from self._ask(REFERENCE, f"allocate {KNOWN_BYTES}", last)
-            seen = above(self._memory_watch.used_bytes(), before)
-        yield from last
+        deferred: list[RunEvent] = []
+        with self._host_lock.exclusive():
+            before = self._memory_monitor.used_bytes()
+            yield from self._send_and_wait(REFERENCE, f"allocate {KNOWN_BYTES}", deferred)
+            seen = increase(before, self._memory_monitor.used_bytes())
+        yield from deferred
         if self.is_running(REFERENCE):
             yield MemoryChecked(allocated_bytes=KNOWN_BYTES, seen_bytes=seen)
-            yield from self.ask(REFERENCE, "allocate 0")
+            yield from self.send_and_wait(REFERENCE, "allocate 0")
 
-    def ask(self, arm: str, token: str) -> Iterator[RunEvent]:
-        """Have the arm's worker do what `token` says, until it is ready for another or has ended."""
-        last: list[RunEvent] = []
-        with self._turns.working():
-            yield from self._ask(arm, token, last)
-        yield from last
+    def send_and_wait(self, arm: str, token: str) -> Iterator[RunEvent]:
+        """Send a token to the arm's worker, and wait until it is ready again or has ended."""
+        deferred: list[RunEvent] = []
+        with self._host_lock.exclusive():
+            yield from self._send_and_wait(arm, token, deferred)
+        yield from deferred
 
-    def _ask(self, arm: str, token: str, last: list[RunEvent]) -> Iterator[RunEvent]:
+    def _send_and_wait(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
         self._ready.discard(arm)
         self._send(self._workers[arm], token)
-        yield from self._listen_until(lambda: arm in self._ready or not self.is_running(arm), last)
-        self._resting.pause(arm)
+        yield from self._run_until(lambda: arm in self._ready or not self.is_running(arm), deferred)
+        self._busy_processes.pause(arm)
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
-        """Have one block of calls timed; afterwards `last_visit` and `last_conditions` have it, unless the worker ended."""
+        """Time one block of calls; `last_visit` and `last_conditions` return its result.
+
+        There is no result if the worker ended meanwhile.
+        """
         worker = self._workers[arm]
         self._visits.pop(arm, None)
-        last: list[RunEvent] = []
-        with self._turns.timing():
-            before = self._guard.read(worker.popen.pid)
+        deferred: list[RunEvent] = []
+        with self._host_lock.shared():
+            before = self._conditions_monitor.read_counters(worker.popen.pid)
             self._send(worker, f"visit {batch_size} {number}")
-            yield from self._listen_until(
-                lambda: arm in self._visits or not self.is_running(arm), last
+            yield from self._run_until(
+                lambda: arm in self._visits or not self.is_running(arm), deferred
             )
-            self._resting.pause(arm)
-            self._conditions[arm] = self._guard.conditions_since(before, worker.popen.pid)
-            idle.wait_until_at_rest(worker.popen.pid)
-        yield from last
+            self._busy_processes.pause(arm)
+            self._conditions[arm] = self._conditions_monitor.conditions_since(
+                before, worker.popen.pid
+            )
+            idle.wait_until_idle(worker.popen.pid)
+        yield from deferred
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[RunEvent]:
-        """Have the arm called without a pause, and say what energy that took."""
-        last: list[RunEvent] = []
-        with self._turns.timing():
-            before = self._guard.energy_joules()
-            yield from self._ask(arm, f"sustain {batch_size} {seconds}", last)
-            after = self._guard.energy_joules()
-        yield from last
-        joules = after - before if before is not None and after is not None else None
-        yield Energy(
+        """Call the arm without a pause for `seconds`, and report the energy that this used."""
+        deferred: list[RunEvent] = []
+        with self._host_lock.shared():
+            before = self._conditions_monitor.energy_joules()
+            yield from self._send_and_wait(arm, f"sustain {batch_size} {seconds}", deferred)
+            joules = increase(before, self._conditions_monitor.energy_joules())
+        yield from deferred
+        yield EnergyMeasured(
             arm=arm, process=self.process_number(arm), batch_size=batch_size, joules=joules
         )
 
     def last_visit(self, arm: str) -> BlockTimed | None:
-        """Return what the last `visit` measured; None if the worker ended instead."""
+        """Return the result of the last `visit`; None if the worker ended instead."""
         return self._visits.get(arm)
 
     def last_conditions(self, arm: str) -> Conditions:
-        """Return what the machine went through during the last `visit`."""
+        """Return the conditions of the machine during the last `visit`."""
         return self._conditions[arm]
 
     def process_number(self, arm: str) -> int:
         """Return the number of the arm's process that was started last."""
         return self._workers[arm].process
 
-    def has_room(self) -> bool:
-        """Say whether there is memory for one more worker to build."""
-        return self._room.is_left()
+    def has_memory_headroom(self) -> bool:
+        """Return whether there is memory for one more worker to build."""
+        return self._headroom.fits_another_worker()
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
-        """Have all workers, or those of `arms`, check their outputs once more and end."""
-        ending = [
+        """Let all workers, or those of `arms`, check their outputs once more and exit."""
+        stopping = [
             arm for arm in self._workers if self.is_running(arm) and (arms is None or arm in arms)
         ]
-        if not ending:
+        if not stopping:
             return
-        with self._turns.working():
-            for arm in ending:
+        with self._host_lock.exclusive():
+            for arm in stopping:
                 self._send(self._workers[arm], "stop")
-            yield from self._listen_until(lambda: not any(self.is_running(arm) for arm in ending))
+            yield from self._run_until(lambda: not any(map(self.is_running, stopping)))
 
     def is_running(self, arm: str) -> bool:
-        """Say whether the arm has a worker that has not ended."""
+        """Return whether the arm has a worker that has not ended."""
         return arm in self._workers and self._workers[arm].outcome is None
 
     def is_built(self, arm: str) -> bool:
-        """Say whether the arm's last worker has built everything and is warm."""
+        """Return whether the arm's last worker has built everything and has warmed up."""
         return arm in self._built
 
-    def _busy(self) -> list[str]:
-        """Return the workers that import, and the reference worker until it has made everything."""
+    def _importing(self) -> list[str]:
+        """Return the arms that import, and the reference until it has computed its outputs."""
         running = [arm for arm in self._workers if self.is_running(arm)]
         return [
             arm
@@ -280,68 +270,72 @@ class Session:
         ]
 
     def _spawn(self, arm: Arm, process: int, repeat: int = 0) -> Iterator[RunEvent]:
-        site, question = self._site, self._site.question
-        place = pathlib.Path(folder_of(arm.id)) / str(process)
-        directory = site.arms / place
+        config = self._config
+        directory = config.arms_directory / arm_directory_name(arm.id) / str(process)
         shutil.rmtree(directory, ignore_errors=True)
-        # Caches and artefacts are the arm's, not the process's: a later process of it starts warm.
-        scratch, shared = site.scratch / folder_of(arm.id), site.scratch / "shared"
-        with writing(site.scratch):
+        scratch = self._scratch_directory(arm.id)
+        shared = config.scratch_directory / "shared"
+        with require_writable(config.scratch_directory):
             scratch.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)
         worker = self._supervisor.start(
-            site.request_for(arm, scratch, shared),
+            config.worker_request(arm, scratch, shared),
             directory,
             process=process,
-            interpreter=arm.python or question.python,
-            script=site.probes / "worker.py",
-            environment=worker_environment(
-                site.environment, question, site.threads, scratch, made_for_it=bool(arm.python)
-            ),
-            build_seconds=question.max_build_seconds,
-            within=site.container_of(arm, (directory, scratch, shared)),
+            interpreter=arm.python or config.question.python,
+            script=config.probes_directory / "worker.py",
+            environment=config.worker_environment(arm, scratch),
+            max_build_seconds=config.question.max_build_seconds,
+            container_command=config.container_command(arm, (directory, scratch, shared)),
         )
-        for known in (self._imported, self._ready, self._built, self._failed):
-            known.discard(arm.id)
-        self._resting.forget(arm.id)
-        yield Spawned(arm=arm.id, process=process, repeat=repeat)
+        for arms in (self._imported, self._ready, self._built, self._failed):
+            arms.discard(arm.id)
+        self._busy_processes.forget(arm.id)
+        yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
         if isinstance(worker, Worker):
             self._workers[arm.id] = worker
         else:
             self._failed.add(arm.id)
-            yield Ended(arm=arm.id, process=process, outcome=worker)
+            yield WorkerEnded(arm=arm.id, process=process, outcome=worker)
 
-    def _listen_until(
-        self, condition: Callable[[], bool], last: list[RunEvent] | None = None
+    def _scratch_directory(self, arm: str) -> pathlib.Path:
+        """Return the folder of caches and artefacts that all processes of an arm share."""
+        return self._config.scratch_directory / arm_directory_name(arm)
+
+    def _run_until(
+        self, condition: Callable[[], bool], deferred: list[RunEvent] | None = None
     ) -> Iterator[RunEvent]:
-        """Yield what happens until `condition` holds.
+        """Yield events until `condition` holds.
 
-        With what it holds goes to `last` instead, for after the closing readings: whoever is told
-        of it may pause.
+        The event that makes it hold goes to `deferred`: the caller of a generator may pause at any
+        event, and a pause must not fall between the end of a section and its closing readings.
         """
         while not condition():
-            for worker, message in self._supervisor.listen():
-                run_event = self._take(worker, message)
-                if last is not None and condition():
-                    last.append(run_event)
+            for worker, message in self._supervisor.poll():
+                run_event = self._record(worker, message)
+                if deferred is not None and condition():
+                    deferred.append(run_event)
                 else:
                     yield run_event
 
-    def _take(self, worker: Worker, message: Message) -> RunEvent:
-        run_event = self._remember(worker, message)
-        self._room.take(run_event)
+    def _record(self, worker: Worker, message: Message) -> RunEvent:
+        """Update the state of the session, and return the message as an event of the run."""
+        self._update_state(worker.arm, message)
+        run_event: RunEvent = (
+            WorkerEnded(arm=worker.arm, process=worker.process, outcome=message)
+            if isinstance(message, Outcome)
+            else WorkerReported(arm=worker.arm, process=worker.process, worker_event=message)
+        )
+        self._headroom.update(run_event)
         return run_event
 
-    def _remember(self, worker: Worker, message: Message) -> RunEvent:
+    def _update_state(self, arm: str, message: Message) -> None:
         if isinstance(message, Failure):
-            self._failed.add(worker.arm)
-        if isinstance(message, Outcome):
-            return Ended(arm=worker.arm, process=worker.process, outcome=message)
-        if isinstance(message, Imported):
-            self._imported.add(worker.arm)
+            self._failed.add(arm)
+        elif isinstance(message, Imported):
+            self._imported.add(arm)
         elif isinstance(message, Ready):
-            self._ready.add(worker.arm)
-            self._built.add(worker.arm)
+            self._ready.add(arm)
+            self._built.add(arm)
         elif isinstance(message, BlockTimed):
-            self._visits[worker.arm] = message
-        return WorkerReported(arm=worker.arm, process=worker.process, said=message)
+            self._visits[arm] = message

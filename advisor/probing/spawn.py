@@ -1,4 +1,4 @@
-"""Begin one worker's process: what the disk does not take is the user's to put right, what does not run is an outcome."""
+"""Start the process of one worker."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from advisor.domain.outcome import Crashed
 from advisor.errors import NotWritableError
 from probes import protocol
 
-#: The disk is full, the user's share of it is, or nobody may write to it: the next worker would
-#: fare no better.
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+#: A full disk, an exceeded quota and a read-only file system would stop the next worker as well.
+UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 def spawn(
@@ -25,8 +24,12 @@ def spawn(
     command: Sequence[str],
     environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes] | Crashed:
-    """Start `command` in a session of its own, its request and its log in `directory`; return how it ended if it does not start."""
-    with writing(directory):
+    """Start `command` in a new session, with its request and its log in `directory`.
+
+    Return the outcome if the command does not start. Raise `NotWritableError` if `directory` cannot
+    be written.
+    """
+    with require_writable(directory):
         directory.mkdir(parents=True)
         (directory / protocol.REQUEST).write_bytes(msgspec.json.encode(request))
         log = (directory / protocol.LOG).open("wb")
@@ -37,24 +40,27 @@ def spawn(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**environment, protocol.MARK: str(directory)},
+                env={**environment, protocol.MARK_VARIABLE: str(directory)},
                 start_new_session=True,
             )
         except OSError as problem:
             reason = f"{command[0]} cannot be started: {problem.strerror}"
-            fix = "start a new run, which looks for what is there now; p3-advisor env create makes an environment anew"
+            fix = (
+                "start a new run, which detects the interpreters again, "
+                "or create the environment again with p3-advisor env create"
+            )
             return Crashed(phase="start", signal=None, reason=reason, fix=fix)
 
 
 @contextlib.contextmanager
-def writing(place: pathlib.Path) -> Iterator[None]:
-    """Raise `NotWritableError` where the block finds that `place` takes nothing more."""
+def require_writable(directory: pathlib.Path) -> Iterator[None]:
+    """Raise `NotWritableError` if the block cannot write to the disk of `directory`."""
     try:
         yield
     except OSError as problem:
-        if problem.errno not in UNWRITABLE:
+        if problem.errno not in UNWRITABLE_ERRNOS:
             raise
         raise NotWritableError(
-            f"{place} cannot be written: {problem.strerror}",
+            f"{directory} cannot be written: {problem.strerror}",
             "make room on its disk, and resume the run",
         ) from problem

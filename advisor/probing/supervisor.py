@@ -1,16 +1,14 @@
-"""Start workers, hear them, end them.
+"""Start workers, receive their messages, enforce their deadlines and kill them.
 
-Whatever a worker does becomes an event or an outcome; nothing it does raises here.
+Everything that a worker does becomes an event or an outcome; nothing that it does raises here.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,27 +18,23 @@ import msgspec
 from typing_extensions import Self
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
-from advisor.domain.worker_events import (
-    BlockTimed,
-    Built,
-    Imported,
-    Phase,
-    PhaseStarted,
-    Ready,
-    WorkerEvent,
-)
+from advisor.domain.outcome import Crashed, Outcome
+from advisor.domain.worker_events import Phase, WorkerEvent
 from advisor.probing.spawn import spawn
-from advisor.probing.termination import LONGEST_REASON, SKIPPED, failure_reason, kill_all
+from advisor.probing.termination import kill_worker
+from advisor.probing.worker_log import MAX_REASON_CHARS
+from advisor.probing.worker_process import NEVER, Worker
 from probes import protocol
 
-#: A worker that has said its last word gets this long to leave by itself.
-LEAVING_SECONDS = 5.0
-#: The system cannot wait for months at a time, as the deadline of a build may be away.
-LONGEST_WAIT_SECONDS = 3600.0
+#: A worker that has written its response gets this long to exit by itself.
+EXIT_GRACE_SECONDS = 5.0
+#: `select` does not accept a timeout of months, which the deadline of a build may be.
+MAX_WAIT_SECONDS = 3600.0
+#: More than all notifications that can be pending at once.
+NOTIFICATION_BYTES = 65536
 
-#: The phase that a token begins.
-PHASE_OF_TOKEN: dict[str, Phase] = {
+#: The phase that a token starts, by the token's first word.
+PHASE_AFTER_TOKEN: dict[str, Phase] = {
     "build": "load",
     "peaks": "measure",
     "allocate": "measure",
@@ -54,45 +48,8 @@ PHASE_OF_TOKEN: dict[str, Phase] = {
 Message = WorkerEvent | Outcome
 
 
-@dataclasses.dataclass(frozen=True)
-class BuildLimit:
-    """Seconds of an arm's builds together beyond which they are not wanted, and what is said of one that is ended for it."""
-
-    seconds: float
-    reason: str
-    fix: str
-
-
-NO_LIMIT = BuildLimit(float("inf"), "", "")
-
-
-@dataclasses.dataclass(eq=False)
-class Worker:
-    """One worker process and how far it has come."""
-
-    arm: str
-    process: int
-    directory: pathlib.Path
-    popen: subprocess.Popen[bytes]
-    doorbell: int
-    exit_watch: int
-    build_seconds: float
-    limit: BuildLimit = NO_LIMIT
-    #: What its builds have taken so far.
-    built_seconds: float = 0.0
-    phase: Phase = "start"
-    deadline: float = float("inf")
-    read_bytes: int = 0
-    outcome: Outcome | None = None
-
-    @property
-    def log(self) -> pathlib.Path:
-        """What the stack printed."""
-        return self.directory / protocol.LOG
-
-
 class Supervisor:
-    """Owns all workers of a run; leaving its context ends every one of them."""
+    """Owns all workers of a run, and kills them when its context ends."""
 
     def __init__(
         self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic
@@ -124,178 +81,111 @@ class Supervisor:
         interpreter: str,
         script: pathlib.Path,
         environment: Mapping[str, str],
-        build_seconds: float,
-        within: Sequence[str] = (),
+        max_build_seconds: float,
+        container_command: Sequence[str] = (),
     ) -> Worker | Crashed:
-        """Start a worker for `request`, or return why it cannot be; `within` is what starts an interpreter in a container."""
-        popen = spawn(request, directory, [*(within or [interpreter]), str(script)], environment)
+        """Start a worker for `request`, or return why it does not start.
+
+        `container_command` replaces `interpreter` where the worker runs in a container.
+        """
+        command = [*(container_command or [interpreter]), str(script)]
+        popen = spawn(request, directory, command, environment)
         if isinstance(popen, Crashed):
             return popen
         assert popen.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
-        doorbell = popen.stdout.fileno()
-        os.set_blocking(doorbell, False)
+        notify_fd = popen.stdout.fileno()
+        os.set_blocking(notify_fd, False)
         worker = Worker(
-            request.arm,
-            process,
-            directory,
-            popen,
-            doorbell,
-            os.pidfd_open(popen.pid),
-            build_seconds,
+            arm=request.arm,
+            process=process,
+            directory=directory,
+            popen=popen,
+            notify_fd=notify_fd,
+            pidfd=os.pidfd_open(popen.pid),
+            max_build_seconds=max_build_seconds,
         )
-        self._expect(worker, "start")
+        worker.start_phase("start", self._deadlines, self._clock())
         self._workers.append(worker)
-        self._selector.register(doorbell, selectors.EVENT_READ, worker)
-        # Processes that a stack forks may hold the doorbell open, so the end of the process is
-        # watched for itself.
-        self._selector.register(worker.exit_watch, selectors.EVENT_READ, worker)
+        self._selector.register(notify_fd, selectors.EVENT_READ, worker)
+        # Subprocesses of the stack may hold the pipe open, so the exit of the worker is watched
+        # separately.
+        self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
         return worker
 
     def send(self, worker: Worker, token: str) -> None:
-        """Send one token; a worker that is gone is found out by `listen`."""
-        self._expect(worker, PHASE_OF_TOKEN[token.partition(" ")[0]])
+        """Send one token; `poll` reports a worker that has exited."""
+        phase = PHASE_AFTER_TOKEN[token.partition(" ")[0]]
+        worker.start_phase(phase, self._deadlines, self._clock())
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
             worker.popen.stdin.write(f"{token}\n".encode("ascii"))
             worker.popen.stdin.flush()
 
-    def listen(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
-        """Sleep until some worker has news, a deadline passes, `timeout` is over or an hour; yield the news."""
-        wait = (
-            min((worker.deadline for worker in self._workers), default=float("inf")) - self._clock()
-        )
+    def poll(self, timeout: float | None = None) -> Iterator[tuple[Worker, Message]]:
+        """Wait for messages, and yield them with their workers.
+
+        Return without a message after `timeout` seconds, or after an hour at the latest.
+        """
+        first_deadline = min((worker.deadline for worker in self._workers), default=NEVER)
+        wait = first_deadline - self._clock()
         if timeout is not None:
             wait = min(wait, timeout)
-        rung = self._selector.select(min(max(wait, 0.0), LONGEST_WAIT_SECONDS))
-        for worker in dict.fromkeys(key.data for key, _ in rung):
-            self._drain_doorbell(worker)
-            yield from self._hear(worker)
+        ready = self._selector.select(min(max(wait, 0.0), MAX_WAIT_SECONDS))
+        for worker in dict.fromkeys(key.data for key, _ in ready):
+            self._drain_notifications(worker)
+            yield from self._read_messages(worker)
         for worker in [worker for worker in self._workers if self._clock() >= worker.deadline]:
-            yield from self._time_out(worker)
+            self._terminate(worker)
+            worker.outcome = worker.timeout_outcome()
+            yield worker, worker.outcome
 
-    def end(self, worker: Worker) -> None:
-        """Kill the worker and everything it started, now."""
+    def kill(self, worker: Worker) -> None:
+        """Kill the worker and everything that it started."""
         self._terminate(worker)
 
-    def _drain_doorbell(self, worker: Worker) -> None:
-        """Take the rings; a doorbell that is closed while the worker lives is not listened to any more."""
+    def _drain_notifications(self, worker: Worker) -> None:
+        """Empty the pipe; stop watching it when the worker has closed it."""
+        if worker.notify_fd not in self._selector.get_map():
+            return
         with contextlib.suppress(BlockingIOError):
-            if worker.doorbell in self._selector.get_map() and not os.read(worker.doorbell, 65536):
-                self._selector.unregister(worker.doorbell)
+            if not os.read(worker.notify_fd, NOTIFICATION_BYTES):
+                self._selector.unregister(worker.notify_fd)
 
-    def _hear(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
-        # The last first: a worker ends after its response and responds after its events, so what is
-        # found is never ahead of what is read.
-        ended = worker.popen.poll() is not None
+    def _read_messages(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
+        # A worker writes its events, then its response, then exits. Reading in the opposite order
+        # misses nothing: whatever was seen first implies that the rest is complete.
+        has_exited = worker.popen.poll() is not None
         try:
-            outcome = self._read_response(worker)
-            for said in self._read_events(worker):
-                self._follow(worker, said)
-                yield worker, said
+            outcome = worker.read_response()
+            for event in worker.read_events():
+                worker.apply_event(event, self._deadlines, self._clock())
+                yield worker, event
         except msgspec.MsgspecError as problem:
             outcome = Crashed(
                 phase=worker.phase,
                 signal=None,
-                reason=f"it wrote what cannot be read: {problem}"[:LONGEST_REASON],
+                reason=f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS],
             )
-        if outcome is None and ended:
-            outcome = self._explain_end(worker)
+        if outcome is None and has_exited:
+            outcome = worker.exit_outcome()
         if outcome is not None:
             self._terminate(worker)
             worker.outcome = outcome
             yield worker, outcome
 
-    def _read_events(self, worker: Worker) -> list[WorkerEvent]:
-        try:
-            with (worker.directory / protocol.EVENTS).open("rb") as file:
-                file.seek(worker.read_bytes)
-                text = file.read()
-        except FileNotFoundError:
-            return []
-        whole = text[: text.rfind(b"\n") + 1]
-        worker.read_bytes += len(whole)
-        return [msgspec.json.decode(line, type=WorkerEvent) for line in whole.splitlines()]
-
-    def _read_response(self, worker: Worker) -> Outcome | None:
-        try:
-            response = (worker.directory / protocol.RESPONSE).read_bytes()
-        except FileNotFoundError:
-            return None
-        outcome: Outcome = msgspec.json.decode(response, type=Outcome)
-        return outcome
-
-    def _follow(self, worker: Worker, said: WorkerEvent) -> None:
-        if isinstance(said, PhaseStarted):
-            self._expect(worker, said.phase)
-        elif isinstance(said, Built):
-            worker.built_seconds += said.build_seconds + said.first_call_seconds
-        elif isinstance(said, (Imported, Ready, BlockTimed)):
-            worker.deadline = float("inf")  # it waits for a token
-
-    def _expect(self, worker: Worker, phase: Phase) -> None:
-        """Start the clock of `phase`."""
-        seconds = {
-            "start": self._deadlines.start,
-            "import": self._deadlines.import_,
-            "load": self._deadlines.load,
-            "build": min(worker.build_seconds, worker.limit.seconds - worker.built_seconds),
-            "correctness": self._deadlines.correctness,
-            "warmup": self._deadlines.warmup,
-            "measure": self._deadlines.visit,
-            "sustain": self._deadlines.sustain,
-            "diagnose": self._deadlines.diagnose,
-            "flex": worker.build_seconds,
-            "done": self._deadlines.done,
-        }[phase]
-        worker.phase = phase
-        worker.deadline = self._clock() + seconds
-
-    def _time_out(self, worker: Worker) -> Iterator[tuple[Worker, Message]]:
-        self._terminate(worker)
-        reason = f"the phase {worker.phase} took longer than its deadline; its log ends: {failure_reason(worker.log)}"
-        fix = "allow more with --max-build-seconds" if worker.phase in {"build", "flex"} else None
-        if (
-            worker.phase == "build"
-            and worker.limit.seconds - worker.built_seconds < worker.build_seconds
-        ):
-            reason, fix = worker.limit.reason, worker.limit.fix
-        worker.outcome = TimedOut(phase=worker.phase, reason=reason, fix=fix)
-        yield worker, worker.outcome
-
-    def _explain_end(self, worker: Worker) -> Crashed | Skipped:
-        status = worker.popen.wait()
-        if (worker.directory / SKIPPED).exists():
-            return Skipped(
-                phase=worker.phase, reason=f"skipped by the user in the phase {worker.phase}"
-            )
-        name = signal.Signals(-status).name if status < 0 else None
-        how = (
-            f"its process was ended by {name}"
-            if name
-            else f"its process left with status {status} and no answer"
-        )
-        if name == "SIGKILL":
-            how += " (the kernel does that when memory is short)"
-        return Crashed(
-            phase=worker.phase,
-            signal=name,
-            reason=f"{how}; its log ends: {failure_reason(worker.log)}",
-        )
-
     def _terminate(self, worker: Worker) -> None:
-        """Forget the worker and kill its group, and below it what has left the group."""
+        """Remove the worker and kill all its processes; do nothing for one that was removed."""
         if worker not in self._workers:
             return
         self._workers.remove(worker)
-        for watched in (worker.doorbell, worker.exit_watch):
-            if watched in self._selector.get_map():
-                self._selector.unregister(watched)
-        os.close(worker.exit_watch)
-        leaving = (worker.directory / protocol.RESPONSE).exists()
-        if leaving:
+        for descriptor in (worker.notify_fd, worker.pidfd):
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        os.close(worker.pidfd)
+        if worker.has_response:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                worker.popen.wait(LEAVING_SECONDS)
-        kill_all(worker.popen, worker.directory)
+                worker.popen.wait(EXIT_GRACE_SECONDS)
+        kill_worker(worker.popen, worker.directory)
         for stream in (worker.popen.stdin, worker.popen.stdout):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()  # type: ignore[union-attr]

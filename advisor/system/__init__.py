@@ -1,1 +1,1 @@
-"""What the operating system says about this process, and text made safe for a terminal."""
+"""Operating-system helpers: cgroup limits, locks, files, and text for terminals."""

@@ -1,28 +1,32 @@
-"""What the control groups that this process is in allow it and have held it back for: both versions, every group up to the root's."""
+"""Read cgroup limits and throttling of this process, for version 1 and 2.
+
+A limit of a parent applies to its children, so every group up to the root counts.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 
 PROC = pathlib.Path("/proc")
 NANOSECONDS, MICROSECONDS = 1e-9, 1e-6
-#: What stands for no limit.
+#: Values that mean "no limit" in version 2 and version 1.
 UNLIMITED = {"max", "-1"}
 
 
-class ControlGroups:
-    """The groups of this process that limit processors and memory; there may be none."""
+class Cgroups:
+    """The cgroups of this process that limit CPU and memory; there may be none."""
 
     def __init__(self, proc: pathlib.Path = PROC) -> None:
-        self._cpu = find_groups("cpu", proc)
-        self._memory = find_groups("memory", proc)
+        self._cpu = find_cgroups("cpu", proc)
+        self._memory = find_cgroups("memory", proc)
 
-    def processors(self) -> float | None:
-        """Return how many processors' time the tightest group allows; None where none has a limit."""
+    def cpu_limit(self) -> float | None:
+        """Return the processors that the tightest quota allows; None where there is no quota."""
         quotas = [
-            _words(group / "cpu.max")
-            or _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us")
+            _read_words(group / "cpu.max")
+            or _read_words(group / "cpu.cfs_quota_us") + _read_words(group / "cpu.cfs_period_us")
             for group in self._cpu
         ]
         return min(
@@ -34,97 +38,117 @@ class ControlGroups:
             default=None,
         )
 
-    def memory_bytes(self) -> int | None:
-        """Return the memory that the tightest group allows; None where none has a limit."""
+    def memory_limit_bytes(self) -> int | None:
+        """Return the tightest memory limit; None where there is none."""
         return min((limit for _, limit in self._memory_limits()), default=None)
 
     def free_memory_bytes(self) -> int | None:
-        """Return what is left below the limits: files that are only cached give way; None where there is no limit."""
+        """Return the bytes left below the limits; None where there is no limit.
+
+        Page cache that can be reclaimed counts as free.
+        """
         return min(
-            (max(limit - _taken_bytes(group), 0) for group, limit in self._memory_limits()),
+            (max(limit - _used_bytes(group), 0) for group, limit in self._memory_limits()),
             default=None,
         )
 
     def throttled_seconds(self) -> float | None:
-        """Return how long the groups have been held back so far; None where no kernel counts it."""
-        counters = [_fields(group / "cpu.stat") for group in self._cpu]
+        """Return how long the groups have been throttled so far; None where it is not counted."""
+        counters = [_read_counters(group / "cpu.stat") for group in self._cpu]
         seconds = [
-            counter["throttled_usec"] * MICROSECONDS
+            counter[name] * unit
+            for name, unit in (("throttled_usec", MICROSECONDS), ("throttled_time", NANOSECONDS))
             for counter in counters
-            if "throttled_usec" in counter
-        ]
-        seconds += [
-            counter["throttled_time"] * NANOSECONDS
-            for counter in counters
-            if "throttled_time" in counter
+            if name in counter
         ]
         return sum(seconds) if seconds else None
 
     def _memory_limits(self) -> Iterator[tuple[pathlib.Path, int]]:
         for group in self._memory:
-            for word in _words(group / "memory.max") or _words(group / "memory.limit_in_bytes"):
-                if word not in UNLIMITED:
-                    yield group, int(word)
+            limits = _read_words(group / "memory.max") or _read_words(
+                group / "memory.limit_in_bytes"
+            )
+            for limit in limits:
+                if limit not in UNLIMITED:
+                    yield group, int(limit)
 
 
-def find_groups(controller: str, proc: pathlib.Path = PROC) -> list[pathlib.Path]:
-    """Return the folders of this process's group and of those above it, as far as they are seen; those of version 1 where it has any."""
-    mounts = list(_mounts(proc))
-    for line in sorted(_lines(proc / "self" / "cgroup"), key=lambda line: line.startswith("0::")):
-        _, names, path = line.split(":", 2)
-        for kind, options, root, place in mounts:
-            if (kind == "cgroup" and controller in names.split(",") and controller in options) or (
-                kind == "cgroup2" and not names
+@dataclasses.dataclass(frozen=True)
+class Mount:
+    """One line of `/proc/self/mountinfo`."""
+
+    filesystem: str
+    options: list[str]
+    #: The directory of the file system that is mounted.
+    root: pathlib.PurePosixPath
+    mount_point: pathlib.Path
+
+
+def find_cgroups(controller: str, proc: pathlib.Path = PROC) -> list[pathlib.Path]:
+    """Return the folders of this process's cgroup and its visible ancestors.
+
+    Version 1 is preferred where it has this controller.
+    """
+    mounts = list(_read_mounts(proc))
+    lines = _read_lines(proc / "self" / "cgroup")
+    for line in sorted(lines, key=lambda line: line.startswith("0::")):
+        _, controllers, path = line.split(":", 2)
+        is_version_1 = controller in controllers.split(",")
+        for mount in mounts:
+            if (mount.filesystem == "cgroup" and is_version_1 and controller in mount.options) or (
+                mount.filesystem == "cgroup2" and not controllers
             ):
-                return _up_from(pathlib.PurePosixPath(path), root, place)
+                return _with_ancestors(pathlib.PurePosixPath(path), mount)
     return []
 
 
-def _up_from(
-    path: pathlib.PurePosixPath, root: pathlib.PurePosixPath, place: pathlib.Path
-) -> list[pathlib.Path]:
-    """Return the folders of the group at `path` and above, where `root` of its hierarchy is mounted at `place`."""
-    # In a container the path may be told from outside, where nothing of it is mounted: then what is
-    # mounted is the group itself.
-    below = (
-        path.relative_to(root)
-        if path.is_relative_to(root) and ".." not in path.parts
-        else pathlib.PurePosixPath()
-    )
-    return (
-        [place / below, *(place / parent for parent in below.parents)] if below.parts else [place]
-    )
+def _with_ancestors(path: pathlib.PurePosixPath, mount: Mount) -> list[pathlib.Path]:
+    """Return the folders of the cgroup at `path` and of its ancestors in the mount."""
+    # In a container the path may be the host's, which is not mounted there. Then the mount point is
+    # the group itself.
+    if not path.is_relative_to(mount.root) or ".." in path.parts:
+        return [mount.mount_point]
+    relative = path.relative_to(mount.root)
+    return [mount.mount_point / each for each in (relative, *relative.parents)]
 
 
-def _mounts(
-    proc: pathlib.Path,
-) -> Iterator[tuple[str, list[str], pathlib.PurePosixPath, pathlib.Path]]:
-    """Yield the type, the options, the root and the place of each mount."""
-    for line in _lines(proc / "self" / "mountinfo"):
+def _read_mounts(proc: pathlib.Path) -> Iterator[Mount]:
+    for line in _read_lines(proc / "self" / "mountinfo"):
         mount, _, source = line.partition(" - ")
-        kind, _, options = source.split(" ", 2)
-        root, place = mount.split(" ")[3:5]
-        yield kind, options.split(","), pathlib.PurePosixPath(root), pathlib.Path(place)
+        filesystem, _, options = source.split(" ", 2)
+        root, mount_point = mount.split(" ")[3:5]
+        yield Mount(
+            filesystem=filesystem,
+            options=options.split(","),
+            root=pathlib.PurePosixPath(root),
+            mount_point=pathlib.Path(mount_point),
+        )
 
 
-def _taken_bytes(group: pathlib.Path) -> int:
-    taken = _words(group / "memory.current") or _words(group / "memory.usage_in_bytes") or ["0"]
-    counted = _fields(group / "memory.stat")
-    # Version 1 counts the groups below under names of their own.
-    return int(taken[0]) - counted.get("total_inactive_file", counted.get("inactive_file", 0))
+def _used_bytes(group: pathlib.Path) -> int:
+    """Return the memory that the group uses, without page cache that can be reclaimed."""
+    used = (
+        _read_words(group / "memory.current")
+        or _read_words(group / "memory.usage_in_bytes")
+        or ["0"]
+    )
+    counters = _read_counters(group / "memory.stat")
+    # In version 1 the totals of a group and its children have names of their own.
+    reclaimable = counters.get("total_inactive_file", counters.get("inactive_file", 0))
+    return int(used[0]) - reclaimable
 
 
-def _fields(file: pathlib.Path) -> dict[str, int]:
-    words = _words(file)
+def _read_counters(file: pathlib.Path) -> dict[str, int]:
+    words = _read_words(file)
     return {name: int(number) for name, number in zip(words[::2], words[1::2], strict=False)}
 
 
-def _words(file: pathlib.Path) -> list[str]:
-    return " ".join(_lines(file)).split()
+def _read_words(file: pathlib.Path) -> list[str]:
+    return " ".join(_read_lines(file)).split()
 
 
-def _lines(file: pathlib.Path) -> list[str]:
-    """Return the lines of a file of the kernel's; none where there is no such file."""
+def _read_lines(file: pathlib.Path) -> list[str]:
+    """Return the lines of a file of the kernel; none where the file does not exist."""
     try:
         return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

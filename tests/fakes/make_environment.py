@@ -10,6 +10,7 @@ from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
 from advisor.errors import UserError
 from advisor.probing.environments import creation
+from advisor.probing.environments.uv_runner import BuildSettings
 
 root = pathlib.Path(sys.argv[1])
 environment = Environment(
@@ -18,16 +19,16 @@ environment = Environment(
 python = Interpreter(
     executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None
 )
-shop = creation.BuildSettings(
+settings = BuildSettings(
     root=root,
     rubric=root.parent / "rubric",
     inherited=dict(os.environ),
     interpreter=python,
-    say=lambda line: print(line, flush=True),
+    report=lambda line: print(line, flush=True),
 )
 try:
     with Interruptions():
-        creation.create("tiny", environment, shop)
+        creation.create("tiny", environment, settings)
 except UserError as problem:
     print(f"{problem.what}; next: {problem.next_step}", flush=True)
     sys.exit(problem.exit_code)

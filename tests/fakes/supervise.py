@@ -13,7 +13,8 @@ import msgspec
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.worker_events import Imported, Ready
-from advisor.probing.supervisor import Supervisor, Worker
+from advisor.probing.supervisor import Supervisor
+from advisor.probing.worker_process import Worker
 from probes import protocol
 
 script, directory = map(pathlib.Path, sys.argv[1:])
@@ -45,11 +46,11 @@ with Supervisor(deadlines) as supervisor:
             interpreter=sys.executable,
             script=script,
             environment=environment,
-            build_seconds=600.0,
+            max_build_seconds=600.0,
         )
         assert isinstance(worker, Worker)
         while worker.outcome is None:
-            for _, message in supervisor.listen():
+            for _, message in supervisor.poll():
                 if isinstance(message, Imported):
                     supervisor.send(worker, "build")
                 elif isinstance(message, Ready):

@@ -1,6 +1,7 @@
-"""The command line that starts Python in an image, for docker and podman: the device, our code to read, the run to write, no network.
+"""Build the docker or podman command that starts a worker's Python in an image.
 
-Nothing is pulled: an image that is not there is the user's to fetch, since it takes many gigabytes.
+A worker has the device, reads the advisor's code and the model, writes to the folders of its run,
+and has no network. No image is pulled: they take many gigabytes, so the user fetches them.
 """
 
 from __future__ import annotations
@@ -11,57 +12,58 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-#: In the order in which they are looked for.
+from advisor.probing.environments.variables import OFFLINE_VARIABLES, WORKER_VARIABLES
+from probes import protocol
+
+#: In order of preference.
 ENGINES = ("docker", "podman")
 INSPECT_SECONDS = 30
-#: Variables of a worker that mean something inside an image; everything else is the host's
-#: business.
-PASSED = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NPROC",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_CACHE_DIR",
-    "CUDA_CACHE_PATH",
-    "JAX_COMPILATION_CACHE_DIR",
-    "HF_HUB_DISABLE_TELEMETRY",
-    "HF_HUB_OFFLINE",
-    "DO_NOT_TRACK",
-    "TOKENIZERS_PARALLELISM",
-    "PYTHONDONTWRITEBYTECODE",
-    "P3_ADVISOR_WORKER",
+#: The engine selects the device itself, so a container does not need these.
+DEVICE_VARIABLES = {"CUDA_VISIBLE_DEVICES"}
+#: Variables that a container gets from the environment of the engine: all that a worker gets. The
+#: variables that a worker inherits from the user concern the host only.
+PASSED_VARIABLES = tuple(
+    name
+    for name in (*WORKER_VARIABLES, *OFFLINE_VARIABLES, protocol.MARK_VARIABLE)
+    if name not in DEVICE_VARIABLES
+)
+ISOLATION_OPTIONS = (
+    *("--network", "none"),
+    *("--cap-drop", "ALL"),
+    *("--security-opt", "no-new-privileges"),
+    *("--ipc", "private"),
+    *("--shm-size", "1g"),
 )
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
-def find_engine(environment: Mapping[str, str]) -> str | None:
-    """Return the path of docker or podman; None where there is neither."""
+def find_container_engine(environment: Mapping[str, str]) -> str | None:
+    """Return the path of docker or podman; None where neither is installed."""
     found = (shutil.which(engine, path=environment.get("PATH")) for engine in ENGINES)
     return next((engine for engine in found if engine), None)
 
 
-def find_images(
+def find_local_images(
     engine: str, images: Iterable[str], *, run: Run = subprocess.run
 ) -> tuple[str, ...]:
-    """Return those of `images` that are here already."""
-    here: list[str] = []
+    """Return those of `images` that have been pulled."""
+    found: list[str] = []
     for image in images:
         try:
-            answer = run(
+            inspection = run(
                 [engine, "image", "inspect", image],
                 capture_output=True,
                 timeout=INSPECT_SECONDS,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return tuple(here)
-        here += [image] if answer.returncode == 0 else []
-    return tuple(here)
+            return tuple(found)
+        found += [image] if inspection.returncode == 0 else []
+    return tuple(found)
 
 
-def start_python(
+def python_command(
     engine: str,
     image: str,
     *,
@@ -71,43 +73,33 @@ def start_python(
     readable: Sequence[pathlib.Path] = (),
     user: tuple[int, int] | None = None,
 ) -> list[str]:
-    """Return the words that, before a script and its arguments, run them with the image's Python.
+    """Return the command that starts the image's Python; a script and its arguments follow it.
 
-    Standard input and output are the worker's lifeline and doorbell, so they are passed through;
-    all paths are the same inside and outside.
+    Standard input and output are passed through, because they carry the worker's tokens and
+    notifications. All paths are the same inside and outside.
     """
-    podman = pathlib.Path(engine).name == "podman"
-    owner = user or (os.getuid(), os.getgid())
-    words = [engine, "run", "--rm", "--init", "--interactive", "--network", "none"]
-    words += [
-        "--cap-drop",
-        "ALL",
-        "--security-opt",
-        "no-new-privileges",
-        "--ipc",
-        "private",
-        "--shm-size",
-        "1g",
-    ]
-    words += ["--userns", "keep-id"] if podman else []
-    words += ["--user", f"{owner[0]}:{owner[1]}"]
+    is_podman = pathlib.Path(engine).name == "podman"
+    uid, gid = user or (os.getuid(), os.getgid())
+    command = [engine, "run", "--rm", "--init", "--interactive", *ISOLATION_OPTIONS]
+    command += ["--userns", "keep-id"] if is_podman else []
+    command += ["--user", f"{uid}:{gid}"]
     if gpu:
-        words += ["--device", f"nvidia.com/gpu={gpu}"] if podman else ["--gpus", f"device={gpu}"]
-    for place in (code, *readable):
-        words += ["--mount", _mount(place, readonly=True)]
-    for place in writable:
-        words += ["--mount", _mount(place, readonly=False)]
-    for name in PASSED:
-        words += ["--env", name]
-    # The home of an unknown user cannot be written; caches that have no variable of their own land
-    # in the run.
-    words += ["--env", f"HOME={writable[0]}", "--workdir", str(writable[0])]
-    return [*words, "--entrypoint", "python3", image]
+        command += (
+            ["--device", f"nvidia.com/gpu={gpu}"] if is_podman else ["--gpus", f"device={gpu}"]
+        )
+    for path in (code, *readable):
+        command += ["--mount", _mount(path, readonly=True)]
+    for path in writable:
+        command += ["--mount", _mount(path, readonly=False)]
+    for name in PASSED_VARIABLES:
+        command += ["--env", name]
+    # The image has no home for this user. Caches without a variable of their own go to the run.
+    command += ["--env", f"HOME={writable[0]}", "--workdir", str(writable[0])]
+    return [*command, "--entrypoint", "python3", image]
 
 
-def _mount(place: pathlib.Path, *, readonly: bool) -> str:
-    """Return one mount; a field with a comma or a quote in it is quoted as the engines' parser of CSV expects."""
-    path = str(place)
+def _mount(path: pathlib.Path, *, readonly: bool) -> str:
+    """Return one mount; the engines parse it as CSV, so commas and quotes are escaped."""
     fields = ["type=bind", f"source={path}", f"target={path}", *(["readonly"] if readonly else [])]
     return ",".join(
         '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field

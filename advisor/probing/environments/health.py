@@ -1,4 +1,7 @@
-"""Does an environment work: its interpreter starts, what it is for imports, and nothing in it has been changed since it was made."""
+"""Check that an environment works.
+
+Its interpreter starts, its packages import, and no package has changed since its creation.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from collections.abc import Mapping
 import msgspec
 
 from advisor.domain.workflow import Environment
-from advisor.probing.environments import NO_TELEMETRY, without_foreign
-from advisor.probing.environments.places import python_in, read_record
+from advisor.probing.environments.registry import interpreter_path, read_record
+from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
 
-#: Run by the environment's interpreter in isolation; says what it is before it imports, so that a
-#: crash is told apart from a broken Python.
-CHECK = """
+#: Run by the environment's interpreter in isolated mode. It prints its versions before it imports
+#: anything, so that a crashing import differs from a broken interpreter.
+CHECK_SCRIPT = """
 import importlib, importlib.metadata as metadata, json, os, platform, sys
 answer = os.dup(1)
 os.dup2(2, 1)
@@ -23,76 +26,78 @@ os.write(answer, json.dumps({"python_version": platform.python_version(), "packa
 os.close(answer)
 for name in sys.argv[1:]:
     importlib.import_module(name)
-"""
+"""  # noqa: E501 - a script, kept as one string
 CHECK_SECONDS = 600
-#: Longest piece of what an import says that is passed on.
-LONGEST_REASON = 300
+MAX_FAULT_CHARS = 300
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What an interpreter says of itself, and what keeps it from being used."""
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions in an environment, and the fault that makes it unusable."""
 
     python_version: str = ""
+    #: Versions by distribution.
     packages: dict[str, str] = {}
     fault: str | None = None
 
 
-def look(
+def inspect(
     directory: pathlib.Path,
     environment: Environment,
     inherited: Mapping[str, str],
     *,
     keep_bytecode: bool = False,
-) -> Found:
-    """Start the interpreter in `directory` and import what the environment is for; `keep_bytecode` leaves it compiled there."""
+) -> Inspection:
+    """Start the interpreter in `directory` and import the environment's modules.
+
+    `keep_bytecode` lets the interpreter store compiled modules.
+    """
     command = [
-        str(python_in(directory)),
+        str(interpreter_path(directory)),
         "-I",
         *([] if keep_bytecode else ["-B"]),
         "-c",
-        CHECK,
+        CHECK_SCRIPT,
         *environment.imports,
     ]
     try:
-        answer = subprocess.run(  # noqa: S603 - an argument list, no shell
+        result = subprocess.run(  # noqa: S603 - an argument list, no shell
             command,
             capture_output=True,
             timeout=CHECK_SECONDS,
             check=False,
-            env={**without_foreign(inherited), **NO_TELEMETRY},
+            env={**without_python_paths(inherited), **NO_TELEMETRY},
             cwd=directory,
         )
     except subprocess.TimeoutExpired:
-        return Found(fault=f"its imports take longer than {CHECK_SECONDS} seconds")
+        return Inspection(fault=f"its imports take longer than {CHECK_SECONDS} seconds")
     except OSError as problem:
-        return Found(fault=f"its interpreter does not start: {problem.strerror}")
-    last = _last_line(answer.stderr)
+        return Inspection(fault=f"its interpreter does not start: {problem.strerror}")
+    last_line = _last_line(result.stderr)
     try:
-        found = msgspec.json.decode(answer.stdout, type=Found)
+        found = msgspec.json.decode(result.stdout, type=Inspection)
     except msgspec.MsgspecError:
-        return Found(fault=f"its interpreter does not run: {last}")
-    return (
-        msgspec.structs.replace(found, fault=f"it does not import: {last}")
-        if answer.returncode
-        else found
-    )
+        return Inspection(fault=f"its interpreter does not run: {last_line}")
+    if result.returncode:
+        return msgspec.structs.replace(found, fault=f"it does not import: {last_line}")
+    return found
 
 
-def check(directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]) -> Found:
-    """Look at an environment that was made, and hold what is in it against what was put there."""
+def check(
+    directory: pathlib.Path, environment: Environment, inherited: Mapping[str, str]
+) -> Inspection:
+    """Inspect a created environment, and compare its packages with its record."""
     record = read_record(directory)
     if record is None:
-        return Found(fault="it was not made to the end")
-    found = look(directory, environment, inherited)
+        return Inspection(fault="its creation was not completed")
+    found = inspect(directory, environment, inherited)
     if found.fault is None and found.packages != record.packages:
         changed = {*found.packages.items()} ^ {*record.packages.items()}
         names = ", ".join(sorted({name for name, _ in changed}))
-        return msgspec.structs.replace(
-            found, fault=f"packages were changed since it was made: {names}"[:LONGEST_REASON]
-        )
+        fault = f"packages were changed since its creation: {names}"
+        return msgspec.structs.replace(found, fault=fault[:MAX_FAULT_CHARS])
     return found
 
 
 def _last_line(text: bytes) -> str:
     lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:LONGEST_REASON] if lines else "it says nothing"
+    return lines[-1][:MAX_FAULT_CHARS] if lines else "no output"

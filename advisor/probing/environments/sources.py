@@ -1,4 +1,7 @@
-"""Where packages come from: pip's own settings said to uv in its variables, for the length of one command and never written down."""
+"""Pass pip's package sources to uv in environment variables.
+
+They apply to one command and are never stored.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from advisor.probing.environments import without_foreign
+from advisor.probing.environments.variables import without_python_paths
 
-#: What pip calls a setting, and the variables by which uv knows it; a user who has set one of these
-#: has told uv already.
-VARIABLES: dict[str, tuple[str, ...]] = {
+#: Settings of pip, each with uv's variables for it. A variable that the user has set has
+#: precedence over pip's setting.
+UV_VARIABLES: dict[str, tuple[str, ...]] = {
     "index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
     "extra-index-url": ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
     "find-links": ("UV_FIND_LINKS",),
@@ -24,7 +27,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "cert": ("SSL_CERT_FILE",),
     "proxy": ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy"),
 }
-#: Sections of pip's settings that concern an installation, the later ones prevail.
+#: Sections of pip's configuration that apply to `pip install`; later ones have precedence.
 SECTIONS = ("global", "install", ":env:")
 INDEX_STRATEGY = "UV_INDEX_STRATEGY"
 TORCH_BACKEND = "UV_TORCH_BACKEND"
@@ -32,26 +35,26 @@ PIP_SECONDS = 60
 
 
 def read_pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what pip would use here, by the names of its settings; nothing where there is no pip."""
-    beside_us = [sys.executable, "-m", "pip"]
+    """Return the configuration of pip by the names of its settings; empty where pip is missing."""
+    own_pip = [sys.executable, "-m", "pip"]
     on_path = shutil.which("pip", path=environment.get("PATH"))
-    for pip in (beside_us, [on_path] if on_path else []):
+    for pip in (own_pip, [on_path] if on_path else []):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             command = [*pip, "config", "list"]
-            answer = subprocess.run(  # noqa: S603 - an argument list, no shell
+            result = subprocess.run(  # noqa: S603 - an argument list, no shell
                 command,
                 capture_output=True,
                 text=True,
                 timeout=PIP_SECONDS,
                 check=True,
-                env=without_foreign(environment),
+                env=without_python_paths(environment),
             )
-            return parse_pip_settings(answer.stdout.splitlines())
+            return parse_pip_settings(result.stdout.splitlines())
     return {}
 
 
 def parse_pip_settings(lines: Iterable[str]) -> dict[str, str]:
-    """Read `section.name='value'` lines; of a setting's sections the one that pip lets prevail counts."""
+    """Return the settings in `section.name='value'` lines, with pip's precedence of sections."""
     found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for line in lines:
         key, _, quoted = line.partition("=")
@@ -64,40 +67,46 @@ def parse_pip_settings(lines: Iterable[str]) -> dict[str, str]:
 
 
 def uv_environment(inherited: Mapping[str, str], pip_settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables uv runs with: the user's own, and for what they leave open pip's settings."""
-    environment = {**without_foreign(inherited), "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    for name, variables in VARIABLES.items():
+    """Return the variables of uv: the user's own, and pip's settings where those set nothing."""
+    environment = {**without_python_paths(inherited), "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+    for name, variables in UV_VARIABLES.items():
         if pip_settings.get(name) and not any(inherited.get(variable) for variable in variables):
             separator = "," if name == "find-links" else " "
             environment[variables[0]] = separator.join(pip_settings[name].split())
             if name == "extra-index-url":
-                # As pip has it: of all indexes the best version.
+                # pip takes the best version of all indexes.
                 environment.setdefault(INDEX_STRATEGY, "unsafe-best-match")
     return environment
 
 
-def torch_backend(wanted: str, uv: Mapping[str, str]) -> list[str]:
-    """Return uv's option that picks the build of torch; none where the user has said where torch comes from."""
+def torch_backend(backend: str, uv: Mapping[str, str]) -> list[str]:
+    """Return uv's option that selects the build of torch.
+
+    Empty where the user has configured the source of torch.
+    """
     if (
-        wanted == "none"
+        backend == "none"
         or uv.get(TORCH_BACKEND)
         or uv.get("UV_DEFAULT_INDEX")
         or uv.get("UV_INDEX_URL")
     ):
         return []
     folders = [
-        pathlib.Path(place)
-        for place in uv.get("UV_FIND_LINKS", "").split(",")
-        if place and "://" not in place
+        pathlib.Path(link)
+        for link in uv.get("UV_FIND_LINKS", "").split(",")
+        if link and "://" not in link
     ]
     if any(next(folder.glob("torch-*.whl"), None) for folder in folders):
         return []
-    return ["--torch-backend", wanted]
+    return ["--torch-backend", backend]
 
 
 @contextlib.contextmanager
 def excludes(packages: Sequence[str]) -> Iterator[list[str]]:
-    """Yield uv's option that leaves packages out although others ask for them; it reads their names from a file."""
+    """Yield uv's option that excludes packages although others require them.
+
+    uv reads their names from a temporary file.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
         names.write("\n".join(packages))
         names.flush()

@@ -1,4 +1,4 @@
-"""A session of resident workers with pretend stacks in real processes."""
+"""Fixtures: a session of resident workers with fake stacks in real processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from advisor import catalogue
 from advisor.domain.machine import Cpu
-from advisor.probing.conditions import Guard
+from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
@@ -25,21 +25,21 @@ def supervisor() -> Iterator[Supervisor]:
 
 
 @pytest.fixture
-def site(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
-    cpu = Cpu(model="a few", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
+def run_config(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
+    cpu = Cpu(model="fake", physical_cores=3, usable_processors=2, memory_bytes=1 << 30)
     return RunConfig(
         question=builders.question(
             python=sys.executable, batch_sizes=(2, 4), seed=7, input_tokens=5
         ),
         machine=builders.machine(cpu=cpu),
-        arms=tmp_path / "arms",
-        scratch=tmp_path / "scratch",
-        probes=fake_probes,
+        arms_directory=tmp_path / "arms",
+        scratch_directory=tmp_path / "scratch",
+        probes_directory=fake_probes,
         minimum_engaged_share=0.5,
         environment=dict(os.environ),
     )
 
 
 @pytest.fixture
-def session(supervisor: Supervisor, site: RunConfig) -> Session:
-    return Session(supervisor, site, Guard())
+def session(supervisor: Supervisor, run_config: RunConfig) -> Session:
+    return Session(supervisor, run_config, ConditionsMonitor())

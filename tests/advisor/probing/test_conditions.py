@@ -1,4 +1,4 @@
-"""What the machine goes through while something runs, read from files and a library that say what a test lets them say."""
+"""Conditions during a visit, read from a fake `/proc`, a fake cgroup and a fake NVML."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from typing import Any
 
 import pytest
 import workers
-from nvml import UUID, Nvml
+from nvml import UUID, FakeNvml
 
 from advisor import catalogue
 from advisor.domain.run_events import Conditions
 from advisor.pipeline import visit_quality
-from advisor.probing import conditions as guard
-from advisor.probing.conditions import GpuWatch, Guard
+from advisor.probing import conditions as conditions_module
+from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 
-PROCESS = 4711
+PID = 4711
 HEAT, POWER_LIMIT, IDLE = 0x20, 0x4, 0x1
 RULES = catalogue.load().presets.guard
 
 
 class Kernel:
-    """`/proc` and the control group of a machine whose clock goes on only when told."""
+    """The `/proc`, the cgroup and the clock of a fake machine."""
 
-    def __init__(self, place: pathlib.Path) -> None:
-        self.proc, self.control_group = place / "proc", place / "cgroup"
-        self.control_group.mkdir()
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.proc, self.cgroup = folder / "proc", folder / "cgroup"
+        self.cgroup.mkdir()
         (self.proc / "self").mkdir(parents=True)
         (self.proc / "self" / "cgroup").write_text("0::/\n")
         (self.proc / "self" / "mountinfo").write_text(
-            f"41 31 0:38 / {self.control_group} rw - cgroup2 cgroup2 rw\n"
+            f"41 31 0:38 / {self.cgroup} rw - cgroup2 cgroup2 rw\n"
         )
         self.now = 100.0
-        self.user_ticks, self.stolen_ticks, self.guest_ticks = 1000, 0, 0
-        self.waited = {PROCESS: 0}
+        self.user_ticks, self.steal_ticks, self.guest_ticks = 1000, 0, 0
+        self.run_queue_delay_ns = {PID: 0}
         self.throttled_usec: int | None = 0
         self.write()
 
     def write(self) -> None:
-        """Write what the kernel would show now."""
+        """Write the counters as the kernel shows them."""
         self.proc.mkdir(exist_ok=True)
-        ticks = f"{self.user_ticks} 0 0 5000 0 0 0 {self.stolen_ticks} {self.guest_ticks} 0"
+        ticks = f"{self.user_ticks} 0 0 5000 0 0 0 {self.steal_ticks} {self.guest_ticks} 0"
         (self.proc / "stat").write_text(f"cpu  {ticks}\ncpu0 {ticks}\n")
-        for thread, nanoseconds in self.waited.items():
-            task = self.proc / str(PROCESS) / "task" / str(thread)
+        for thread, nanoseconds in self.run_queue_delay_ns.items():
+            task = self.proc / str(PID) / "task" / str(thread)
             task.mkdir(parents=True, exist_ok=True)
             (task / "schedstat").write_text(f"123456 {nanoseconds} 789\n")
         if self.throttled_usec is not None:
             text = f"usage_usec 5\nnr_throttled 1\nthrottled_usec {self.throttled_usec}\n"
-            (self.control_group / "cpu.stat").write_text(text)
+            (self.cgroup / "cpu.stat").write_text(text)
 
-    def pass_by(self, seconds: float, **changes: Any) -> None:
-        """Let time pass and the counters become what is given."""
+    def advance(self, seconds: float, **changes: Any) -> None:
+        """Advance the clock and set counters."""
         self.now += seconds
         self.user_ticks += round(200 * seconds)
         for name, value in changes.items():
@@ -66,104 +66,104 @@ def kernel(tmp_path: pathlib.Path) -> Kernel:
     return Kernel(tmp_path)
 
 
-def watching(kernel: Kernel, gpu: GpuWatch | None = None) -> Guard:
-    return Guard(gpu, proc=kernel.proc, clock=lambda: kernel.now)
+def make_monitor(kernel: Kernel, gpu: GpuMonitor | None = None) -> ConditionsMonitor:
+    return ConditionsMonitor(gpu, proc=kernel.proc, clock=lambda: kernel.now)
 
 
 def conditions_of(
-    kernel: Kernel, seconds: float = 1.0, gpu: GpuWatch | None = None, **changes: Any
+    kernel: Kernel, seconds: float = 1.0, gpu: GpuMonitor | None = None, **changes: Any
 ) -> Conditions:
-    """Return what the guard says about a second in which the counters became what is given."""
-    guard = watching(kernel, gpu)
-    before = guard.read(PROCESS)
-    kernel.pass_by(seconds, **changes)
-    return guard.conditions_since(before, PROCESS)
+    """Return the conditions of a second after which the counters have the given values."""
+    monitor = make_monitor(kernel, gpu)
+    before = monitor.read_counters(PID)
+    kernel.advance(seconds, **changes)
+    return monitor.conditions_since(before, PID)
 
 
-def test_a_second_in_which_nothing_happened(kernel: Kernel) -> None:
+def test_an_undisturbed_second(kernel: Kernel) -> None:
     assert conditions_of(kernel) == Conditions(
         seconds=1.0, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
     )
 
 
-def test_stolen_time_is_a_share_of_all_processors_time(kernel: Kernel) -> None:
-    assert conditions_of(kernel, stolen_ticks=50).stolen_share == pytest.approx(50 / 250)
+def test_steal_time_is_a_share_of_the_time_of_all_processors(kernel: Kernel) -> None:
+    assert conditions_of(kernel, steal_ticks=50).stolen_share == pytest.approx(50 / 250)
 
 
-def test_guests_are_not_counted_twice(kernel: Kernel) -> None:
-    assert conditions_of(kernel, stolen_ticks=50, guest_ticks=10_000).stolen_share == pytest.approx(
+def test_guest_time_is_not_counted_twice(kernel: Kernel) -> None:
+    assert conditions_of(kernel, steal_ticks=50, guest_ticks=10_000).stolen_share == pytest.approx(
         50 / 250
     )
 
 
-def test_waiting_for_a_processor_is_the_sum_over_the_threads(kernel: Kernel) -> None:
-    kernel.waited = {PROCESS: 5_000_000, PROCESS + 1: 7_000_000}
+def test_the_run_queue_delay_is_the_sum_over_the_threads(kernel: Kernel) -> None:
+    kernel.run_queue_delay_ns = {PID: 5_000_000, PID + 1: 7_000_000}
     kernel.write()
     conditions = conditions_of(
-        kernel, seconds=0.5, waited={PROCESS: 105_000_000, PROCESS + 1: 57_000_000}
+        kernel, seconds=0.5, run_queue_delay_ns={PID: 105_000_000, PID + 1: 57_000_000}
     )
     assert conditions.queued_share == pytest.approx(0.3)
 
 
-def test_a_thread_that_ends_meanwhile_does_not_make_the_time_negative(kernel: Kernel) -> None:
-    kernel.waited = {PROCESS: 0, PROCESS + 1: 10**9}
+def test_a_thread_that_ends_does_not_make_the_delay_negative(kernel: Kernel) -> None:
+    kernel.run_queue_delay_ns = {PID: 0, PID + 1: 10**9}
     kernel.write()
-    guard = watching(kernel)
-    before = guard.read(PROCESS)
-    (kernel.proc / str(PROCESS) / "task" / str(PROCESS + 1) / "schedstat").unlink()
-    kernel.waited = {PROCESS: 0}
-    kernel.pass_by(1.0)
-    assert guard.conditions_since(before, PROCESS).queued_share == 0.0
+    monitor = make_monitor(kernel)
+    before = monitor.read_counters(PID)
+    (kernel.proc / str(PID) / "task" / str(PID + 1) / "schedstat").unlink()
+    kernel.run_queue_delay_ns = {PID: 0}
+    kernel.advance(1.0)
+    assert monitor.conditions_since(before, PID).queued_share == 0.0
 
 
-def test_a_thread_that_the_first_look_missed_has_not_waited_all_its_life_since(
+def test_a_thread_missing_in_the_first_reading_does_not_count(
     kernel: Kernel,
 ) -> None:
     assert conditions_of(
-        kernel, waited={PROCESS: 10**8, PROCESS + 1: 10**12}
+        kernel, run_queue_delay_ns={PID: 10**8, PID + 1: 10**12}
     ).queued_share == pytest.approx(0.1)
 
 
-def test_throttling_of_the_control_group_is_told_in_seconds(kernel: Kernel) -> None:
+def test_cgroup_throttling_is_in_seconds(kernel: Kernel) -> None:
     assert conditions_of(kernel, throttled_usec=12_000).throttled_seconds == pytest.approx(0.012)
 
 
-def test_what_the_kernel_does_not_count_is_not_known(kernel: Kernel) -> None:
-    (kernel.control_group / "cpu.stat").unlink()
+def test_a_counter_that_the_kernel_lacks_is_none(kernel: Kernel) -> None:
+    (kernel.cgroup / "cpu.stat").unlink()
     kernel.throttled_usec = None
     assert conditions_of(kernel).throttled_seconds is None
-    (kernel.control_group / "cpu.stat").write_text("usage_usec 5\n")
+    (kernel.cgroup / "cpu.stat").write_text("usage_usec 5\n")
     assert conditions_of(kernel).throttled_seconds is None
 
 
-def test_a_process_that_is_gone_has_waited_for_nobody_knows_how_long(kernel: Kernel) -> None:
-    guard = watching(kernel)
-    before = guard.read(PROCESS + 99)
-    assert before.queued is None
-    assert guard.conditions_since(before, PROCESS + 99).queued_share is None
+def test_the_run_queue_delay_of_an_ended_process_is_none(kernel: Kernel) -> None:
+    monitor = make_monitor(kernel)
+    before = monitor.read_counters(PID + 99)
+    assert before.run_queue_delay_ns is None
+    assert monitor.conditions_since(before, PID + 99).queued_share is None
 
 
-def test_two_looks_at_the_same_moment_divide_by_nothing(kernel: Kernel) -> None:
+def test_two_readings_at_the_same_moment_have_no_steal_time(kernel: Kernel) -> None:
     assert conditions_of(kernel, seconds=0.0).stolen_share == 0.0
 
 
 # The GPU
 
 
-def test_the_gpu_says_its_clock_temperature_power_and_why_it_is_held_down(kernel: Kernel) -> None:
-    nvml = Nvml(
+def test_clock_temperature_power_and_throttling_of_the_gpu(kernel: Kernel) -> None:
+    nvml = FakeNvml(
         nvmlDeviceGetClockInfo=1485,
         nvmlDeviceGetTemperature=81,
         nvmlDeviceGetCurrentClocksThrottleReasons=HEAT | POWER_LIMIT,
     )
-    conditions = conditions_of(kernel, gpu=GpuWatch(UUID, nvml))
+    conditions = conditions_of(kernel, gpu=GpuMonitor(UUID, nvml))
     assert (conditions.sm_clock_mhz, conditions.temperature_c) == (1485, 81)
     assert (conditions.sm_clock_share, conditions.power_w) == pytest.approx((0.75, 200.0))
     assert (conditions.held_down_share, conditions.power_capped_share) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("bits", "fit"),
+    ("bits", "is_undisturbed"),
     [
         (0, True),
         (IDLE, True),
@@ -175,13 +175,13 @@ def test_the_gpu_says_its_clock_temperature_power_and_why_it_is_held_down(kernel
         (HEAT | POWER_LIMIT, False),
     ],
 )
-def test_a_throttled_gpu_is_unfit_and_one_at_its_power_limit_is_not(
-    kernel: Kernel, bits: int, fit: bool
+def test_throttling_disturbs_a_visit_and_the_power_limit_does_not(
+    kernel: Kernel, bits: int, is_undisturbed: bool
 ) -> None:
     conditions = conditions_of(
-        kernel, gpu=GpuWatch(UUID, Nvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits))
+        kernel, gpu=GpuMonitor(UUID, FakeNvml(nvmlDeviceGetCurrentClocksThrottleReasons=bits))
     )
-    assert (visit_quality.find_fault(conditions, RULES) is None) is fit
+    assert (visit_quality.find_disturbance(conditions, RULES) is None) is is_undisturbed
 
 
 @pytest.mark.parametrize(
@@ -195,63 +195,65 @@ def test_a_throttled_gpu_is_unfit_and_one_at_its_power_limit_is_not(
         "nvmlDeviceGetTotalEnergyConsumption",
     ],
 )
-def test_what_this_gpu_does_not_say_is_not_known_and_no_fault(kernel: Kernel, absent: str) -> None:
-    watch = GpuWatch(UUID, Nvml(absent=[absent]))
-    conditions = conditions_of(kernel, gpu=watch)
-    assert visit_quality.find_fault(conditions, RULES) is None
-    known = {
+def test_a_value_that_the_gpu_lacks_is_none_and_no_disturbance(kernel: Kernel, absent: str) -> None:
+    gpu_monitor = GpuMonitor(UUID, FakeNvml(absent=[absent]))
+    conditions = conditions_of(kernel, gpu=gpu_monitor)
+    assert visit_quality.find_disturbance(conditions, RULES) is None
+    values = {
         "nvmlDeviceGetDefaultApplicationsClock": conditions.sm_clock_share,
         "nvmlDeviceGetClockInfo": conditions.sm_clock_mhz,
         "nvmlDeviceGetTemperature": conditions.temperature_c,
         "nvmlDeviceGetPowerUsage": conditions.power_w,
-        "nvmlDeviceGetTotalEnergyConsumption": watch.energy_joules(),
+        "nvmlDeviceGetTotalEnergyConsumption": gpu_monitor.energy_joules(),
     }
     if absent == "nvmlDeviceGetClockInfo":
-        known.pop(
-            "nvmlDeviceGetDefaultApplicationsClock"
-        )  # a share of what is not known is not known either
-    assert [name for name, value in known.items() if value is None] == [
-        name for name in known if name == absent
+        # Without a clock there is no share of the default clock.
+        values.pop("nvmlDeviceGetDefaultApplicationsClock")
+    assert [name for name, value in values.items() if value is None] == [
+        name for name in values if name == absent
     ]
 
 
-def test_traffic_on_the_bus_is_that_of_both_directions() -> None:
-    assert GpuWatch(
-        UUID, Nvml(nvmlDeviceGetPcieThroughput=1500)
+def test_pcie_traffic_is_the_sum_of_both_directions() -> None:
+    assert GpuMonitor(
+        UUID, FakeNvml(nvmlDeviceGetPcieThroughput=1500)
     ).pcie_bytes_per_second() == pytest.approx(3e6)
     assert (
-        GpuWatch(UUID, Nvml(absent=["nvmlDeviceGetPcieThroughput"])).pcie_bytes_per_second() is None
+        GpuMonitor(UUID, FakeNvml(absent=["nvmlDeviceGetPcieThroughput"])).pcie_bytes_per_second()
+        is None
     )
 
 
-def test_energy_is_told_in_joules(kernel: Kernel) -> None:
-    assert watching(kernel, GpuWatch(UUID, Nvml())).energy_joules() == pytest.approx(5000.0)
-    assert watching(kernel).energy_joules() is None
+def test_energy_is_in_joules(kernel: Kernel) -> None:
+    assert make_monitor(kernel, GpuMonitor(UUID, FakeNvml())).energy_joules() == pytest.approx(
+        5000.0
+    )
+    assert make_monitor(kernel).energy_joules() is None
 
 
-def test_the_samples_of_a_visit_are_those_taken_meanwhile(
+def test_the_samples_of_a_visit_are_those_taken_during_it(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "PERIOD_SECONDS", 0.001)
-    nvml = Nvml(nvmlDeviceGetClockInfo=1980)
-    watch = GpuWatch(UUID, nvml)
-    with watching(kernel, watch).running():
-        workers.wait_until(lambda: nvml.asked.count("nvmlDeviceGetClockInfo") > 5)
-        assert [thread.name for thread in threading.enumerate()].count("gpu-watch") == 1
-    assert "gpu-watch" not in [thread.name for thread in threading.enumerate()]
-    samples = watch.between(0.0, float("inf"))
+    monkeypatch.setattr(conditions_module, "PERIOD_SECONDS", 0.001)
+    nvml = FakeNvml(nvmlDeviceGetClockInfo=1980)
+    gpu_monitor = GpuMonitor(UUID, nvml)
+    with make_monitor(kernel, gpu_monitor).running():
+        workers.wait_until(lambda: nvml.calls.count("nvmlDeviceGetClockInfo") > 5)
+        assert [thread.name for thread in threading.enumerate()].count("gpu-monitor") == 1
+    assert "gpu-monitor" not in [thread.name for thread in threading.enumerate()]
+    samples = gpu_monitor.between(0.0, float("inf"))
     assert len(samples) >= 5
-    assert watch.between(samples[1].at, samples[3].at) == samples[1:4]
+    assert gpu_monitor.between(samples[1].at, samples[3].at) == samples[1:4]
 
 
-def test_a_visit_too_short_for_a_sample_gets_one() -> None:
-    watch = GpuWatch(UUID, Nvml())
-    assert len(watch.between(1.0, 1.01)) == 1
+def test_a_visit_without_a_sample_gets_one() -> None:
+    gpu_monitor = GpuMonitor(UUID, FakeNvml())
+    assert len(gpu_monitor.between(1.0, 1.01)) == 1
 
 
-def test_the_machine_that_runs_these_tests_can_be_read() -> None:
-    guard = Guard()
-    before = guard.read(os.getpid())
-    conditions = guard.conditions_since(before, os.getpid())
+def test_the_counters_of_this_machine_can_be_read() -> None:
+    monitor = ConditionsMonitor()
+    before = monitor.read_counters(os.getpid())
+    conditions = monitor.conditions_since(before, os.getpid())
     assert conditions.seconds > 0
     assert 0 <= conditions.stolen_share <= 1

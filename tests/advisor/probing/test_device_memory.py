@@ -1,4 +1,4 @@
-"""The bytes in use on a GPU, as its management library counts them."""
+"""The bytes in use on a GPU, read from NVML."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import nvml
 import pytest
 import workers
 
-from advisor.probing.device_memory import MemoryWatch
+from advisor.probing.device_memory import DeviceMemoryMonitor
 
 UUID = "GPU-1111"
 
 
-class Nvml:
-    """Stands for the management library of a machine with two GPUs."""
+class CountingNvml:
+    """A fake of NVML that counts how often memory is read."""
 
     NVMLError = nvml.NVMLError
 
@@ -37,70 +37,70 @@ class Nvml:
         self.reads += 1
         return types.SimpleNamespace(total=1 << 40, free=0, used=self.used_bytes)
 
-    def become(self, used_bytes: int) -> None:
-        """Have this many bytes in use until somebody has surely seen it."""
+    def set_used(self, used_bytes: int) -> None:
+        """Have this many bytes in use until a sample has read them."""
         self.used_bytes = used_bytes
-        # The read that is under way may have looked before; the one after it has not.
+        # The read in progress may have started before the change; the next one has not.
         enough = self.reads + 2
         workers.wait_until(lambda: self.reads >= enough)
 
 
-def watchers() -> list[threading.Thread]:
+def sampling_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "device-memory"]
 
 
-def test_the_bytes_in_use_are_those_of_the_gpu_that_was_named() -> None:
-    assert MemoryWatch(UUID, Nvml(used_bytes=5 << 30)).used_bytes() == 5 << 30
+def test_the_bytes_in_use_are_those_of_the_named_gpu() -> None:
+    assert DeviceMemoryMonitor(UUID, CountingNvml(used_bytes=5 << 30)).used_bytes() == 5 << 30
 
 
-def test_the_peak_is_the_highest_value_in_between() -> None:
-    library = Nvml(used_bytes=100)
-    with MemoryWatch(UUID, library).peak() as peak:
+def test_the_peak_is_the_highest_value_during_the_block() -> None:
+    library = CountingNvml(used_bytes=100)
+    with DeviceMemoryMonitor(UUID, library).peak() as peak:
         assert peak() == 100
         for used_bytes, highest in ((700, 700), (300, 700), (900, 900), (200, 900)):
-            library.become(used_bytes)
+            library.set_used(used_bytes)
             assert peak() == highest
     library.used_bytes = 5000
-    assert peak() == 900, "what happens after the block does not count"
+    assert peak() == 900, "values after the block do not count"
 
 
-def test_a_peak_begins_anew() -> None:
-    library = Nvml(used_bytes=100)
-    watch = MemoryWatch(UUID, library)
-    with watch.peak():
-        library.become(900)
+def test_a_peak_starts_again_in_each_block() -> None:
+    library = CountingNvml(used_bytes=100)
+    monitor = DeviceMemoryMonitor(UUID, library)
+    with monitor.peak():
+        library.set_used(900)
     library.used_bytes = 200
-    with watch.peak() as peak:
-        library.become(300)
+    with monitor.peak() as peak:
+        library.set_used(300)
     assert peak() == 300
 
 
-def test_nobody_watches_after_the_block_however_it_ends() -> None:
-    watch = MemoryWatch(UUID, Nvml(used_bytes=100))
-    with watch.peak():
-        assert len(watchers()) == 1
-    assert watchers() == []
-    with pytest.raises(RuntimeError), watch.peak():
+def test_sampling_stops_with_the_block_however_it_ends() -> None:
+    monitor = DeviceMemoryMonitor(UUID, CountingNvml(used_bytes=100))
+    with monitor.peak():
+        assert len(sampling_threads()) == 1
+    assert sampling_threads() == []
+    with pytest.raises(RuntimeError), monitor.peak():
         raise RuntimeError
-    assert watchers() == []
+    assert sampling_threads() == []
 
 
-def test_a_device_that_does_not_answer_is_not_known_and_breaks_nothing() -> None:
-    watch = MemoryWatch(nvml.UUID, nvml.Nvml(absent=["used"]))
-    assert watch.used_bytes() is None
-    with watch.peak() as peak:
+def test_a_device_that_does_not_answer_has_no_peak() -> None:
+    monitor = DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(absent=["used"]))
+    assert monitor.used_bytes() is None
+    with monitor.peak() as peak:
         workers.wait_until(lambda: peak() is None)
-    assert (peak(), watch.total_bytes) == (None, None)
+    assert (peak(), monitor.total_bytes) == (None, None)
 
 
 @pytest.mark.parametrize("used_bytes", [-1, (80 << 30) + 1, 1 << 63])
-def test_what_cannot_be_is_not_known(used_bytes: int) -> None:
-    assert MemoryWatch(nvml.UUID, nvml.Nvml(used=used_bytes)).used_bytes() is None
+def test_an_impossible_value_is_discarded(used_bytes: int) -> None:
+    assert DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(used=used_bytes)).used_bytes() is None
 
 
-def test_one_look_that_failed_does_not_spoil_the_peak() -> None:
+def test_a_failed_read_does_not_change_the_peak() -> None:
     answers = itertools.cycle([5 << 30, -1, 1 << 63, 3 << 30])
-    library = nvml.Nvml(used=lambda: next(answers))
-    with MemoryWatch(nvml.UUID, library).peak() as peak:
-        workers.wait_until(lambda: library.asked.count("used") > 8)
+    library = nvml.FakeNvml(used=lambda: next(answers))
+    with DeviceMemoryMonitor(nvml.UUID, library).peak() as peak:
+        workers.wait_until(lambda: library.calls.count("used") > 8)
     assert peak() == 5 << 30

@@ -1,4 +1,4 @@
-"""Whether one more worker fits, judged by the largest so far."""
+"""Whether one more worker fits into memory."""
 
 from __future__ import annotations
 
@@ -9,55 +9,57 @@ import pytest
 
 from advisor.domain.run_events import DeviceMemory, WorkerReported
 from advisor.domain.worker_events import MemoryRead
-from advisor.probing.device_memory import MemoryWatch
-from advisor.probing.memory_headroom import MemoryHeadroom, available_bytes
+from advisor.probing.device_memory import DeviceMemoryMonitor
+from advisor.probing.memory_headroom import MemoryHeadroom, available_host_bytes
 
 GIBIBYTE = 1 << 30
 
 
-def counted(peak: int | None) -> DeviceMemory:
+def device_memory(peak: int | None) -> DeviceMemory:
     return DeviceMemory(
         arm="compiled", process=0, before_bytes=0, peak_bytes=peak, resident_bytes=peak
     )
 
 
-def read(peak: int | None) -> WorkerReported:
-    said = MemoryRead(peak_rss_bytes=peak, device_allocated_bytes=None, device_reserved_bytes=None)
-    return WorkerReported(arm="compiled", process=0, said=said)
+def host_memory(peak: int | None) -> WorkerReported:
+    memory = MemoryRead(
+        peak_rss_bytes=peak, device_allocated_bytes=None, device_reserved_bytes=None
+    )
+    return WorkerReported(arm="compiled", process=0, worker_event=memory)
 
 
-@pytest.mark.parametrize(("used", "left"), [(50, True), (68, True), (70, False)])
-def test_on_a_gpu_there_is_room_for_a_little_more_than_the_largest_so_far(
-    used: int, left: bool
+@pytest.mark.parametrize(("used", "fits"), [(50, True), (68, True), (70, False)])
+def test_a_worker_a_little_larger_than_the_largest_must_fit_on_the_gpu(
+    used: int, fits: bool
 ) -> None:
-    watch = MemoryWatch(nvml.UUID, nvml.Nvml(used=used * GIBIBYTE))
-    room = MemoryHeadroom(watch)
+    monitor = DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(used=used * GIBIBYTE))
+    headroom = MemoryHeadroom(monitor)
     for run_event in (
-        counted(4 * GIBIBYTE),
-        counted(10 * GIBIBYTE),
-        counted(None),
-        read(79 * GIBIBYTE),
+        device_memory(4 * GIBIBYTE),
+        device_memory(10 * GIBIBYTE),
+        device_memory(None),
+        host_memory(79 * GIBIBYTE),
     ):
-        room.take(run_event)
-    assert room.is_left() is left
+        headroom.update(run_event)
+    assert headroom.fits_another_worker() is fits
 
 
-@pytest.mark.parametrize(("available", "left"), [(12, True), (10, False)])
-def test_on_the_host_the_resident_sets_count(available: int, left: bool) -> None:
-    room = MemoryHeadroom(available=lambda: available * GIBIBYTE)
-    for run_event in (read(3 * GIBIBYTE), read(10 * GIBIBYTE), read(None)):
-        room.take(run_event)
-    assert room.is_left() is left
+@pytest.mark.parametrize(("available", "fits"), [(12, True), (10, False)])
+def test_on_the_host_the_resident_set_sizes_count(available: int, fits: bool) -> None:
+    headroom = MemoryHeadroom(available_bytes=lambda: available * GIBIBYTE)
+    for run_event in (host_memory(3 * GIBIBYTE), host_memory(10 * GIBIBYTE), host_memory(None)):
+        headroom.update(run_event)
+    assert headroom.fits_another_worker() is fits
 
 
-def test_where_nobody_can_tell_there_is_room() -> None:
-    room = MemoryHeadroom(MemoryWatch(nvml.UUID, nvml.Nvml(absent=["used"])))
-    room.take(counted(10 * GIBIBYTE))
-    assert room.is_left()
-    assert available_bytes() > 0
+def test_a_worker_fits_where_memory_cannot_be_read() -> None:
+    headroom = MemoryHeadroom(DeviceMemoryMonitor(nvml.UUID, nvml.FakeNvml(absent=["used"])))
+    headroom.update(device_memory(10 * GIBIBYTE))
+    assert headroom.fits_another_worker()
+    assert available_host_bytes() > 0
 
 
-def test_no_more_is_available_than_the_control_group_allows(tmp_path: pathlib.Path) -> None:
+def test_available_memory_is_limited_by_the_cgroup(tmp_path: pathlib.Path) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "cgroup").write_text("0::/\n")
     (tmp_path / "self" / "mountinfo").write_text(
@@ -65,4 +67,4 @@ def test_no_more_is_available_than_the_control_group_allows(tmp_path: pathlib.Pa
     )
     (tmp_path / "memory.max").write_text("1048576\n")
     (tmp_path / "memory.current").write_text("48576\n")
-    assert available_bytes(tmp_path) == 1_000_000
+    assert available_host_bytes(tmp_path) == 1_000_000

@@ -1,4 +1,4 @@
-"""Nothing that a worker started outlives it, and no worker outlives the advisor, however either of them ends."""
+"""No process outlives its worker, and no worker outlives the advisor, however they end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 import psutil
 import pytest
 import workers
-from worker_scripts import DEADLINES, WAIT, Clock, hear, hear_end, start
+from worker_scripts import DEADLINES, WAIT, Clock, messages_until_end, next_message, start
 
 from advisor.domain.outcome import Crashed
 from advisor.domain.worker_events import Engaged, PhaseStarted, Ready
@@ -26,7 +26,7 @@ from probes import protocol
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "supervise.py"
 KILLED, COMPLETED, HANGS = (
     "os.kill(os.getpid(), signal.SIGKILL)",
-    "answer('completed')",
+    "respond('completed')",
     "time.sleep(3600)",
 )
 IN_ITS_GROUP = "subprocess.Popen(['sleep', '3600'])"
@@ -46,21 +46,21 @@ def supervisor(clock: Clock) -> Iterator[Supervisor]:
 
 @pytest.fixture
 def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
-    """Variables for a worker, by which everything that it leaves behind is found."""
-    with workers.mark(str(tmp_path)) as environment:
+    """Environment variables of a worker that mark all its descendants."""
+    with workers.mark_processes(str(tmp_path)) as environment:
         yield environment
 
 
-def test_an_end_is_noticed_although_a_child_holds_the_doorbell(
+def test_an_exit_is_noticed_although_a_child_holds_the_pipe(
     supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     worker = start(
         supervisor, tmp_path, "subprocess.Popen(['sleep', '3600'])\nos._exit(3)\n", environment
     )
-    (crashed,) = hear_end(supervisor, worker)
+    (crashed,) = messages_until_end(supervisor, worker)
     assert isinstance(crashed, Crashed)
     assert "status 3" in crashed.reason
-    workers.wait_until(lambda: not workers.marked(str(tmp_path)))
+    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -82,93 +82,95 @@ def test_nothing_that_a_worker_started_outlives_it(
     tmp_path: pathlib.Path,
     environment: dict[str, str],
 ) -> None:
-    worker = start(supervisor, tmp_path, f"{child}\nenter('build')\n{WAIT}{end}\n", environment)
-    hear(supervisor, PhaseStarted)
-    assert len(workers.marked(str(tmp_path))) == 2
+    worker = start(
+        supervisor, tmp_path, f"{child}\nenter_phase('build')\n{WAIT}{end}\n", environment
+    )
+    next_message(supervisor, PhaseStarted)
+    assert len(workers.find_marked(str(tmp_path))) == 2
     supervisor.send(worker, "build")
     clock.now += 1000 if end == HANGS else 0
-    hear_end(supervisor, worker)
-    workers.wait_until(lambda: not workers.marked(str(tmp_path)), seconds=2.0)
+    messages_until_end(supervisor, worker)
+    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)), seconds=2.0)
 
 
-#: Has one child in its own session and one in another; a title has been written over the variables
-#: of both.
+#: Starts one child in its own session and one in another, both with an empty environment, as after
+#: a process has overwritten it with a title.
 TITLED = """
-for of_its_own in (False, True):
-    child = subprocess.Popen(['sleep', '3600'], env={}, start_new_session=of_its_own)
-    tell('engaged', share=1.0, proof=str(child.pid), facts={})
+for new_session in (False, True):
+    child = subprocess.Popen(['sleep', '3600'], env={}, start_new_session=new_session)
+    send_event('engaged', share=1.0, proof=str(child.pid), facts={})
 """
 
 
-def test_processes_that_gave_themselves_a_title_are_ended_with_their_worker(
+def test_processes_without_the_mark_are_killed_with_their_worker(
     supervisor: Supervisor, tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     worker = start(supervisor, tmp_path, f"{TITLED}{HANGS}\n", environment)
     titled: list[psutil.Process] = []
     while len(titled) < 2:
         titled += [
-            psutil.Process(int(said.proof))
-            for _, said in supervisor.listen()
-            if isinstance(said, Engaged)
+            psutil.Process(int(message.proof))
+            for _, message in supervisor.poll()
+            if isinstance(message, Engaged)
         ]
     assert {process.pid for process in titled} < {
-        process.pid for process in termination.belonging(worker.directory)
+        process.pid for process in termination.process_tree(worker.directory)
     }
-    supervisor.end(worker)
-    workers.wait_until(lambda: not any(map(runs, titled)))
+    supervisor.kill(worker)
+    workers.wait_until(lambda: not any(map(is_running, titled)))
 
 
-def runs(process: psutil.Process) -> bool:
+def is_running(process: psutil.Process) -> bool:
     return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
 
 
-def test_what_shares_a_session_with_the_advisor_is_no_worker_s(tmp_path: pathlib.Path) -> None:
-    with subprocess.Popen(["sleep", "3600"], env={protocol.MARK: str(tmp_path)}) as child:
+def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen(["sleep", "3600"], env={protocol.MARK_VARIABLE: str(tmp_path)}) as child:
         try:
-            assert [process.pid for process in termination.belonging(tmp_path)] == [child.pid]
+            assert [process.pid for process in termination.process_tree(tmp_path)] == [child.pid]
         finally:
             child.kill()
 
 
-def test_leaving_the_supervisor_ends_every_worker(
+def test_leaving_the_supervisor_kills_every_worker(
     tmp_path: pathlib.Path, environment: dict[str, str]
 ) -> None:
     with Supervisor(DEADLINES) as supervisor:
         for name in ("one", "other"):
-            place = tmp_path / name
-            place.mkdir()
+            folder = tmp_path / name
+            folder.mkdir()
             start(
                 supervisor,
-                place,
-                f"subprocess.Popen(['sleep', '3600'], start_new_session=True)\ntell('ready')\n{WAIT}",
+                folder,
+                f"{IN_ITS_OWN_SESSION}\nsend_event('ready')\n{WAIT}",
                 environment,
             )
-            hear(supervisor, Ready)
-        assert len(workers.marked(str(tmp_path))) == 4
-    workers.wait_until(lambda: not workers.marked(str(tmp_path)))
+            next_message(supervisor, Ready)
+        assert len(workers.find_marked(str(tmp_path))) == 4
+    workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
-def test_a_worker_may_be_ended_at_any_time_and_twice(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
+def test_a_worker_may_be_killed_twice(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
-    supervisor.end(worker)
-    supervisor.end(worker)
+    supervisor.kill(worker)
+    supervisor.kill(worker)
     assert worker.popen.returncode == -signal.SIGKILL
-    assert list(supervisor.listen(timeout=0.0)) == []
+    assert list(supervisor.poll(timeout=0.0)) == []
 
 
-# What becomes of workers when the advisor is killed
+# When the advisor is killed
 
 
 @contextlib.contextmanager
 def drive(
-    script: pathlib.Path, place: pathlib.Path, requests: list[Any], **variables: str
+    script: pathlib.Path, folder: pathlib.Path, requests: list[Any], **variables: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run an advisor's process of its own that takes these requests through the worker `script`, one after the other."""
-    (place / "environment.json").write_text(json.dumps({workers.MARK: str(place), **variables}))
+    """Run an advisor in a process of its own, which runs these requests one after the other."""
+    (folder / "environment.json").write_text(
+        json.dumps({workers.MARK_VARIABLE: str(folder), **variables})
+    )
     with subprocess.Popen(
-        [sys.executable, str(DRIVER), str(script), str(place)], stdin=subprocess.PIPE
+        [sys.executable, str(DRIVER), str(script), str(folder)], stdin=subprocess.PIPE
     ) as driver:
         assert driver.stdin is not None
         driver.stdin.write(msgspec.json.encode(requests) + b"\n")
@@ -180,7 +182,7 @@ def drive(
 
 
 def kill(driver: subprocess.Popen[bytes]) -> None:
-    """Give it no chance to tidy up."""
+    """Kill the advisor without a chance to clean up."""
     assert driver.poll() is None
     driver.send_signal(signal.SIGKILL)
     driver.wait()
@@ -200,17 +202,17 @@ def test_an_advisor_that_is_killed_leaves_no_process(
     )
     with drive(fake_probes / "worker.py", tmp_path, [reference, stuck]) as driver:
         workers.wait_until(reached.exists)
-        names = sorted(process.name() for process in workers.marked(str(tmp_path)))
+        names = sorted(process.name() for process in workers.find_marked(str(tmp_path)))
         assert len(names) == 4, (
-            "the worker, its guard, a child in its group and one in a session of its own"
+            "the worker, its watchdog, a child in its group and one in a session of its own"
         )
         assert names[-2:] == ["sleep", "sleep"]
         kill(driver)
-        workers.wait_until(lambda: not workers.marked(str(tmp_path)))
+        workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
 
 
 @pytest.mark.usefixtures("environment")
-def test_an_advisor_that_is_killed_leaves_no_process_that_gave_itself_a_title(
+def test_an_advisor_that_is_killed_leaves_no_process_without_the_mark(
     fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     reached = tmp_path / "reached"
@@ -228,7 +230,7 @@ def test_an_advisor_that_is_killed_leaves_no_process_that_gave_itself_a_title(
         ]
         assert len(titled) == 2
         kill(driver)
-        workers.wait_until(lambda: not any(map(runs, titled)))
+        workers.wait_until(lambda: not any(map(is_running, titled)))
 
 
 @pytest.mark.usefixtures("environment")
@@ -245,8 +247,8 @@ def test_an_advisor_that_is_killed_while_a_worker_starts_leaves_no_process(
     idle = workers.make_request(fake_probes / "workflows" / "quick.py", tmp_path)
     with drive(fake_probes / "worker.py", tmp_path, [idle], PYTHONPATH=str(tmp_path)) as driver:
         workers.wait_until(reached.exists)
-        assert len(workers.marked(str(tmp_path))) == 1
+        assert len(workers.find_marked(str(tmp_path))) == 1
         kill(driver)
         go_on.touch()
-        workers.wait_until(lambda: not workers.marked(str(tmp_path)))
+        workers.wait_until(lambda: not workers.find_marked(str(tmp_path)))
     assert not (tmp_path / "control-0" / "response.json").exists()

@@ -1,4 +1,4 @@
-"""A recipe is heard while it lives and leaves nothing behind, however it or the advisor ends; real processes."""
+"""Running recipes in real processes: their results, and no process left behind."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import workers
 
 from advisor import catalogue
 from advisor.errors import VerificationError
-from advisor.probing.rerun import Found, run_recipe
+from advisor.probing.rerun import RecipeResult, run_recipe
 
 PROBES = catalogue.probes_directory()
-FOUND = (
-    "import json\nprint(json.dumps(dict(batch_size=1, unit='sequences', throughput=2.0, seconds=0.5, build_seconds=1.0,"
-    " error_against_eager=0.0, speedup=None, versions={})), flush=True)\n"
-)
-CHILD = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=%s)\n"
+PRINT_RESULT = """
+import json
+print(json.dumps(dict(batch_size=1, unit='sequences', throughput=2.0, seconds=0.5,
+    build_seconds=1.0, error_against_eager=0.0, speedup=None, versions={})), flush=True)
+"""
+START_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=%s)\n"
 #: An advisor that runs a recipe, so that a test can kill it.
 ADVISOR = """
 import os, pathlib, sys
@@ -31,84 +32,84 @@ run_recipe({!r}, sys.executable, os.environ, 1.0, 600.0, pathlib.Path({!r}))
 """
 
 
-def run(script: str, patience_seconds: float = 60.0) -> list[Found]:
-    return run_recipe(script, sys.executable, os.environ, 1.0, patience_seconds, PROBES)
+def run(script: str, timeout_seconds: float = 60.0) -> list[RecipeResult]:
+    return run_recipe(script, sys.executable, os.environ, 1.0, timeout_seconds, PROBES)
 
 
-def test_what_a_recipe_reaches_is_read_line_by_line() -> None:
-    assert [found.throughput for found in run(FOUND + FOUND)] == [2.0, 2.0]
+def test_a_recipe_prints_one_result_a_line() -> None:
+    assert [result.throughput for result in run(PRINT_RESULT + PRINT_RESULT)] == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("unknown", ["error_against_eager", "speedup"])
-def test_what_a_recipe_does_not_know_is_null(unknown: str) -> None:
-    (known,) = run(FOUND)
-    (found,) = run(f"print({json.dumps({**msgspec.structs.asdict(known), unknown: None})!r})")
-    assert found == msgspec.structs.replace(known, **{unknown: None})
+@pytest.mark.parametrize("missing", ["error_against_eager", "speedup"])
+def test_a_missing_value_is_null(missing: str) -> None:
+    (complete,) = run(PRINT_RESULT)
+    (result,) = run(f"print({json.dumps({**msgspec.structs.asdict(complete), missing: None})!r})")
+    assert result == msgspec.structs.replace(complete, **{missing: None})
 
 
-def test_a_recipe_is_its_own_main_program_with_its_arguments_and_nothing_to_read() -> None:
+def test_a_recipe_is_a_main_program_with_arguments_and_empty_input() -> None:
     run(
-        FOUND
-        + "import sys\nassert __name__ == '__main__' and sys.argv[1:] == ['--json', '--seconds', '1.0'] and not sys.stdin.read()\n"
+        PRINT_RESULT + "import sys\n"
+        "assert __name__ == '__main__'\n"
+        "assert sys.argv[1:] == ['--json', '--seconds', '1.0']\n"
+        "assert not sys.stdin.read()\n"
     )
 
 
-@pytest.mark.parametrize("of_its_own", [False, True])
-def test_a_child_that_stays_is_neither_waited_for_nor_left(of_its_own: bool) -> None:
-    begun = time.monotonic()
-    with workers.mark("recipe") as environment:
-        (found,) = run_recipe(
-            FOUND + CHILD % of_its_own, sys.executable, environment, 1.0, 60.0, PROBES
+@pytest.mark.parametrize("new_session", [False, True])
+def test_a_remaining_child_is_killed_and_not_waited_for(new_session: bool) -> None:
+    started = time.monotonic()
+    with workers.mark_processes("recipe") as environment:
+        (result,) = run_recipe(
+            PRINT_RESULT + START_CHILD % new_session, sys.executable, environment, 1.0, 60.0, PROBES
         )
-        assert found.batch_size == 1
-        assert time.monotonic() - begun < 30
-        workers.wait_until(lambda: not workers.marked("recipe"))
+        assert result.batch_size == 1
+        assert time.monotonic() - started < 30
+        workers.wait_until(lambda: not workers.find_marked("recipe"))
 
 
-def test_a_recipe_that_takes_too_long_is_ended_with_all_that_it_started() -> None:
+def test_a_recipe_beyond_its_timeout_is_killed_with_its_children() -> None:
     with (
-        workers.mark("recipe") as environment,
+        workers.mark_processes("recipe") as environment,
         pytest.raises(VerificationError, match="took longer than 1 seconds"),
     ):
         run_recipe(
-            CHILD % True + "import time\ntime.sleep(3600)\n",
+            START_CHILD % True + "import time\ntime.sleep(3600)\n",
             sys.executable,
             environment,
             1.0,
             1.0,
             PROBES,
         )
-    workers.wait_until(lambda: not workers.marked("recipe"))
+    workers.wait_until(lambda: not workers.find_marked("recipe"))
 
 
 def test_an_advisor_that_is_killed_leaves_no_recipe(tmp_path: pathlib.Path) -> None:
     reached = tmp_path / "reached"
     script = (
-        CHILD % True
+        START_CHILD % True
         + f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\ntime.sleep(3600)\n"
     )
     code = ADVISOR.format(script, str(PROBES))
     with (
-        workers.mark("recipe") as environment,
+        workers.mark_processes("recipe") as environment,
         subprocess.Popen([sys.executable, "-c", code], env=environment) as advisor,
     ):
         workers.wait_until(reached.exists)
         advisor.kill()
         advisor.wait()
-        workers.wait_until(lambda: not workers.marked("recipe"))
+        workers.wait_until(lambda: not workers.find_marked("recipe"))
 
 
-def test_what_a_recipe_says_last_is_told_where_it_fails() -> None:
-    with pytest.raises(
-        VerificationError, match="the recipe did not get through: ValueError: no such operator"
-    ):
+def test_the_error_of_a_failed_recipe_has_its_exception() -> None:
+    with pytest.raises(VerificationError, match="the recipe failed: ValueError: no such operator"):
         run("raise ValueError('no such operator')\n")
 
 
-def test_an_interpreter_that_is_gone_and_words_that_are_none_are_told(
+def test_a_missing_interpreter_and_unreadable_output_are_errors(
     tmp_path: pathlib.Path,
 ) -> None:
-    with pytest.raises(VerificationError, match="gone cannot be started: No such file"):
-        run_recipe("", str(tmp_path / "gone"), os.environ, 1.0, 60.0, PROBES)
-    with pytest.raises(VerificationError, match="said what cannot be read"):
+    with pytest.raises(VerificationError, match="missing cannot be started: No such file"):
+        run_recipe("", str(tmp_path / "missing"), os.environ, 1.0, 60.0, PROBES)
+    with pytest.raises(VerificationError, match="output of the recipe cannot be read"):
         run("print('ready')\n")

@@ -1,4 +1,4 @@
-"""Workers that do not start, and the turns that those take who work beside a neighbour that times."""
+"""Workers that do not start, and the host lock of a session."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ import pathlib
 
 import msgspec
 import pytest
-from sessions import ALIKE, BASELINE, QUICK, bring_up, ends, said
+from sessions import ALIKE, BASELINE, QUICK, bring_up, outcomes_by_arm, worker_events_of
 
 from advisor.domain.outcome import Crashed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import Ended, Spawned
+from advisor.domain.run_events import WorkerEnded, WorkerSpawned
 from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError
-from advisor.probing.conditions import Guard
+from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.system.host_lock import HostLock
 
 
-def test_an_arm_whose_interpreter_is_gone_ends_alone(
+def test_only_the_arm_with_a_missing_interpreter_ends(
     session: Session, tmp_path: pathlib.Path
 ) -> None:
-    gone = msgspec.structs.replace(ALIKE, python=str(tmp_path / "gone"))
-    up = bring_up(session, gone, QUICK)
-    assert Spawned(arm=gone.id, process=0, repeat=0) in up
-    assert isinstance(ends(up)[gone.id], Crashed)
-    assert not session.is_running(gone.id)
-    assert list(session.build(gone.id)) == []
-    assert said(session.build("quick"), Ready)
+    missing = msgspec.structs.replace(ALIKE, python=str(tmp_path / "missing"))
+    up = bring_up(session, missing, QUICK)
+    assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
+    assert isinstance(outcomes_by_arm(up)[missing.id], Crashed)
+    assert not session.is_running(missing.id)
+    assert list(session.build(missing.id)) == []
+    assert worker_events_of(session.build("quick"), Ready)
 
 
-def test_a_reference_whose_interpreter_is_gone_leaves_nothing_to_start_for(
+def test_no_arm_starts_when_the_reference_does_not(
     session: Session, tmp_path: pathlib.Path
 ) -> None:
-    gone = msgspec.structs.replace(BASELINE, python=str(tmp_path / "gone"))
-    up = [*session.make_reference(gone, 0), *session.start([(QUICK, 0)])]
-    assert list(ends(up)) == [REFERENCE]
+    missing = msgspec.structs.replace(BASELINE, python=str(tmp_path / "missing"))
+    up = [*session.start_reference(missing, 0), *session.start([(QUICK, 0)])]
+    assert list(outcomes_by_arm(up)) == [REFERENCE]
     assert not session.is_running("quick")
 
 
-def test_scratch_space_on_a_full_disk_is_the_users_to_put_right(
+def test_a_full_disk_of_the_scratch_directory_is_a_user_error(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -52,11 +52,11 @@ def test_scratch_space_on_a_full_disk_is_the_users_to_put_right(
 
     monkeypatch.setattr(pathlib.Path, "mkdir", refuse)
     with pytest.raises(NotWritableError, match="No space left on device"):
-        list(session.make_reference(BASELINE, 0))
+        list(session.start_reference(BASELINE, 0))
 
 
-def may_time(file: pathlib.Path) -> bool:
-    """Say whether a neighbour who times would be let in."""
+def can_lock_shared(file: pathlib.Path) -> bool:
+    """Return whether another race could start a timed section."""
     with file.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -65,28 +65,30 @@ def may_time(file: pathlib.Path) -> bool:
     return True
 
 
-def test_nothing_works_while_a_neighbour_may_time(
-    supervisor: Supervisor, site: RunConfig, tmp_path: pathlib.Path
+def test_workers_are_busy_only_under_the_exclusive_lock(
+    supervisor: Supervisor, run_config: RunConfig, tmp_path: pathlib.Path
 ) -> None:
-    file = tmp_path / "turns"
-    session = Session(supervisor, site, Guard(), turns=HostLock(file))
-    works = [
-        session.make_reference(BASELINE, 0),
+    file = tmp_path / "lock"
+    session = Session(supervisor, run_config, ConditionsMonitor(), host_lock=HostLock(file))
+    sections = [
+        session.start_reference(BASELINE, 0),
         session.start([(QUICK, 0)]),
-        session.ask(REFERENCE, "peaks"),
+        session.send_and_wait(REFERENCE, "peaks"),
         session.build("quick"),
     ]
-    for run_events in works:
-        # What is told last is told when nothing works any more: whoever hears it may pause.
-        told = [(run_event, may_time(file)) for run_event in run_events]
+    for run_events in sections:
+        # The last events come when no worker is busy, because the consumer may pause at them.
+        received = [(run_event, can_lock_shared(file)) for run_event in run_events]
         assert not any(
             free
-            for run_event, free in told
-            if not (isinstance(run_event, Ended) or said([run_event], Ready, "quick"))
+            for run_event, free in received
+            if not (
+                isinstance(run_event, WorkerEnded) or worker_events_of([run_event], Ready, "quick")
+            )
         )
-        assert may_time(file) == (run_events is not works[0]), (
-            "the reference worker works on until all have been started"
+        assert can_lock_shared(file) == (run_events is not sections[0]), (
+            "the reference worker runs on until all arms have been started"
         )
-    assert all(may_time(file) for _ in session.visit("quick", 2, 1))
-    assert not any(may_time(file) for _ in session.stop())
-    assert may_time(file)
+    assert all(can_lock_shared(file) for _ in session.visit("quick", 2, 1))
+    assert not any(can_lock_shared(file) for _ in session.stop())
+    assert can_lock_shared(file)

@@ -1,4 +1,4 @@
-"""Workers are heard and explained whatever they do, and none is waited for too long."""
+"""The supervisor reports every message and every end of a worker, and enforces its deadlines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 import workers
-from worker_scripts import DEADLINES, SECONDS, WAIT, Clock, hear, hear_end, start
+from worker_scripts import DEADLINES, SECONDS, WAIT, Clock, messages_until_end, next_message, start
 
 from advisor.domain.outcome import Completed, Crashed, TimedOut, Unsupported
 from advisor.domain.worker_events import Engaged, PhaseStarted, Ready, WorkerEvent
 from advisor.errors import NotWritableError
-from advisor.probing import supervisor as launch
-from advisor.probing import termination
-from advisor.probing.supervisor import Supervisor, Worker
+from advisor.probing import supervisor as supervisor_module
+from advisor.probing import worker_log
+from advisor.probing.supervisor import Supervisor
+from advisor.probing.worker_process import Worker
 
-#: Most processor seconds that somebody who only waits for a second may use.
+#: CPU seconds that waiting for one second may use.
 IDLE_CPU_SECONDS = 0.05
-#: Who waits by asking again and again does so in every second; what this process still finishes
-#: after a start, in one.
+#: Polling would use CPU time in every window; work left over from the start, in the first one only.
 IDLE_WINDOWS = 3
 
 
@@ -39,180 +39,194 @@ def supervisor(clock: Clock) -> Iterator[Supervisor]:
         yield supervisor
 
 
-# What it hears
+# Messages
 
 
-def test_events_come_in_order_and_then_the_answer(
+def test_events_come_in_order_before_the_response(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
-    source = "enter('import')\ntell('engaged', share=1.0, proof='it says so', facts={})\ntell('ready')\nanswer('completed')\n"
+    source = """
+enter_phase('import')
+send_event('engaged', share=1.0, proof='counters', facts={})
+send_event('ready')
+respond('completed')
+"""
     worker = start(supervisor, tmp_path, source)
-    assert hear_end(supervisor, worker) == [
+    assert messages_until_end(supervisor, worker) == [
         PhaseStarted(phase="import", batch_size=None),
-        Engaged(share=1.0, proof="it says so", facts={}),
+        Engaged(share=1.0, proof="counters", facts={}),
         Ready(),
         Completed(),
     ]
 
 
-def test_what_is_said_while_the_advisor_reads_is_heard_before_the_answer(
+def test_events_written_while_the_supervisor_reads_come_before_the_response(
     supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = start(
         supervisor,
         tmp_path,
-        "tell('ready')\nsys.stdin.readline()\nenter('done')\nanswer('completed')\n",
+        "send_event('ready')\nsys.stdin.readline()\nenter_phase('done')\nrespond('completed')\n",
     )
-    assert hear(supervisor, Ready)
-    read_events = supervisor._read_events
+    assert next_message(supervisor, Ready)
+    read_events = Worker.read_events
 
-    def read_and_dally(worker: Worker) -> list[WorkerEvent]:
+    def read_slowly(worker: Worker) -> list[WorkerEvent]:
         events = read_events(worker)
         supervisor.send(worker, "stop")
         worker.popen.wait()
         return events
 
     with monkeypatch.context() as patched:
-        patched.setattr(supervisor, "_read_events", read_and_dally)
-        early = list(supervisor._hear(worker))
-    assert [message for _, message in early] + hear_end(supervisor, worker) == [
+        patched.setattr(Worker, "read_events", read_slowly)
+        early = list(supervisor._read_messages(worker))
+    assert [message for _, message in early] + messages_until_end(supervisor, worker) == [
         PhaseStarted(phase="done", batch_size=None),
         Completed(),
     ]
 
 
-def test_a_line_that_is_half_written_is_not_read(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
+def test_an_incomplete_line_is_not_read(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     source = """
-say('{"event": "ready"}\\n{"event": "pha')
+write_events('{"event": "ready"}\\n{"event": "pha')
 sys.stdin.readline()
-say('se", "phase": "done", "batch_size": 1}\\n')
-answer("completed")
+write_events('se", "phase": "done", "batch_size": 1}\\n')
+respond("completed")
 """
     worker = start(supervisor, tmp_path, source)
-    assert hear(supervisor, Ready)
-    assert list(supervisor.listen(timeout=0.0)) == []
+    assert next_message(supervisor, Ready)
+    assert list(supervisor.poll(timeout=0.0)) == []
     supervisor.send(worker, "stop")
-    assert hear_end(supervisor, worker) == [PhaseStarted(phase="done", batch_size=1), Completed()]
+    assert messages_until_end(supervisor, worker) == [
+        PhaseStarted(phase="done", batch_size=1),
+        Completed(),
+    ]
 
 
-def test_what_was_said_just_before_a_crash_is_heard(
+def test_an_event_just_before_a_crash_is_reported(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, "enter('build')\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    entered, crashed = hear_end(supervisor, worker)
+    worker = start(
+        supervisor, tmp_path, "enter_phase('build')\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    entered, crashed = messages_until_end(supervisor, worker)
     assert entered == PhaseStarted(phase="build", batch_size=None)
     assert isinstance(crashed, Crashed)
     assert crashed.phase == "build"
 
 
 def test_tokens_arrive_as_lines(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    source = "for line in sys.stdin:\n    tell('engaged', share=1.0, proof=repr(line), facts={})\n"
+    source = (
+        "for line in sys.stdin:\n    send_event('engaged', share=1.0, proof=repr(line), facts={})\n"
+    )
     worker = start(supervisor, tmp_path, source)
     for token in ("build", "visit 16 3", "stop"):
         supervisor.send(worker, token)
-        assert hear(supervisor, Engaged).proof == repr(f"{token}\n")
+        assert next_message(supervisor, Engaged).proof == repr(f"{token}\n")
 
 
-def test_a_token_for_a_worker_that_is_gone_is_no_error(
+def test_sending_a_token_to_a_worker_that_exited_is_no_error(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
     worker = start(supervisor, tmp_path, "")
     worker.popen.wait()
     supervisor.send(worker, "build")
-    assert isinstance(hear(supervisor, Crashed), Crashed)
+    assert isinstance(next_message(supervisor, Crashed), Crashed)
 
 
-# How it explains an end
+# Ends
 
 
 @pytest.mark.parametrize(
-    ("source", "signal_name", "words"),
+    ("source", "signal_name", "reason"),
     [
         (
             "os.kill(os.getpid(), signal.SIGSEGV)",
             "SIGSEGV",
-            "its process was ended by SIGSEGV; its log ends: nothing",
+            "its process was killed by SIGSEGV; its log ends: (empty log)",
         ),
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
             "SIGKILL",
-            "SIGKILL (the kernel does that when memory is short)",
+            "SIGKILL (the kernel does this when memory runs out)",
         ),
-        ("os.abort()", "SIGABRT", "ended by SIGABRT"),
-        ("os._exit(0)", None, "its process left with status 0 and no answer"),
+        ("os.abort()", "SIGABRT", "killed by SIGABRT"),
+        ("os._exit(0)", None, "its process exited with status 0 and no response"),
         (
             "log('undefined symbol: _ZN3c10\\n'); os._exit(127)",
             None,
-            "status 127 and no answer; its log ends: undefined symbol: _ZN3c10",
+            "status 127 and no response; its log ends: undefined symbol: _ZN3c10",
         ),
-        ("say('this is no event\\n'); time.sleep(60)", None, "it wrote what cannot be read"),
-        ("tell('nobody-knows-it'); time.sleep(60)", None, "it wrote what cannot be read"),
-        ("answer('splendid'); time.sleep(60)", None, "it wrote what cannot be read"),
         (
-            "answer('unsupported', phase='build'); time.sleep(60)",
+            "write_events('this is no event\\n'); time.sleep(60)",
             None,
-            "it wrote what cannot be read",
+            "it wrote a message that cannot be read",
+        ),
+        ("send_event('unknown'); time.sleep(60)", None, "it wrote a message that cannot be read"),
+        ("respond('unknown'); time.sleep(60)", None, "it wrote a message that cannot be read"),
+        (
+            "respond('unsupported', phase='build'); time.sleep(60)",
+            None,
+            "it wrote a message that cannot be read",
         ),
     ],
 )
-def test_a_worker_without_a_proper_answer_has_crashed(
+def test_a_worker_without_a_valid_response_has_crashed(
     source: str,
     signal_name: str | None,
-    words: str,
+    reason: str,
     supervisor: Supervisor,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(launch, "LEAVING_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor_module, "EXIT_GRACE_SECONDS", 0.1)
     worker = start(supervisor, tmp_path, source)
-    (crashed,) = hear_end(supervisor, worker)
+    (crashed,) = messages_until_end(supervisor, worker)
     assert isinstance(crashed, Crashed)
-    assert words in crashed.reason
+    assert reason in crashed.reason
     assert (crashed.signal, crashed.phase) == (signal_name, "start")
 
 
-def test_an_answer_is_taken_as_it_is(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
+def test_the_response_is_the_outcome(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     worker = start(
         supervisor,
         tmp_path,
-        "answer('unsupported', phase='build', reason='no such operator', fix=None)",
+        "respond('unsupported', phase='build', reason='no such operator', fix=None)",
     )
-    assert hear_end(supervisor, worker) == [Unsupported(phase="build", reason="no such operator")]
+    assert messages_until_end(supervisor, worker) == [
+        Unsupported(phase="build", reason="no such operator")
+    ]
     assert worker.popen.returncode == 0
 
 
-def test_an_interpreter_that_is_gone_is_the_end_of_its_arm(
-    supervisor: Supervisor, tmp_path: pathlib.Path
-) -> None:
+def test_a_missing_interpreter_ends_its_arm(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
     ended = supervisor.start(
         workers.make_request(tmp_path / "workflow.py", tmp_path),
         tmp_path / "control",
         process=0,
-        interpreter=str(tmp_path / "gone"),
+        interpreter=str(tmp_path / "missing"),
         script=tmp_path / "script.py",
         environment={},
-        build_seconds=40,
+        max_build_seconds=40,
     )
     assert isinstance(ended, Crashed)
     assert (ended.phase, ended.reason) == (
         "start",
-        f"{tmp_path / 'gone'} cannot be started: No such file or directory",
+        f"{tmp_path / 'missing'} cannot be started: No such file or directory",
     )
     assert ended.fix
-    assert list(supervisor.listen(timeout=0.0)) == []
+    assert list(supervisor.poll(timeout=0.0)) == []
 
 
-@pytest.mark.parametrize("full", ["mkdir", "write_bytes", "open"])
-def test_a_full_disk_is_the_users_to_put_right(
-    full: str, supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", ["mkdir", "write_bytes", "open"])
+def test_a_full_disk_is_a_user_error(
+    method: str, supervisor: Supervisor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     (tmp_path / "script.py").touch()
-    monkeypatch.setattr(pathlib.Path, full, refuse)
+    monkeypatch.setattr(pathlib.Path, method, refuse)
     monkeypatch.setattr(pathlib.Path, "write_text", lambda *_, **__: None)
     with pytest.raises(NotWritableError, match="No space left on device"):
         start(supervisor, tmp_path, "")
@@ -232,7 +246,7 @@ Extension modules: numpy.core (total: 1)
 """
 
 
-#: What an engine says whose scheduler is a process of its own.
+#: Log of an engine with a scheduler in a process of its own.
 TRACEBACK = b"""[12:00] The scheduler hit an exception: Traceback (most recent call last):
   File "/stack/scheduler.py", line 498, in start
     raise ValueError(
@@ -243,8 +257,8 @@ ValueError: Loaded weights leave no memory
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b"", "nothing"),
-        (b"\n  \n\t\n", "nothing"),
+        (b"", worker_log.EMPTY_LOG),
+        (b"\n  \n\t\n", worker_log.EMPTY_LOG),
         (b"first\nlast\n", "last"),
         (b"no line break", "no line break"),
         (b"Error: why\n\n   \n", "Error: why"),
@@ -262,63 +276,69 @@ ValueError: Loaded weights leave no memory
         (bytes(range(128, 256)) * 1000, "\ufffd" * 300),
         (b"begin" + b"-" * 10_000 + b"end\n", "-" * 297 + "end"),
         (b"cut off " + b"\n" * 20_000 + b"seen\n", "seen"),
-        (b"far too early\n" + b"\n" * 20_000, "nothing"),
+        (b"far too early\n" + b"\n" * 20_000, worker_log.EMPTY_LOG),
         (TRACEBACK, "ValueError: Loaded weights leave no memory"),
         (
             TRACEBACK + b"\n[12:00] the child failed\n[12:00] killing all\n",
             "ValueError: Loaded weights leave no memory",
         ),
         (TRACEBACK + b"it went on\n" * 30 + b"the last of many\n", "the last of many"),
-        (b"ValueError: of which no traceback tells\nlast\n", "last"),
+        (b"ValueError: without a traceback\nlast\n", "last"),
     ],
     ids=repr,
 )
-def test_the_last_words_of_a_log_are_those_that_say_most(
+def test_the_failure_reason_is_the_most_informative_line(
     text: bytes, expected: str, tmp_path: pathlib.Path
 ) -> None:
     log = tmp_path / "log"
     log.write_bytes(text)
-    assert termination.failure_reason(log) == expected
+    assert worker_log.failure_reason(log) == expected
 
 
-def test_a_log_that_is_not_there_says_nothing(tmp_path: pathlib.Path) -> None:
-    assert termination.failure_reason(tmp_path / "log") == "nothing"
+def test_a_missing_log_counts_as_empty(tmp_path: pathlib.Path) -> None:
+    assert worker_log.failure_reason(tmp_path / "log") == worker_log.EMPTY_LOG
 
 
-def test_a_real_crash_is_traced_to_the_python_line_that_called_it(
+def test_the_reason_of_a_real_crash_is_its_python_frame(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
-    source = "import ctypes, faulthandler\nfaulthandler.enable()\ndef compile_it():\n    ctypes.PyDLL(None).abort()\ncompile_it()\n"
+    source = """
+import ctypes, faulthandler
+faulthandler.enable()
+def compile_it():
+    ctypes.PyDLL(None).abort()
+compile_it()
+"""
     worker = start(supervisor, tmp_path, source)
-    (crashed,) = hear_end(supervisor, worker)
+    (crashed,) = messages_until_end(supervisor, worker)
     assert isinstance(crashed, Crashed)
-    assert "ended by SIGABRT" in crashed.reason
+    assert crashed.signal == "SIGABRT"
     assert "in compile_it" in crashed.reason
 
 
-# How long it waits
+# Deadlines
 
 
 @pytest.mark.parametrize("phase", SECONDS)
 def test_each_phase_has_its_own_deadline(
     phase: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    source = "" if phase == "start" else f"enter({phase!r})\n"
+    source = "" if phase == "start" else f"enter_phase({phase!r})\n"
     worker = start(
         supervisor,
         tmp_path,
-        f"log('words')\n{source}tell('engaged', share=1.0, proof='', facts={{}})\n{WAIT}",
+        f"log('last line')\n{source}send_event('engaged', share=1.0, proof='', facts={{}})\n{WAIT}",
     )
-    hear(supervisor, Engaged)
-    begun = clock.now
-    clock.now = begun + SECONDS[phase] - 0.001
-    assert list(supervisor.listen(timeout=0.0)) == []
-    clock.now = begun + SECONDS[phase]
-    ((timed_out, outcome),) = supervisor.listen()
+    next_message(supervisor, Engaged)
+    started = clock.now
+    clock.now = started + SECONDS[phase] - 0.001
+    assert list(supervisor.poll(timeout=0.0)) == []
+    clock.now = started + SECONDS[phase]
+    ((timed_out, outcome),) = supervisor.poll()
     assert timed_out is worker
     assert isinstance(outcome, TimedOut)
     assert outcome.phase == phase
-    assert outcome.reason.endswith("its log ends: words")
+    assert outcome.reason.endswith("its log ends: last line")
     assert (outcome.fix is not None) == (phase in {"build", "flex"})
     assert worker.popen.returncode == -signal.SIGKILL
 
@@ -326,83 +346,85 @@ def test_each_phase_has_its_own_deadline(
 @pytest.mark.parametrize(
     ("token", "phase"), [("build", "load"), ("visit 1 1", "measure"), ("stop", "done")]
 )
-def test_a_token_starts_the_clock_of_what_it_asks_for(
+def test_a_token_starts_the_deadline_of_its_phase(
     token: str, phase: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
     worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
     clock.now += 5
     supervisor.send(worker, token)
     clock.now += SECONDS[phase] - 0.001
-    assert list(supervisor.listen(timeout=0.0)) == []
+    assert list(supervisor.poll(timeout=0.0)) == []
     clock.now += 0.001
-    ((_, outcome),) = supervisor.listen()
+    ((_, outcome),) = supervisor.poll()
     assert isinstance(outcome, TimedOut)
     assert outcome.phase == phase
 
 
 @pytest.mark.parametrize(
-    "said",
+    "event",
     [
-        "tell('imported', versions={}, settings={}, seconds=0.0)",
-        "tell('ready')",
-        "tell('visited', batch_size=1, round=1, seconds=[0.1], lead_calls=1, cpu_seconds=0.1)",
+        "send_event('imported', versions={}, settings={}, seconds=0.0)",
+        "send_event('ready')",
+        "send_event('visited', batch_size=1, round=1, seconds=[1], lead_calls=1, cpu_seconds=1)",
     ],
     ids=["imported", "ready", "visited"],
 )
-def test_a_worker_that_waits_for_a_token_may_wait_for_ever(
-    said: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
+def test_a_worker_that_waits_for_a_token_has_no_deadline(
+    event: str, supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, f"{said}\n{WAIT}")
-    assert len(list(supervisor.listen())) == 1
+    worker = start(supervisor, tmp_path, f"{event}\n{WAIT}")
+    assert len(list(supervisor.poll())) == 1
     clock.now += 1e9
-    assert list(supervisor.listen(timeout=0.0)) == []
+    assert list(supervisor.poll(timeout=0.0)) == []
     assert worker.popen.poll() is None
 
 
-def test_a_deadline_comes_by_itself(tmp_path: pathlib.Path) -> None:
+def test_a_deadline_needs_no_message(tmp_path: pathlib.Path) -> None:
     with Supervisor(msgspec.structs.replace(DEADLINES, start=0.1)) as supervisor:
         worker = start(supervisor, tmp_path, "time.sleep(3600)\n")
-        (outcome,) = hear_end(supervisor, worker)
+        (outcome,) = messages_until_end(supervisor, worker)
     assert isinstance(outcome, TimedOut)
 
 
-def test_a_deadline_that_is_months_away_is_waited_for(tmp_path: pathlib.Path) -> None:
+def test_a_deadline_may_be_months_away(tmp_path: pathlib.Path) -> None:
     with Supervisor(msgspec.structs.replace(DEADLINES, import_=3e6)) as supervisor:
-        worker = start(supervisor, tmp_path, "enter('import')\ntime.sleep(0.2)\ntell('ready')\n")
-        assert isinstance(hear(supervisor, Ready), Ready)
+        worker = start(
+            supervisor, tmp_path, "enter_phase('import')\ntime.sleep(0.2)\nsend_event('ready')"
+        )
+        assert isinstance(next_message(supervisor, Ready), Ready)
         assert worker.deadline > time.monotonic() + 2e6
 
 
-def test_news_that_came_in_time_count_although_they_are_read_late(
+def test_a_response_in_time_counts_when_it_is_read_late(
     supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    worker = start(supervisor, tmp_path, "answer('completed')\n")
+    worker = start(supervisor, tmp_path, "respond('completed')\n")
     worker.popen.wait()
     clock.now += 1e9
-    assert hear_end(supervisor, worker) == [Completed()]
+    assert messages_until_end(supervisor, worker) == [Completed()]
 
 
-def test_one_worker_that_is_late_ends_alone(
+def test_only_the_worker_beyond_its_deadline_is_killed(
     supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
-    places = [tmp_path / name for name in ("late", "idle")]
-    for place in places:
-        place.mkdir()
-    late = start(supervisor, places[0], "time.sleep(3600)\n")
-    idle = start(supervisor, places[1], f"tell('ready')\n{WAIT}")
-    hear(supervisor, Ready)
+    folders = [tmp_path / name for name in ("late", "idle")]
+    for folder in folders:
+        folder.mkdir()
+    late = start(supervisor, folders[0], "time.sleep(3600)\n")
+    idle = start(supervisor, folders[1], f"send_event('ready')\n{WAIT}")
+    next_message(supervisor, Ready)
     clock.now += 1000
-    assert [worker for worker, _ in supervisor.listen()] == [late]
+    assert [worker for worker, _ in supervisor.poll()] == [late]
     assert idle.popen.poll() is None
 
 
 def test_waiting_takes_no_processor_time(supervisor: Supervisor, tmp_path: pathlib.Path) -> None:
-    worker = start(supervisor, tmp_path, f"tell('ready')\n{WAIT}")
-    hear(supervisor, Ready)
+    worker = start(supervisor, tmp_path, f"send_event('ready')\n{WAIT}")
+    next_message(supervisor, Ready)
     windows = []
     for _ in range(IDLE_WINDOWS):
         before = time.process_time()
-        assert list(supervisor.listen(timeout=1.0)) == []
+        assert list(supervisor.poll(timeout=1.0)) == []
         windows.append(time.process_time() - before)
     assert min(windows) < IDLE_CPU_SECONDS, windows
     assert worker.popen.poll() is None

@@ -1,4 +1,4 @@
-"""The limits of control groups of both versions, read from trees that stand for the kernel's."""
+"""Limits and throttling of cgroups of both versions, read from fake trees."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ import pathlib
 
 import pytest
 
-from advisor.system.cgroups import ControlGroups
+from advisor.system.cgroups import Cgroups
 
 DOCKER = "/docker/4711"
 
 
 def make(
-    place: pathlib.Path, cgroup: str, mounts: dict[str, tuple[str, str]], files: dict[str, str]
-) -> ControlGroups:
-    """Make a `/proc` with these groups and mounts, each with its root and its kind and options, and these files."""
-    (place / "proc" / "self").mkdir(parents=True)
-    (place / "proc" / "self" / "cgroup").write_text(cgroup)
+    folder: pathlib.Path, cgroup: str, mounts: dict[str, tuple[str, str]], files: dict[str, str]
+) -> Cgroups:
+    """Make a `/proc` with these cgroups, mounts and files.
+
+    A mount has a root, and its type and options as one string.
+    """
+    (folder / "proc" / "self").mkdir(parents=True)
+    (folder / "proc" / "self" / "cgroup").write_text(cgroup)
     lines = [
-        f"31 23 0:28 {root} {place / 'sys' / name} rw,relatime shared:9 - {end}"
+        f"31 23 0:28 {root} {folder / 'sys' / name} rw,relatime shared:9 - {end}"
         for name, (root, end) in mounts.items()
     ]
-    (place / "proc" / "self" / "mountinfo").write_text(
+    (folder / "proc" / "self" / "mountinfo").write_text(
         "23 1 254:0 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n"
     )
     for name, text in files.items():
-        file = place / "sys" / name
+        file = folder / "sys" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return ControlGroups(place / "proc")
+    return Cgroups(folder / "proc")
 
 
-def test_the_tightest_limit_up_to_the_root_holds(tmp_path: pathlib.Path) -> None:
+def test_the_tightest_limit_up_to_the_root_applies(tmp_path: pathlib.Path) -> None:
     files = {
         "cpu.max": "max 100000\n",
         "slice/cpu.max": "150000 100000\n",
@@ -45,8 +48,8 @@ def test_the_tightest_limit_up_to_the_root_holds(tmp_path: pathlib.Path) -> None
         "slice/unit/cpu.stat": "usage_usec 9\nthrottled_usec 500000\n",
     }
     groups = make(tmp_path, "0::/slice/unit\n", {"": ("/", "cgroup2 cgroup2 rw,nsdelegate")}, files)
-    assert groups.processors() == 1.5
-    assert (groups.memory_bytes(), groups.free_memory_bytes()) == (800, 300)
+    assert groups.cpu_limit() == 1.5
+    assert (groups.memory_limit_bytes(), groups.free_memory_bytes()) == (800, 300)
     assert groups.throttled_seconds() == 2.5
 
 
@@ -61,45 +64,47 @@ V1_FILES = {
 
 
 @pytest.mark.parametrize(
-    ("root", "path", "folder"),
+    ("root", "path", "group"),
     [
         pytest.param("/", DOCKER, "docker/4711/", id="on the host"),
         pytest.param(DOCKER, DOCKER, "", id="in a container"),
-        pytest.param("/", "/", "", id="in a container with a name space"),
-        pytest.param("/elsewhere", DOCKER, "", id="told from outside"),
-        pytest.param("/", "/../4711", "", id="outside the name space"),
+        pytest.param("/", "/", "", id="in a container with a namespace"),
+        pytest.param("/elsewhere", DOCKER, "", id="path of the host"),
+        pytest.param("/", "/../4711", "", id="outside the namespace"),
     ],
 )
-def test_version_1_has_a_tree_for_each_kind_and_other_names(
-    root: str, path: str, folder: str, tmp_path: pathlib.Path
+def test_version_1_has_a_tree_for_each_controller(
+    root: str, path: str, group: str, tmp_path: pathlib.Path
 ) -> None:
-    places = {name: ("memory" if name.startswith("memory") else "cpu,cpuacct") for name in V1_FILES}
-    files = {f"{places[name]}/{folder}{name}": text for name, text in V1_FILES.items()}
+    controllers = {
+        name: ("memory" if name.startswith("memory") else "cpu,cpuacct") for name in V1_FILES
+    }
+    files = {f"{controllers[name]}/{group}{name}": text for name, text in V1_FILES.items()}
     cgroup = f"5:memory:{path}\n2:cpu,cpuacct:{path}\n0::/\n"
     mounts = {"unified": ("/", "cgroup2 cgroup2 rw")}
     mounts |= {names: (root, f"cgroup cgroup rw,{names}") for names in ("cpu,cpuacct", "memory")}
     groups = make(tmp_path, cgroup, mounts, files)
-    assert groups.processors() == 4.0
-    assert (groups.memory_bytes(), groups.free_memory_bytes()) == (1000, 400)
+    assert groups.cpu_limit() == 4.0
+    assert (groups.memory_limit_bytes(), groups.free_memory_bytes()) == (1000, 400)
     assert groups.throttled_seconds() == 0.25
 
 
-def test_without_limits_nothing_is_limited(tmp_path: pathlib.Path) -> None:
+def test_groups_without_limits(tmp_path: pathlib.Path) -> None:
     files = {"cpu.max": "max 100000\n", "memory.max": "max\n", "cpu.stat": "usage_usec 5\n"}
     groups = make(tmp_path, "0::/\n", {"": ("/", "cgroup2 cgroup2 rw")}, files)
     assert (
-        groups.processors(),
-        groups.memory_bytes(),
+        groups.cpu_limit(),
+        groups.memory_limit_bytes(),
         groups.free_memory_bytes(),
         groups.throttled_seconds(),
     ) == (None,) * 4
 
 
-def test_a_system_without_control_groups_limits_nothing(tmp_path: pathlib.Path) -> None:
-    groups = ControlGroups(tmp_path)
+def test_a_system_without_cgroups(tmp_path: pathlib.Path) -> None:
+    groups = Cgroups(tmp_path)
     assert (
-        groups.processors(),
-        groups.memory_bytes(),
+        groups.cpu_limit(),
+        groups.memory_limit_bytes(),
         groups.free_memory_bytes(),
         groups.throttled_seconds(),
     ) == (None,) * 4

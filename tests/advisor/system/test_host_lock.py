@@ -1,4 +1,4 @@
-"""Turns of races that share a host: who times lets others time, who builds has it alone, and waiting costs no time of the race."""
+"""The lock of races that share a host: shared for timing, exclusive for builds."""
 
 from __future__ import annotations
 
@@ -14,72 +14,73 @@ from advisor.system.host_lock import HostLock
 
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
-    return tmp_path / "turns"
+    return tmp_path / "lock"
 
 
-def enters(turns: HostLock, kind: str, *, meanwhile: threading.Event) -> threading.Thread:
-    """Take a turn from another thread and say when it has begun."""
+def hold_in_thread(lock: HostLock, kind: str, *, held: threading.Event) -> threading.Thread:
+    """Hold the lock in another thread, and set the event as soon as it is held."""
 
-    def take() -> None:
-        with getattr(turns, kind)():
-            meanwhile.set()
+    def hold() -> None:
+        with getattr(lock, kind)():
+            held.set()
 
-    thread = threading.Thread(target=take, daemon=True)
+    thread = threading.Thread(target=hold, daemon=True)
     thread.start()
     return thread
 
 
-def test_those_who_time_do_so_together(file: pathlib.Path) -> None:
-    begun = threading.Event()
-    with HostLock(file).timing():
-        enters(HostLock(file), "timing", meanwhile=begun).join()
-    assert begun.is_set()
+def test_timed_sections_overlap(file: pathlib.Path) -> None:
+    held = threading.Event()
+    with HostLock(file).shared():
+        hold_in_thread(HostLock(file), "shared", held=held)
+        assert held.wait(10)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("timing", "working"), ("working", "timing"), ("working", "working")]
+    ("first", "second"),
+    [("shared", "exclusive"), ("exclusive", "shared"), ("exclusive", "exclusive")],
 )
-def test_a_build_overlaps_nothing_of_another_race(
+def test_a_build_overlaps_no_section_of_another_race(
     file: pathlib.Path, first: str, second: str
 ) -> None:
-    begun = threading.Event()
+    held = threading.Event()
     with getattr(HostLock(file), first)():
-        waiting = enters(HostLock(file), second, meanwhile=begun)
-        assert not begun.wait(0.2)
+        waiting = hold_in_thread(HostLock(file), second, held=held)
+        assert not held.wait(0.2)
     waiting.join()
-    assert begun.is_set()
+    assert held.is_set()
 
 
-def test_whoever_works_gets_in_among_others_who_time_without_a_gap(file: pathlib.Path) -> None:
-    over, begun, timed = threading.Event(), threading.Event(), threading.Semaphore(0)
+def test_overlapping_timed_sections_do_not_starve_a_build(file: pathlib.Path) -> None:
+    stop, held, timed = threading.Event(), threading.Event(), threading.Semaphore(0)
 
-    def time_again_and_again() -> None:
-        while not over.is_set():
-            with HostLock(file).timing():
+    def time_repeatedly() -> None:
+        while not stop.is_set():
+            with HostLock(file).shared():
                 timed.release()
                 time.sleep(0.05)
 
-    neighbours = [threading.Thread(target=time_again_and_again, daemon=True) for _ in range(3)]
+    neighbours = [threading.Thread(target=time_repeatedly, daemon=True) for _ in range(3)]
     for neighbour in neighbours:
         neighbour.start()
         time.sleep(0.02)
         assert timed.acquire(timeout=10)
-    enters(HostLock(file), "working", meanwhile=begun)
-    got_in = begun.wait(5)
-    over.set()
+    hold_in_thread(HostLock(file), "exclusive", held=held)
+    was_held = held.wait(5)
+    stop.set()
     for neighbour in neighbours:
         neighbour.join()
-    assert got_in
+    assert was_held
 
 
-def test_the_clock_stands_still_while_a_race_waits(file: pathlib.Path) -> None:
+def test_the_clock_excludes_waiting(file: pathlib.Path) -> None:
     ticks: Iterator[float] = iter([0.0, 100.0, 100.0])
-    turns = HostLock(file, lambda: next(ticks))
-    with turns.working():
-        assert turns.clock() == 0.0
+    lock = HostLock(file, lambda: next(ticks))
+    with lock.exclusive():
+        assert lock.clock() == 0.0
 
 
-def test_a_race_that_is_alone_waits_for_nobody() -> None:
-    turns = HostLock()
-    with turns.working(), turns.working():
+def test_a_lock_without_a_file_never_waits() -> None:
+    lock = HostLock()
+    with lock.exclusive(), lock.exclusive():
         pass

@@ -1,4 +1,4 @@
-"""Text of others never steers a terminal."""
+"""Control characters are escaped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from advisor.system import terminal_text
 
 
 @pytest.mark.parametrize(
-    ("text", "spelt"),
+    ("text", "escaped"),
     [
         ("two\nlines\tand a tab", "two\nlines\tand a tab"),
         ("größer, 速い", "größer, 速い"),
@@ -21,8 +21,8 @@ from advisor.system import terminal_text
         ("\U000e0041 tag", "\\udb40\\udc41 tag"),
     ],
 )
-def test_what_would_steer_or_hide_is_spelt_out(text: str, spelt: str) -> None:
-    assert terminal_text.escape_control_chars(text) == spelt
+def test_control_and_invisible_characters_are_escaped(text: str, escaped: str) -> None:
+    assert terminal_text.escape_control_chars(text) == escaped
 
 
 def test_json_stays_the_same_json() -> None:

@@ -1,4 +1,4 @@
-"""Environments made for real by uv from small wheels: whole or not at all, whatever happens meanwhile."""
+"""Environments that uv creates from small wheels: complete or absent, whatever happens."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from typing import Any
 
 import msgspec
 import pytest
-import wheels
+import uv
+from wheels import write_wheel
 
 from advisor.domain.machine import Interpreter
 from advisor.domain.workflow import Environment
-from advisor.errors import EnvironmentInUseError, EnvironmentNotMadeError
-from advisor.probing.environments import creation, health, places
+from advisor.errors import EnvironmentInUseError, EnvironmentNotUsableError
+from advisor.probing.environments import creation, health, registry
+from advisor.probing.environments.uv_runner import BuildSettings
 
-MAKE = pathlib.Path(__file__).parents[3] / "fakes" / "make_environment.py"
-HERE = Interpreter(
+CREATE_SCRIPT = pathlib.Path(__file__).parents[3] / "fakes" / "make_environment.py"
+INTERPRETER = Interpreter(
     executable=sys.executable, version=platform.python_version(), packages={}, torch_cuda=None
 )
 TINY = Environment(kind="own", name="tiny", requirements=("tiny-stack",), imports=("tiny_stack",))
@@ -32,8 +34,8 @@ MEBIBYTE = 2**20
 
 @pytest.fixture
 def variables(tmp_path: pathlib.Path) -> dict[str, str]:
-    """What uv is told: these wheels, no index, and a cache that is nobody else's."""
-    wheels.make(tmp_path / "wheels")
+    """Environment variables of uv: a folder of wheels, no index, and a cache of its own."""
+    write_wheel(tmp_path / "wheels")
     return {
         **os.environ,
         "UV_FIND_LINKS": str(tmp_path / "wheels"),
@@ -43,43 +45,46 @@ def variables(tmp_path: pathlib.Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def shop(
+def make_settings(
     tmp_path: pathlib.Path, variables: dict[str, str]
-) -> Callable[..., creation.BuildSettings]:
-    def make(said: list[str] | None = None, **changes: Any) -> creation.BuildSettings:
+) -> Callable[..., BuildSettings]:
+    def make(lines: list[str] | None = None, **changes: Any) -> BuildSettings:
         more = {"inherited": {**variables, **changes.pop("variables", {})}, **changes}
-        say = (said if said is not None else []).append
-        return creation.BuildSettings(
-            root=tmp_path / "root", rubric=tmp_path / "rubric", interpreter=HERE, say=say, **more
+        return BuildSettings(
+            root=tmp_path / "root",
+            rubric=tmp_path / "rubric",
+            interpreter=INTERPRETER,
+            report=(lines if lines is not None else []).append,
+            **more,
         )
 
     return make
 
 
-Shop = Callable[..., creation.BuildSettings]
+MakeSettings = Callable[..., BuildSettings]
 
 
-def made(root: pathlib.Path) -> list[pathlib.Path]:
-    return places.versions_of(root, "tiny")
+def versions(root: pathlib.Path) -> list[pathlib.Path]:
+    return registry.find_versions(root, "tiny")
 
 
 def leftovers(root: pathlib.Path) -> list[str]:
     return [entry.name for entry in root.iterdir() if entry.name.startswith(".making")]
 
 
-def refused(
-    shop: creation.BuildSettings, environment: Environment = TINY
-) -> EnvironmentNotMadeError:
-    with pytest.raises(EnvironmentNotMadeError) as problem:
-        creation.create("tiny", environment, shop)
-    assert made(shop.root) == []
-    assert leftovers(shop.root) == []
+def creation_error(
+    settings: BuildSettings, environment: Environment = TINY
+) -> EnvironmentNotUsableError:
+    with pytest.raises(EnvironmentNotUsableError) as problem:
+        creation.create("tiny", environment, settings)
+    assert versions(settings.root) == []
+    assert leftovers(settings.root) == []
     return problem.value
 
 
-def test_what_is_made_works_and_says_what_is_in_it(shop: Shop) -> None:
-    directory = creation.create("tiny", TINY, shop())
-    record = places.read_record(directory)
+def test_a_created_environment_works_and_has_a_record(make_settings: MakeSettings) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    record = registry.read_record(directory)
     assert record is not None
     assert record.packages == {"tiny-stack": "1.0"}
     assert record.disk_bytes > 0
@@ -87,52 +92,58 @@ def test_what_is_made_works_and_says_what_is_in_it(shop: Shop) -> None:
     assert (directory.name, leftovers(directory.parent)) == (f"tiny-{record.digest}", [])
 
 
-def test_a_second_creation_finds_the_first(shop: Shop) -> None:
-    first = creation.create("tiny", TINY, shop())
-    stamp = (first / places.RECORD).stat().st_mtime_ns
-    said: list[str] = []
-    assert creation.create("tiny", TINY, shop(said)) == first
-    assert (first / places.RECORD).stat().st_mtime_ns == stamp
-    assert "already made" in said[-1]
+def test_a_second_creation_finds_the_first(make_settings: MakeSettings) -> None:
+    first = creation.create("tiny", TINY, make_settings())
+    stamp = (first / registry.RECORD_FILE).stat().st_mtime_ns
+    lines: list[str] = []
+    assert creation.create("tiny", TINY, make_settings(lines)) == first
+    assert (first / registry.RECORD_FILE).stat().st_mtime_ns == stamp
+    assert "already created" in lines[-1]
 
 
-def test_a_new_lock_makes_it_anew_and_the_old_one_goes(shop: Shop, tmp_path: pathlib.Path) -> None:
-    old = creation.create("tiny", TINY, shop())
-    wheels.make(tmp_path / "wheels", version="2.0")
-    lock = places.lock_file(tmp_path / "rubric", "tiny")
+def test_a_new_lock_file_replaces_the_environment(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    old = creation.create("tiny", TINY, make_settings())
+    write_wheel(tmp_path / "wheels", version="2.0")
+    lock = registry.lock_file(tmp_path / "rubric", "tiny")
     lock.parent.mkdir(parents=True)
     lock.write_text("tiny-stack==2.0\n")
-    new = creation.create("tiny", TINY, shop())
-    record = places.read_record(new)
+    new = creation.create("tiny", TINY, make_settings())
+    record = registry.read_record(new)
     assert record is not None
-    assert (record.packages, made(new.parent)) == ({"tiny-stack": "2.0"}, [new])
+    assert (record.packages, versions(new.parent)) == ({"tiny-stack": "2.0"}, [new])
     assert old != new
 
 
-def test_a_lock_holds_back_what_is_newer(shop: Shop, tmp_path: pathlib.Path) -> None:
-    wheels.make(tmp_path / "wheels", version="2.0")
-    lock = places.lock_file(tmp_path / "rubric", "tiny")
+def test_a_lock_file_pins_an_older_version(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    write_wheel(tmp_path / "wheels", version="2.0")
+    lock = registry.lock_file(tmp_path / "rubric", "tiny")
     lock.parent.mkdir(parents=True)
     lock.write_text("# a comment\ntiny-stack==1.0\n")
-    record = places.read_record(creation.create("tiny", TINY, shop()))
+    record = registry.read_record(creation.create("tiny", TINY, make_settings()))
     assert record is not None
     assert record.packages == {"tiny-stack": "1.0"}
 
 
-def test_a_package_that_others_ask_for_and_nothing_needs_is_left_out(
-    shop: Shop, tmp_path: pathlib.Path
+def test_an_excluded_package_is_not_installed(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
-    wheels.make(tmp_path / "wheels", needs="pictures>=1")
-    assert "pictures" in refused(shop()).what
-    record = places.read_record(
-        creation.create("tiny", msgspec.structs.replace(TINY, leaves_out=("pictures",)), shop())
+    write_wheel(tmp_path / "wheels", requires="pictures>=1")
+    assert "pictures" in creation_error(make_settings()).what
+    record = registry.read_record(
+        creation.create(
+            "tiny", msgspec.structs.replace(TINY, excluded_packages=("pictures",)), make_settings()
+        )
     )
     assert record is not None
     assert record.packages == {"tiny-stack": "1.0"}
 
 
 def start(root: pathlib.Path, variables: dict[str, str], **more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(MAKE), str(root)]
+    command = [sys.executable, str(CREATE_SCRIPT), str(root)]
     return subprocess.Popen(
         command,
         env={**variables, **more},
@@ -142,28 +153,28 @@ def start(root: pathlib.Path, variables: dict[str, str], **more: str) -> subproc
     )
 
 
-def wait_for(words: str, process: subprocess.Popen[str]) -> None:
+def wait_for(message: str, process: subprocess.Popen[str]) -> None:
     for line in process.stdout or ():
-        if words in line:
+        if message in line:
             return
-    pytest.fail(f"it ended without saying {words!r}")
+    pytest.fail(f"it ended without {message!r}")
 
 
-def test_of_two_creators_one_makes_it_and_the_other_waits(
+def test_of_two_processes_one_creates_it_and_the_other_waits(
     variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
     first = start(tmp_path / "root", variables, TINY_SECONDS="1")
     wait_for("checking that it imports", first)
     second = start(tmp_path / "root", variables)
-    said, _ = second.communicate()
+    output, _ = second.communicate()
     first.communicate()
     assert (first.returncode, second.returncode) == (0, 0)
-    assert "waiting" in said
-    assert "already made" in said
-    assert len(made(tmp_path / "root")) == 1
+    assert "waiting" in output
+    assert "already created" in output
+    assert len(versions(tmp_path / "root")) == 1
 
 
-def test_after_a_kill_the_next_one_makes_it(
+def test_after_a_kill_the_next_process_creates_it(
     variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
     root = tmp_path / "root"
@@ -171,11 +182,11 @@ def test_after_a_kill_the_next_one_makes_it(
     wait_for("checking that it imports", killed)
     killed.kill()
     killed.communicate()
-    assert made(root) == []
+    assert versions(root) == []
     assert leftovers(root) == [".making-tiny"]
-    said, _ = start(root, variables).communicate()
-    assert "made, " in said
-    assert len(made(root)) == 1
+    output, _ = start(root, variables).communicate()
+    assert "created, " in output
+    assert len(versions(root)) == 1
     assert leftovers(root) == []
 
 
@@ -187,131 +198,160 @@ def test_a_termination_leaves_nothing_behind(
     wait_for("checking that it imports", stopped)
     stopped.terminate()
     stopped.communicate()
-    assert (made(root), leftovers(root)) == ([], [])
+    assert (versions(root), leftovers(root)) == ([], [])
 
 
 @pytest.fixture
 def small_disk(tmp_path: pathlib.Path) -> list[str]:
-    """A command's beginning that runs it with a file system of 24 MiB at `tmp_path / "small"`, in a name space of its own."""
+    """The start of a command that runs with a file system of 24 MiB at `tmp_path / "small"`.
+
+    The command runs in a mount namespace of its own.
+    """
     (tmp_path / "small").mkdir()
     inside = f'mount -t tmpfs -o size=24m none {tmp_path / "small"} && exec "$@"'
     command = ["unshare", "--mount", "--map-root-user", "sh", "-c", inside, "sh"]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this system lets nobody mount a file system")
+        pytest.skip("no file system can be mounted here")
     return command
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_nothing(
     small_disk: list[str], variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
-    wheels.make(tmp_path / "wheels", padding=64 * MEBIBYTE)
+    write_wheel(tmp_path / "wheels", padding_bytes=64 * MEBIBYTE)
     root = tmp_path / "small" / "root"
-    look = f'{sys.executable} {MAKE} {root}; echo "left with $?"; ls -A {root}'
-    answer = subprocess.run(
-        [*small_disk, "sh", "-c", look], env=variables, capture_output=True, text=True, check=False
+    script = f'{sys.executable} {CREATE_SCRIPT} {root}; echo "left with $?"; ls -A {root}'
+    result = subprocess.run(
+        [*small_disk, "sh", "-c", script],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert "the disk is full" in answer.stdout
-    assert "P3_ADVISOR_HOME" in answer.stdout
-    assert "left with 3" in answer.stdout
-    assert "made.json" not in answer.stdout
-    assert answer.stdout.splitlines()[-1] == "tiny.lock"
+    assert "the disk is full" in result.stdout
+    assert "P3_ADVISOR_HOME" in result.stdout
+    assert "left with 3" in result.stdout
+    assert "made.json" not in result.stdout
+    assert result.stdout.splitlines()[-1] == "tiny.lock"
 
 
-def test_a_directory_that_cannot_be_written_is_told(tmp_path: pathlib.Path, shop: Shop) -> None:
+def test_an_unwritable_directory_is_an_error(
+    tmp_path: pathlib.Path, make_settings: MakeSettings
+) -> None:
     (tmp_path / "root").write_text("a file where a directory should be")
-    with pytest.raises(EnvironmentNotMadeError, match="cannot be made in"):
-        creation.create("tiny", TINY, shop())
+    with pytest.raises(EnvironmentNotUsableError, match="cannot be created in"):
+        creation.create("tiny", TINY, make_settings())
 
 
-def test_what_does_not_import_is_not_made(shop: Shop) -> None:
-    problem = refused(shop(variables={"TINY_BREAKS": "libmissing.so: cannot open"}))
+def test_an_environment_that_does_not_import_is_not_created(make_settings: MakeSettings) -> None:
+    problem = creation_error(make_settings(variables={"TINY_BREAKS": "libmissing.so: cannot open"}))
     assert "libmissing.so" in problem.what
 
 
-def test_a_poisoned_import_path_does_not_reach_it(shop: Shop, tmp_path: pathlib.Path) -> None:
-    poison = tmp_path / "poison"
-    poison.mkdir()
-    for module in ("tiny_stack", "json", "importlib", "sitecustomize"):
-        (poison / f"{module}.py").write_text("raise SystemExit('poisoned')")
-    directory = creation.create(
-        "tiny", TINY, shop(variables={"PYTHONPATH": str(poison), "PYTHONHOME": str(poison)})
-    )
-    assert health.check(directory, TINY, {"PYTHONPATH": str(poison)}).fault is None
-
-
-def test_our_own_packages_in_another_version_stay_where_they_are(
-    shop: Shop, tmp_path: pathlib.Path
+def test_a_foreign_import_path_does_not_reach_it(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
 ) -> None:
-    wheels.make(tmp_path / "wheels", name="probes", content="raise ImportError('not ours')")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    for module in ("tiny_stack", "json", "importlib", "sitecustomize"):
+        (foreign / f"{module}.py").write_text("raise SystemExit('foreign')")
+    directory = creation.create(
+        "tiny",
+        TINY,
+        make_settings(variables={"PYTHONPATH": str(foreign), "PYTHONHOME": str(foreign)}),
+    )
+    assert health.check(directory, TINY, {"PYTHONPATH": str(foreign)}).fault is None
+
+
+def test_an_installed_package_named_probes_does_not_shadow_ours(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    write_wheel(tmp_path / "wheels", name="probes", content="raise ImportError('not ours')")
     both = Environment(
         kind="own", name="tiny", requirements=("tiny-stack", "probes"), imports=("tiny_stack",)
     )
-    directory = creation.create("tiny", both, shop())
+    directory = creation.create("tiny", both, make_settings())
     worker = pathlib.Path(__file__).parents[4] / "probes" / "worker.py"
-    load = f"import runpy; made = runpy.run_path({str(worker)!r}); made['register_package'](); import probes.protocol as p; print(p.VERSION)"
-    answer = subprocess.run(
-        [places.python_in(directory), "-c", load], capture_output=True, text=True, check=False
+    script = f"""
+import runpy
+runpy.run_path({str(worker)!r})["register_package"]()
+import probes.protocol
+print(probes.protocol.VERSION)
+"""
+    result = subprocess.run(
+        [registry.interpreter_path(directory), "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert (answer.stdout.strip(), answer.stderr) == ("1", "")
+    assert (result.stdout.strip(), result.stderr) == ("1", "")
 
 
-def test_what_was_changed_since_is_found_and_mended(
-    shop: Shop, variables: dict[str, str], tmp_path: pathlib.Path
+def test_a_changed_package_is_found_and_repaired(
+    make_settings: MakeSettings, variables: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
-    directory = creation.create("tiny", TINY, shop())
-    wheels.make(tmp_path / "wheels", version="2.0")
-    uv = creation._find_uv("tiny", TINY)
+    directory = creation.create("tiny", TINY, make_settings())
+    write_wheel(tmp_path / "wheels", version="2.0")
+    uv_binary = uv.find_uv_bin()
     subprocess.run(
-        [uv, "pip", "install", "-qU", "--python", places.python_in(directory), "tiny-stack"],
+        [
+            uv_binary,
+            "pip",
+            "install",
+            "-qU",
+            "--python",
+            registry.interpreter_path(directory),
+            "tiny-stack",
+        ],
         env=variables,
         check=True,
     )
     assert (
         health.check(directory, TINY, {}).fault
-        == "packages were changed since it was made: tiny-stack"
+        == "packages were changed since its creation: tiny-stack"
     )
-    said: list[str] = []
-    lock = places.lock_file(tmp_path / "rubric", "tiny")
+    lines: list[str] = []
+    lock = registry.lock_file(tmp_path / "rubric", "tiny")
     lock.parent.mkdir(parents=True)
-    assert creation.create("tiny", TINY, shop(said)) == directory
-    assert any("made anew, because packages were changed" in line for line in said)
+    assert creation.create("tiny", TINY, make_settings(lines)) == directory
+    assert any("created again, because packages were changed" in line for line in lines)
     assert health.check(directory, TINY, {}).fault is None
 
 
-def test_an_interpreter_that_is_gone_is_found_and_mended(shop: Shop) -> None:
-    directory = creation.create("tiny", TINY, shop())
-    python = places.python_in(directory)
+def test_a_missing_interpreter_is_found_and_repaired(make_settings: MakeSettings) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    python = registry.interpreter_path(directory)
     python.unlink()
     python.symlink_to("/nowhere/python3")
     assert "does not start" in str(health.check(directory, TINY, {}).fault)
-    assert creation.create("tiny", TINY, shop()) == directory
+    assert creation.create("tiny", TINY, make_settings()) == directory
     assert health.check(directory, TINY, {}).fault is None
 
 
-def test_an_interpreter_that_is_no_python_is_told(shop: Shop) -> None:
-    directory = creation.create("tiny", TINY, shop())
-    python = places.python_in(directory)
+def test_an_interpreter_that_is_not_python_is_reported(make_settings: MakeSettings) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    python = registry.interpreter_path(directory)
     python.unlink()
-    python.write_text("#!/bin/sh\necho this is no python >&2\nexit 1\n")
+    python.write_text("#!/bin/sh\necho not python >&2\nexit 1\n")
     python.chmod(0o755)
-    assert (
-        health.check(directory, TINY, {}).fault == "its interpreter does not run: this is no python"
-    )
+    assert health.check(directory, TINY, {}).fault == "its interpreter does not run: not python"
 
 
-def test_offline_says_exactly_what_is_missing(shop: Shop, tmp_path: pathlib.Path) -> None:
-    lock = places.lock_file(tmp_path / "rubric", "tiny")
+def test_offline_creation_lists_the_missing_packages(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    lock = registry.lock_file(tmp_path / "rubric", "tiny")
     lock.parent.mkdir(parents=True)
     lock.write_text("tiny-stack==1.0\nnot-here==3.1\n")
     asked = Environment(
         kind="own", name="tiny", requirements=("tiny-stack", "not-here"), imports=("tiny_stack",)
     )
-    problem = refused(shop(offline=True), asked)
+    problem = creation_error(make_settings(offline=True), asked)
     assert "uv's cache lacks not-here==3.1" in problem.what
     assert "tiny-stack" not in problem.what
 
 
-def test_a_python_that_nobody_has_is_told(shop: Shop) -> None:
+def test_an_unavailable_python_version_is_reported(make_settings: MakeSettings) -> None:
     asked = Environment(
         kind="own",
         name="tiny",
@@ -319,32 +359,33 @@ def test_a_python_that_nobody_has_is_told(shop: Shop) -> None:
         python="==3.4.*",
         imports=("tiny_stack",),
     )
-    problem = refused(shop(variables={"UV_PYTHON_DOWNLOADS": "never"}), asked)
+    problem = creation_error(make_settings(variables={"UV_PYTHON_DOWNLOADS": "never"}), asked)
     assert "needs Python ==3.4.*" in problem.what
     assert "--python" in problem.next_step
 
 
-def test_what_uv_says_is_passed_on_when_nothing_fits(shop: Shop) -> None:
-    problem = refused(
-        shop(), Environment(kind="own", name="tiny", requirements=("tiny-stack>=9",), imports=())
+def test_the_output_of_uv_is_reported_when_nothing_fits(make_settings: MakeSettings) -> None:
+    problem = creation_error(
+        make_settings(),
+        Environment(kind="own", name="tiny", requirements=("tiny-stack>=9",), imports=()),
     )
     assert "tiny-stack" in problem.what
 
 
 @contextlib.contextmanager
-def working_in(directory: pathlib.Path) -> Iterator[None]:
+def process_in(directory: pathlib.Path) -> Iterator[None]:
     with subprocess.Popen(
-        [places.python_in(directory), "-c", "input()"], stdin=subprocess.PIPE
+        [registry.interpreter_path(directory), "-c", "input()"], stdin=subprocess.PIPE
     ) as process:
-        while not creation.is_used(directory):
+        while not creation.is_in_use(directory):
             time.sleep(0.01)
         yield
         process.kill()
 
 
-def test_what_is_in_use_is_not_removed(shop: Shop) -> None:
-    directory = creation.create("tiny", TINY, shop())
-    with working_in(directory), pytest.raises(EnvironmentInUseError):
+def test_an_environment_in_use_is_not_removed(make_settings: MakeSettings) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    with process_in(directory), pytest.raises(EnvironmentInUseError):
         creation.remove("tiny", directory.parent, print)
     assert health.check(directory, TINY, {}).fault is None
     assert creation.remove("tiny", directory.parent, print)
@@ -352,10 +393,10 @@ def test_what_is_in_use_is_not_removed(shop: Shop) -> None:
     assert not creation.remove("tiny", directory.parent, print)
 
 
-def test_what_is_half_removed_counts_for_nothing(shop: Shop) -> None:
-    directory = creation.create("tiny", TINY, shop())
-    (directory / places.RECORD).unlink()
+def test_a_partly_removed_environment_is_created_again(make_settings: MakeSettings) -> None:
+    directory = creation.create("tiny", TINY, make_settings())
+    (directory / registry.RECORD_FILE).unlink()
     shutil.rmtree(directory / "lib")
-    assert places.read_record(directory) is None
-    assert creation.create("tiny", TINY, shop()) == directory
+    assert registry.read_record(directory) is None
+    assert creation.create("tiny", TINY, make_settings()) == directory
     assert health.check(directory, TINY, {}).fault is None

@@ -1,4 +1,4 @@
-"""What pip and the user have said of where packages come from reaches uv, and nothing else does."""
+"""The package sources of pip and of the user reach uv, and nothing else does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def uv(inherited: dict[str, str] | None = None, **settings: str) -> dict[str, st
     )
 
 
-def test_the_section_that_pip_lets_prevail_counts() -> None:
+def test_sections_have_the_precedence_of_pip() -> None:
     lines = [
         "global.index-url='https://one/'",
         ":env:.index-url='https://three/'",
@@ -26,13 +26,14 @@ def test_the_section_that_pip_lets_prevail_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "no sign", "global.cert=", "global.cert=__import__('os')", "global.timeout=15"]
+    "line",
+    ["", "no equals sign", "global.cert=", "global.cert=__import__('os')", "global.timeout=15"],
 )
-def test_a_line_that_cannot_be_read_is_left_out(line: str) -> None:
+def test_an_unreadable_line_is_skipped(line: str) -> None:
     assert sources.parse_pip_settings([line, "global.cert='/ca.pem'"]) == {"cert": "/ca.pem"}
 
 
-def test_pip_s_own_command_is_asked(tmp_path: pathlib.Path) -> None:
+def test_settings_come_from_pip_config(tmp_path: pathlib.Path) -> None:
     pip = tmp_path / "pip"
     pip.write_text("#!/bin/sh\necho \"global.find-links='/wheels'\"\n")
     pip.chmod(0o755)
@@ -46,8 +47,8 @@ def test_pip_s_own_command_is_asked(tmp_path: pathlib.Path) -> None:
     assert found["find-links"] == "/wheels"
 
 
-def test_settings_of_pip_are_said_to_uv() -> None:
-    made = uv(
+def test_settings_of_pip_become_variables_of_uv() -> None:
+    variables = uv(
         index_url="https://mirror/simple",
         extra_index_url="https://a/simple\nhttps://b/simple",
         find_links="/one /two",
@@ -55,26 +56,26 @@ def test_settings_of_pip_are_said_to_uv() -> None:
         cert="/ca.pem",
         proxy="http://proxy:3128",
     )
-    assert made["UV_DEFAULT_INDEX"] == "https://mirror/simple"
-    assert made["UV_INDEX"] == "https://a/simple https://b/simple"
-    assert made["UV_FIND_LINKS"] == "/one,/two"
-    assert made["UV_INSECURE_HOST"] == "mirror"
-    assert made["SSL_CERT_FILE"] == "/ca.pem"
-    assert made["ALL_PROXY"] == "http://proxy:3128"
+    assert variables["UV_DEFAULT_INDEX"] == "https://mirror/simple"
+    assert variables["UV_INDEX"] == "https://a/simple https://b/simple"
+    assert variables["UV_FIND_LINKS"] == "/one,/two"
+    assert variables["UV_INSECURE_HOST"] == "mirror"
+    assert variables["SSL_CERT_FILE"] == "/ca.pem"
+    assert variables["ALL_PROXY"] == "http://proxy:3128"
 
 
-def test_what_the_user_has_told_uv_prevails() -> None:
+def test_variables_of_the_user_have_precedence() -> None:
     inherited = {
         "UV_INDEX_URL": "https://mine",
         "UV_FIND_LINKS": "/mine",
         "https_proxy": "http://mine",
     }
-    made = uv(inherited, index_url="https://pip", find_links="/pip", proxy="http://pip")
-    assert inherited.items() <= made.items()
-    assert not {"UV_DEFAULT_INDEX", "ALL_PROXY"} & set(made)
+    variables = uv(inherited, index_url="https://pip", find_links="/pip", proxy="http://pip")
+    assert inherited.items() <= variables.items()
+    assert not {"UV_DEFAULT_INDEX", "ALL_PROXY"} & set(variables)
 
 
-def test_of_several_indexes_the_best_version_is_taken_only_where_pip_would() -> None:
+def test_the_best_version_of_several_indexes_is_taken_only_where_pip_would() -> None:
     assert "UV_INDEX_STRATEGY" not in uv(index_url="https://one")
     assert uv(extra_index_url="https://two")["UV_INDEX_STRATEGY"] == "unsafe-best-match"
     assert (
@@ -83,8 +84,8 @@ def test_of_several_indexes_the_best_version_is_taken_only_where_pip_would() -> 
     )
 
 
-def test_what_leads_to_other_packages_does_not_reach_uv() -> None:
-    made = uv(
+def test_python_path_variables_do_not_reach_uv() -> None:
+    variables = uv(
         {
             "PYTHONPATH": "/poison",
             "VIRTUAL_ENV": "/other",
@@ -92,11 +93,11 @@ def test_what_leads_to_other_packages_does_not_reach_uv() -> None:
             "HOME": "/home/user",
         }
     )
-    assert not {"PYTHONPATH", "VIRTUAL_ENV"} & set(made)
-    assert made["HTTPS_PROXY"] == "http://proxy"
+    assert not {"PYTHONPATH", "VIRTUAL_ENV"} & set(variables)
+    assert variables["HTTPS_PROXY"] == "http://proxy"
 
 
-def test_uv_picks_the_build_of_torch_unless_the_user_has_said_where_it_comes_from(
+def test_uv_selects_the_build_of_torch_unless_the_user_configured_its_source(
     tmp_path: pathlib.Path,
 ) -> None:
     assert sources.torch_backend("cpu", {}) == ["--torch-backend", "cpu"]

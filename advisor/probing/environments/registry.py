@@ -1,0 +1,186 @@
+"""Name, locate and read the environments that p3-advisor creates.
+
+<home>/environments/<name>-<digest>/            an environment; complete, because it was renamed
+                   /<name>-<digest>/made.json   its origin and its packages
+                   /.making-<name>/             an environment in creation; ignored by readers
+                   /<name>.lock                 locked while the environment is created or removed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import platform
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import platformdirs
+
+from advisor.domain.machine import CreatedEnvironment
+from advisor.domain.workflow import Environment, Workflow
+from advisor.errors import UnknownEnvironmentError
+from advisor.system.home import named_home
+
+RECORD_FILE = "made.json"
+#: Characters of the digest in the name of a directory.
+DIGEST_LENGTH = 12
+INTERPRETER_MISSING = "its interpreter is missing"
+STALE_LOCK = "it was created from an earlier lock file"
+
+
+class CreationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The origin and the packages of a created environment."""
+
+    name: str
+    digest: str
+    python_version: str
+    #: Versions by distribution.
+    packages: dict[str, str]
+    disk_bytes: int
+    seconds: float
+    #: Time of its creation.
+    made: str
+
+
+def default_root(environment: Mapping[str, str]) -> pathlib.Path:
+    """Return the folder of all environments.
+
+    It is in `P3_ADVISOR_HOME` if that is set, else in the platform's folder for user data.
+    """
+    base = named_home(environment) or platformdirs.user_data_path("p3-advisor")
+    return base / "environments"
+
+
+def own_environments(workflows: Iterable[Workflow]) -> dict[str, Environment]:
+    """Return the environments that p3-advisor creates for workflows, by name."""
+    return {
+        environment.name or workflow.id: environment
+        for workflow in workflows
+        for environment in workflow.environments
+        if environment.kind == "own"
+    }
+
+
+def select(workflows: tuple[Workflow, ...], names: Iterable[str]) -> dict[str, Environment]:
+    """Return the environments with these names or of these workflows.
+
+    Raise `UnknownEnvironmentError` for any other name.
+    """
+    known = own_environments(workflows)
+    resolved = [_resolve(name, workflows, known) for name in names]
+    return {name: known[name] for name in resolved}
+
+
+def _resolve(name: str, workflows: tuple[Workflow, ...], known: Mapping[str, Environment]) -> str:
+    """Return the name of the environment that `name`, a workflow or an environment, stands for."""
+    containers = {each.name: each.image for every in workflows for each in every.containers}
+    if containers.get(name):
+        raise UnknownEnvironmentError(
+            f"{name} is a container, which p3-advisor does not pull",
+            f"docker pull {containers[name]}",
+        )
+    workflow = next((workflow for workflow in workflows if workflow.id == name), None)
+    if workflow is not None and workflow.environment.kind == "own":
+        return workflow.environment.name or workflow.id
+    if name in known:
+        return name
+    if workflow is not None:
+        raise UnknownEnvironmentError(
+            f"{name} has no environment of its own: "
+            "it runs in the interpreter of --python, or in a container",
+            workflow.how_to_get,
+        )
+    raise UnknownEnvironmentError(
+        f"there is no environment {name!r}", f"choose among {', '.join(sorted(known))}"
+    )
+
+
+def device_alternatives(workflows: Iterable[Workflow], name: str) -> dict[str, str]:
+    """Return the environments that replace this one on some devices, by device."""
+    return {
+        device: other.name
+        for workflow in workflows
+        if (workflow.environment.name or workflow.id) == name
+        for device, other in workflow.environment_on.items()
+    }
+
+
+def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
+    """Return the file that pins the packages of an environment on this platform."""
+    return rubric / "locks" / f"{platform.system().lower()}-{platform.machine()}" / f"{name}.txt"
+
+
+def environment_digest(environment: Environment, lock: pathlib.Path) -> str:
+    """Return the digest of an environment's lock file and requirements."""
+    content = lock.read_bytes() if lock.is_file() else b""
+    requirements = (
+        *environment.requirements,
+        environment.python,
+        environment.torch,
+        *environment.excluded_packages,
+    )
+    text = content + "\n".join(requirements).encode()
+    return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
+
+
+def environment_directory(root: pathlib.Path, name: str, digest: str) -> pathlib.Path:
+    return root / f"{name}-{digest}"
+
+
+def staging_directory(root: pathlib.Path, name: str) -> pathlib.Path:
+    """Return the folder in which an environment is built."""
+    return root / f".making-{name}"
+
+
+def guard_file(root: pathlib.Path, name: str) -> pathlib.Path:
+    """Return the file that is locked while an environment is created or removed."""
+    return root / f"{name}.lock"
+
+
+def interpreter_path(directory: pathlib.Path) -> pathlib.Path:
+    return directory / "bin" / "python"
+
+
+def read_record(directory: pathlib.Path) -> CreationRecord | None:
+    """Return the record of an environment; None if its creation was not completed."""
+    try:
+        return msgspec.json.decode((directory / RECORD_FILE).read_bytes(), type=CreationRecord)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def find_versions(root: pathlib.Path, name: str) -> list[pathlib.Path]:
+    """Return the directories of this environment, one for each digest."""
+    pattern = f"{name}-{'[0-9a-f]' * DIGEST_LENGTH}"
+    return sorted(directory for directory in root.glob(pattern) if directory.is_dir())
+
+
+def find_created(
+    root: pathlib.Path, workflows: Iterable[Workflow], rubric: pathlib.Path
+) -> dict[str, CreatedEnvironment]:
+    """Return the created environments by name, each with its fault.
+
+    No process is started: a fault is an outdated lock file or a missing interpreter.
+    """
+    found = {}
+    for name, environment in own_environments(workflows).items():
+        records = {directory: read_record(directory) for directory in find_versions(root, name)}
+        complete = {
+            directory: record for directory, record in records.items() if record is not None
+        }
+        if not complete:
+            continue
+        digest = environment_digest(environment, lock_file(rubric, name))
+        current = environment_directory(root, name, digest)
+        directory = current if current in complete else next(iter(complete))
+        python = interpreter_path(directory)
+        fault = None
+        if directory != current:
+            fault = STALE_LOCK
+        # `exists` follows the link to the interpreter that the environment was created with.
+        elif not python.exists():
+            fault = INTERPRETER_MISSING
+        found[name] = CreatedEnvironment(
+            name=name, python=str(python), digest=complete[directory].digest, fault=fault
+        )
+    return found

@@ -1,0 +1,84 @@
+"""Set the environment variables of workers, on the host and in containers.
+
+The environment of the advisor's own process is never changed.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+
+from advisor.domain.question import Question
+from advisor.domain.worker_settings import MEMORY_ON_DEMAND, THREAD_COUNTS
+
+#: Caches of compilers and drivers, each with its folder. Every arm has caches of its own, so that
+#: its first build runs with cold caches.
+CACHES = {
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "CUDA_CACHE_PATH": "cuda",
+    "JAX_COMPILATION_CACHE_DIR": "jax",
+    "VLLM_CACHE_ROOT": "vllm",
+    "MODULAR_CACHE_DIR": "modular",
+}
+#: Switches off the usage reports of stacks.
+NO_TELEMETRY = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "MAX_SERVE_DISABLE_TELEMETRY": "1",
+    # OpenVINO has no switch of its own. It reports nothing from a build server, which this
+    # variable marks.
+    "TF_BUILD": "1",
+}
+#: Every variable that the advisor sets for a worker, with a format string of its value. Containers
+#: get the same variables.
+WORKER_VARIABLES = {
+    **{name: f"{{scratch}}/cache/{folder}" for name, folder in CACHES.items()},
+    **dict.fromkeys(THREAD_COUNTS, "{threads}"),
+    **MEMORY_ON_DEMAND,
+    **NO_TELEMETRY,
+    "CUDA_VISIBLE_DEVICES": "{gpu}",
+    # The interpreter may be the user's; a worker writes no files into it.
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+#: Set in addition when the user asked to stay offline.
+OFFLINE_VARIABLES = {"HF_HUB_OFFLINE": "1"}
+#: Variables that make Python import packages from outside an environment.
+PYTHON_PATH_VARIABLES = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONUSERBASE",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+)
+
+
+def without_python_paths(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without `PYTHON_PATH_VARIABLES`."""
+    return {name: value for name, value in inherited.items() if name not in PYTHON_PATH_VARIABLES}
+
+
+def worker_environment(
+    inherited: Mapping[str, str],
+    question: Question,
+    threads: int,
+    scratch: pathlib.Path,
+    *,
+    own_environment: bool = False,
+) -> dict[str, str]:
+    """Return the variables of one worker, whose caches are below `scratch`.
+
+    A worker in an environment that p3-advisor created (`own_environment`) inherits no import paths;
+    an interpreter that the user named keeps them.
+    """
+    return {
+        **(without_python_paths(inherited) if own_environment else inherited),
+        **{
+            name: value.format(scratch=scratch, threads=threads, gpu=question.gpu or "")
+            for name, value in WORKER_VARIABLES.items()
+        },
+        **(OFFLINE_VARIABLES if question.offline else {}),
+    }

@@ -1,0 +1,153 @@
+"""Follow one worker process: its control files, its phase, its deadline and its exit."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import signal
+import subprocess
+
+import msgspec
+
+from advisor.domain.catalogue import Deadlines
+from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
+from advisor.domain.worker_events import (
+    BlockTimed,
+    Built,
+    Imported,
+    Phase,
+    PhaseStarted,
+    Ready,
+    WorkerEvent,
+)
+from advisor.probing.termination import SKIPPED_FILE
+from advisor.probing.worker_log import failure_reason
+from probes import protocol
+
+NEVER = float("inf")
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildLimit:
+    """The seconds that all builds of an arm may take, and what is reported when they take more."""
+
+    seconds: float
+    reason: str
+    fix: str
+
+
+NO_LIMIT = BuildLimit(NEVER, "", "")
+
+
+@dataclasses.dataclass(eq=False)
+class Worker:
+    """A worker process and its progress."""
+
+    arm: str
+    process: int
+    #: Control directory of the process.
+    directory: pathlib.Path
+    popen: subprocess.Popen[bytes]
+    #: Read end of the pipe into which the worker writes a byte after each message.
+    notify_fd: int
+    pidfd: int
+    #: Deadline of one build.
+    max_build_seconds: float
+    build_limit: BuildLimit = NO_LIMIT
+    #: Seconds of all builds so far.
+    built_seconds: float = 0.0
+    phase: Phase = "start"
+    deadline: float = NEVER
+    events_read_bytes: int = 0
+    outcome: Outcome | None = None
+
+    @property
+    def log(self) -> pathlib.Path:
+        return self.directory / protocol.LOG
+
+    @property
+    def has_response(self) -> bool:
+        return (self.directory / protocol.RESPONSE).exists()
+
+    def read_events(self) -> list[WorkerEvent]:
+        """Return the events that the worker has written since the last call.
+
+        A line that is not complete yet is left for the next call.
+        """
+        try:
+            with (self.directory / protocol.EVENTS).open("rb") as file:
+                file.seek(self.events_read_bytes)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        complete = text[: text.rfind(b"\n") + 1]
+        self.events_read_bytes += len(complete)
+        return [msgspec.json.decode(line, type=WorkerEvent) for line in complete.splitlines()]
+
+    def read_response(self) -> Outcome | None:
+        """Return the outcome that the worker has written; None if it has not finished."""
+        try:
+            response = (self.directory / protocol.RESPONSE).read_bytes()
+        except FileNotFoundError:
+            return None
+        outcome: Outcome = msgspec.json.decode(response, type=Outcome)
+        return outcome
+
+    def start_phase(self, phase: Phase, deadlines: Deadlines, now: float) -> None:
+        """Set the deadline of `phase`, which starts `now`."""
+        seconds = {
+            "start": deadlines.start,
+            "import": deadlines.import_,
+            "load": deadlines.load,
+            "build": min(self.max_build_seconds, self.remaining_build_seconds),
+            "correctness": deadlines.correctness,
+            "warmup": deadlines.warmup,
+            "measure": deadlines.visit,
+            "sustain": deadlines.sustain,
+            "diagnose": deadlines.diagnose,
+            "flex": self.max_build_seconds,
+            "done": deadlines.done,
+        }[phase]
+        self.phase = phase
+        self.deadline = now + seconds
+
+    def apply_event(self, event: WorkerEvent, deadlines: Deadlines, now: float) -> None:
+        """Update phase, deadline and build time."""
+        if isinstance(event, PhaseStarted):
+            self.start_phase(event.phase, deadlines, now)
+        elif isinstance(event, Built):
+            self.built_seconds += event.build_seconds + event.first_call_seconds
+        elif isinstance(event, (Imported, Ready, BlockTimed)):
+            self.deadline = NEVER  # the worker waits for a token
+
+    @property
+    def remaining_build_seconds(self) -> float:
+        return self.build_limit.seconds - self.built_seconds
+
+    def timeout_outcome(self) -> TimedOut:
+        """Return the outcome of a worker whose deadline has passed."""
+        if self.phase == "build" and self.remaining_build_seconds < self.max_build_seconds:
+            reason, fix = self.build_limit.reason, self.build_limit.fix
+            return TimedOut(phase=self.phase, reason=reason, fix=fix)
+        return TimedOut(
+            phase=self.phase,
+            reason=f"the phase {self.phase} exceeded its deadline; "
+            f"its log ends: {failure_reason(self.log)}",
+            fix="allow more with --max-build-seconds" if self.phase in {"build", "flex"} else None,
+        )
+
+    def exit_outcome(self) -> Crashed | Skipped:
+        """Return the outcome of a worker that has exited without a response."""
+        status = self.popen.wait()
+        if (self.directory / SKIPPED_FILE).exists():
+            reason = f"skipped by the user in the phase {self.phase}"
+            return Skipped(phase=self.phase, reason=reason)
+        name = signal.Signals(-status).name if status < 0 else None
+        how = f"was killed by {name}" if name else f"exited with status {status} and no response"
+        if name == "SIGKILL":
+            how += " (the kernel does this when memory runs out)"
+        return Crashed(
+            phase=self.phase,
+            signal=name,
+            reason=f"its process {how}; its log ends: {failure_reason(self.log)}",
+        )

@@ -1,0 +1,140 @@
+"""Names, directories and records of environments."""
+
+from __future__ import annotations
+
+import pathlib
+
+import builders
+import msgspec
+import pytest
+
+from advisor import catalogue
+from advisor.domain.workflow import Environment
+from advisor.errors import UnknownEnvironmentError
+from advisor.probing.environments import registry
+
+APART = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
+WORKFLOWS = (
+    builders.workflow("one", environment=APART),
+    builders.workflow("two", environment=APART),
+    builders.workflow("shared"),
+)
+
+
+def write_environment(root: pathlib.Path, digest: str) -> pathlib.Path:
+    directory = registry.environment_directory(root, "apart", digest)
+    registry.interpreter_path(directory).parent.mkdir(parents=True)
+    registry.interpreter_path(directory).touch()
+    record = registry.CreationRecord(
+        name="apart",
+        digest=digest,
+        python_version="3.11.7",
+        packages={},
+        disk_bytes=1,
+        seconds=1,
+        made="2026-11-21",
+    )
+    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    return directory
+
+
+def digest(rubric: pathlib.Path, environment: Environment = APART) -> str:
+    return registry.environment_digest(environment, registry.lock_file(rubric, "apart"))
+
+
+def test_environments_are_in_the_home_folder_if_one_is_set() -> None:
+    assert registry.default_root({"P3_ADVISOR_HOME": "/home/p3"}) == pathlib.Path(
+        "/home/p3/environments"
+    )
+    # uv runs in another directory than the user's, so the path is absolute.
+    assert (
+        registry.default_root({"P3_ADVISOR_HOME": "state"})
+        == pathlib.Path.cwd() / "state" / "environments"
+    )
+    assert registry.default_root({}).parts[-2:] == ("p3-advisor", "environments")
+
+
+def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: pathlib.Path) -> None:
+    before = digest(tmp_path)
+    assert digest(tmp_path) == before
+    assert (
+        digest(tmp_path, msgspec.structs.replace(APART, requirements=("rare-stack==2.2",)))
+        != before
+    )
+    assert digest(tmp_path, msgspec.structs.replace(APART, licence="MIT")) == before
+    lock = registry.lock_file(tmp_path, "apart")
+    lock.parent.mkdir(parents=True)
+    lock.write_text("rare-stack==2.1\n")
+    assert digest(tmp_path) != before
+
+
+def test_an_environment_of_an_earlier_lock_file_or_without_interpreter_has_a_fault(
+    tmp_path: pathlib.Path,
+) -> None:
+    assert registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
+    write_environment(tmp_path, "0" * 12)
+    assert (
+        registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault == registry.STALE_LOCK
+    )
+    directory = write_environment(tmp_path, digest(tmp_path))
+    found = registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"]
+    assert (found.fault, found.python) == (None, str(registry.interpreter_path(directory)))
+    registry.interpreter_path(directory).unlink()
+    assert (
+        registry.find_created(tmp_path, WORKFLOWS, tmp_path)["apart"].fault
+        == registry.INTERPRETER_MISSING
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"name": 1}'])
+def test_an_environment_without_a_complete_record_is_ignored(
+    content: bytes, tmp_path: pathlib.Path
+) -> None:
+    (write_environment(tmp_path, digest(tmp_path)) / registry.RECORD_FILE).write_bytes(content)
+    assert registry.find_created(tmp_path, WORKFLOWS, tmp_path) == {}
+
+
+def test_an_environment_is_selected_by_its_name_or_a_workflow() -> None:
+    assert registry.select(WORKFLOWS, ["one", "apart", "two"]) == {"apart": APART}
+
+
+def test_every_device_has_its_environments() -> None:
+    for_cpu = Environment(kind="own", name="apart-cpu", requirements=("rare-stack-cpu==2.1",))
+    known = (builders.workflow("one", environment=APART, environment_on={"cpu": for_cpu}),)
+    assert registry.own_environments(known) == {"apart": APART, "apart-cpu": for_cpu}
+    assert registry.select(known, ["apart-cpu"]) == {"apart-cpu": for_cpu}
+    assert registry.device_alternatives(known, "apart") == {"cpu": "apart-cpu"}
+    assert registry.device_alternatives(known, "apart-cpu") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("shared", "no environment of its own"),
+        ("nothing", "no environment 'nothing'"),
+        ("..", "no env"),
+    ],
+)
+def test_an_unknown_name_is_an_error(name: str, message: str) -> None:
+    with pytest.raises(UnknownEnvironmentError, match=message):
+        registry.select(WORKFLOWS, [name])
+
+
+def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
+    rubric = catalogue.rubric_directory()
+    known = registry.own_environments(catalogue.load().workflows)
+    for name, environment in known.items():
+        assert environment.requirements, name
+        assert environment.imports, name
+        assert environment.licence, name
+    locks = {file.stem for file in (rubric / "locks").rglob("*.txt")}
+    assert locks <= set(known)
+
+
+def test_lock_files_pin_versions_and_name_no_index_or_path() -> None:
+    for file in (catalogue.rubric_directory() / "locks").rglob("*.txt"):
+        pins = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert pins
+        assert all(
+            "==" in pin and "://" not in pin and "+" not in pin and "/" not in pin for pin in pins
+        ), file.name
