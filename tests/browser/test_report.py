@@ -1,4 +1,4 @@
-"""The report in a real browser, from disk, with the network refused; left out where there is no Chromium."""
+"""The HTML report in Chromium, opened from disk without a network; skipped without Chromium."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.domain.question import PILLARS
 from advisor.pipeline.decision import Decision
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
-from advisor.report import document, page
+from advisor.report import document, measured_document, page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -30,10 +30,9 @@ CHROMIUM = next(
     ),
     None,
 )
-# A browser cannot come with the Python packages; CI installs it first, so there nothing is left
-# out.
+# Chromium does not come with the Python packages. CI installs it, so no test is skipped there.
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no Chromium here: apt-get install chromium"
+    CHROMIUM is None, reason="Chromium is missing: apt-get install chromium"
 )
 
 ARGUMENTS = [
@@ -43,7 +42,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-#: How a script moves a slider the way a hand does.
+#: Moves a slider with the event that a user causes.
 MOVE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
@@ -57,19 +56,19 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-class Opened:
-    """A page, and everything it complained about or asked for."""
+class OpenReport:
+    """A report in a browser with its console messages, its errors and its requests."""
 
     def __init__(self, browser: Browser, file: pathlib.Path, **settings: Any) -> None:
         self.context = browser.new_context(offline=True, **settings)
         self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
+        self.problems: list[str] = []
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("pageerror", lambda problem: self.problems.append(str(problem)))
         self.page.on(
             "request",
             lambda request: (
-                self.complaints.append(request.url) if request.url != file.as_uri() else None
+                self.problems.append(request.url) if request.url != file.as_uri() else None
             ),
         )
         self.page.goto(file.as_uri())
@@ -92,7 +91,7 @@ class Opened:
 
 
 def three_arms() -> Decision:
-    """Return a decision between arms that are good at different things, one of them barred."""
+    """Return a decision between three arms with different strengths and a barred one."""
     tiers = {
         "fast": (3, 1, 1, 2, 2),
         "easy": (1, 3, 2, 3, 3),
@@ -118,11 +117,11 @@ def three_arms() -> Decision:
         )
         for place, (arm, ratings) in enumerate(tiers.items())
     ]
-    return Decision(header, builders.decided().state, results, tuple(arms), None, None)
+    return Decision(header, builders.decision().state, results, tuple(arms), None, None)
 
 
-def expected(decision: Decision, command: str) -> list[tuple[str, str]]:
-    """Return what `decide` makes of the weights in the command that the page shows."""
+def decided_ranking(decision: Decision, command: str) -> list[tuple[str, str]]:
+    """Return the ranking of `decide` for the weights in the command that the page shows."""
     priorities = choose_priorities(
         Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
@@ -142,13 +141,13 @@ def expected(decision: Decision, command: str) -> list[tuple[str, str]]:
 @pytest.fixture
 def report(tmp_path: pathlib.Path) -> pathlib.Path:
     decision = three_arms()
-    composed = document.compose(decision)
+    composed = measured_document.compose(decision)
     file = tmp_path / "report.html"
     file.write_text(page.render(composed, HOSTILE), encoding="utf-8")
     return file
 
 
-def test_the_page_opens_from_disk_without_an_error_or_a_request(
+def test_the_page_opens_from_disk_without_errors_or_requests(
     browser: Browser, report: pathlib.Path
 ) -> None:
     for settings in (
@@ -156,8 +155,8 @@ def test_the_page_opens_from_disk_without_an_error_or_a_request(
         {"color_scheme": "dark"},
         {"viewport": {"width": 360, "height": 800}},
     ):
-        opened = Opened(browser, report, **settings)
-        assert opened.complaints == []
+        opened = OpenReport(browser, report, **settings)
+        assert opened.problems == []
         assert opened.page.title() != "owned"
         width = opened.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -166,9 +165,9 @@ def test_the_page_opens_from_disk_without_an_error_or_a_request(
         opened.context.close()
 
 
-def test_moving_a_slider_ranks_as_the_program_does(browser: Browser, report: pathlib.Path) -> None:
+def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path) -> None:
     decision = three_arms()
-    opened = Opened(browser, report)
+    opened = OpenReport(browser, report)
     leaders = set()
     for pillar in PILLARS:
         for value in (0, 12.5, 33.5, 61, 100):
@@ -176,7 +175,7 @@ def test_moving_a_slider_ranks_as_the_program_does(browser: Browser, report: pat
             weights = opened.weights()
             assert weights[pillar] == value
             assert sum(weights.values()) == pytest.approx(100)
-            assert opened.ranking() == expected(
+            assert opened.ranking() == decided_ranking(
                 decision, opened.page.locator("#command").inner_text()
             )
             leaders.add(opened.ranking()[0][0])
@@ -187,7 +186,7 @@ def test_moving_a_slider_ranks_as_the_program_does(browser: Browser, report: pat
     assert opened.weights() == {
         name: getattr(decision.header.question.priorities, name) for name in PILLARS
     }
-    assert opened.complaints == []
+    assert opened.problems == []
     opened.context.close()
 
 
@@ -199,10 +198,10 @@ def test_moving_a_slider_ranks_as_the_program_does(browser: Browser, report: pat
         ("h200-generate-demo-llama.json", "light"),
     ],
 )
-def test_an_audit_finds_nothing_that_keeps_anybody_out(
+def test_the_page_passes_an_accessibility_audit(
     browser: Browser, kept: str, scheme: str, tmp_path: pathlib.Path
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - it wants the browser's library, which may not be there
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - imports playwright
 
     file = tmp_path / "report.html"
     file.write_text(
@@ -211,7 +210,7 @@ def test_an_audit_finds_nothing_that_keeps_anybody_out(
             "print('served')",
         )
     )
-    opened = Opened(browser, file, color_scheme=scheme)
+    opened = OpenReport(browser, file, color_scheme=scheme)
     for details in opened.page.locator("details").all():
         details.evaluate("each => { each.open = true; }")
     found = Axe().run(opened.page).response
@@ -224,18 +223,20 @@ def test_an_audit_finds_nothing_that_keeps_anybody_out(
     opened.context.close()
 
 
-def test_without_scripts_everything_but_the_sliders_is_there(
+def test_without_scripts_only_the_sliders_are_missing(
     browser: Browser, report: pathlib.Path
 ) -> None:
-    opened = Opened(browser, report, java_script_enabled=False)
+    opened = OpenReport(browser, report, java_script_enabled=False)
     assert not opened.page.locator("#sliders").is_visible()
     assert opened.page.locator("#reranked").is_visible()
     assert opened.page.locator("h2").count() == opened.page.locator("nav a").count()
     opened.context.close()
 
 
-def test_print_has_no_sliders_and_nothing_cut_off(browser: Browser, report: pathlib.Path) -> None:
-    opened = Opened(browser, report)
+def test_the_printed_page_has_no_sliders_and_no_cut_text(
+    browser: Browser, report: pathlib.Path
+) -> None:
+    opened = OpenReport(browser, report)
     opened.page.emulate_media(media="print")
     assert not opened.page.locator("#sliders").is_visible()
     assert not opened.page.locator("nav").is_visible()

@@ -49,7 +49,7 @@ def entry_of(composed: RunDocument, arm: str) -> WorkflowEntry:
 
 
 def compose(**changes: Any) -> RunDocument:
-    return measured_document.compose(builders.decided(**changes))
+    return measured_document.compose(builders.decision(**changes))
 
 
 def test_arms_are_sorted_by_rank_and_unmeasured_workflows_follow() -> None:
@@ -118,7 +118,7 @@ def test_an_excluded_workflow_has_its_reason_and_fix() -> None:
 
 
 def test_the_last_failure_of_an_arm_counts() -> None:
-    decided = builders.decided()
+    decided = builders.decision()
     failed = [
         builders.process(ready=False, outcome=failure)
         for failure in (FAILURES["crashed"], FAILURES["timed-out"])
@@ -133,7 +133,7 @@ def test_the_last_failure_of_an_arm_counts() -> None:
 def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
     ends: tuple[Completed | None, ...],
 ) -> None:
-    decided = builders.decided()
+    decided = builders.decision()
     processes = {
         **decided.state.processes,
         "broken": tuple(builders.process(ready=False, outcome=end) for end in ends),
@@ -146,7 +146,7 @@ def test_an_arm_that_was_not_reached_has_the_command_that_resumes_the_run(
 
 
 def test_an_unreached_arm_of_an_imported_run_has_no_command() -> None:
-    decided = builders.decided()
+    decided = builders.decision()
     state = msgspec.structs.replace(
         decided.state, processes={**decided.state.processes, "broken": ()}
     )
@@ -170,7 +170,7 @@ def test_each_arm_has_the_places_where_its_workflow_was_verified() -> None:
 
 
 def test_the_race_is_summarised_over_the_batch_sizes() -> None:
-    decided = builders.decided()
+    decided = builders.decision()
     races = (builders.race_result(1, rounds=4), builders.race_result(4, rounds=9))
     composed = compose(
         results=msgspec.structs.replace(decided.results, races=races, noise_floor=0.02)
@@ -186,7 +186,7 @@ def test_the_race_is_summarised_over_the_batch_sizes() -> None:
 
 
 def test_without_a_race_there_is_no_race() -> None:
-    decided = builders.decided()
+    decided = builders.decision()
     assert compose(results=msgspec.structs.replace(decided.results, races=())).race is None
 
 
@@ -215,7 +215,7 @@ def test_a_run_that_has_not_been_planned_has_a_document() -> None:
 
 
 def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
-    decided = builders.decided()
+    decided = builders.decision()
     barred = score.rank(
         [
             msgspec.structs.replace(arm, fails=("too slow",) if arm.arm == "compiled" else ())

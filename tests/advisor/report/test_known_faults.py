@@ -75,7 +75,7 @@ def entry(failure: Failure) -> document.WorkflowEntry:
     }
     state = builders.run_state(processes, plan=builders.plan("broken"))
     made = measured_document.compose(
-        builders.decided(header=header_with(FAULT), state=state, scored=())
+        builders.decision(header=header_with(FAULT), state=state, scored=())
     )
     (found,) = (each for each in made.workflows if each.arm == "broken")
     return found

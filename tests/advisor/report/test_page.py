@@ -206,7 +206,7 @@ def test_a_run_without_an_answer_has_its_failures_and_no_script() -> None:
         }
     )
     composed = measured_document.compose(
-        builders.decided(
+        builders.decision(
             state=state, results=builders.results(races=()), scored=(), recommendation=None
         )
     )

@@ -40,7 +40,7 @@ RECIPE = Recipe(
 def decided(**recipes: Recipe | None) -> Decision:
     """Return a decision on a run of an earlier version, which stores a recipe by arm."""
     processes = {arm: builders.process(recipe=each) for arm, each in recipes.items()}
-    return builders.decided(state=builders.run_state(processes))
+    return builders.decision(state=builders.run_state(processes))
 
 
 def render(document: RunDocument | None = None, **changes: Any) -> str:
@@ -206,7 +206,7 @@ def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
         **changes,
     }
     arm = builders.arm("compiled", workflow=workflow, extras={"torch": ("cpu",)})
-    return builders.decided(
+    return builders.decision(
         state=builders.run_state(
             {"compiled": builders.process(**facts)}, plan=Plan(arms=(arm,), excluded=())
         )

@@ -76,7 +76,7 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
         question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
     )
     assert (
-        text_report.device_name(measured_document.compose(builders.decided(header=header)))
+        text_report.device_name(measured_document.compose(builders.decision(header=header)))
         == "NVIDIA H200"
     )
 

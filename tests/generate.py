@@ -1,0 +1,68 @@
+"""Write every generated file: `python tests/generate.py`; `--check` lists those that are stale."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from stacks import extras, table, verified
+
+from advisor import catalogue, schemas
+from advisor.probing.environments import registry
+
+ROOT = pathlib.Path(__file__).parents[1]
+INTEGRATION_SCRIPT = ROOT / "tests" / "stacks" / "integration.py"
+
+
+def render_all() -> dict[pathlib.Path, str]:
+    """Return the current text of every generated file by its path."""
+    rubric = ROOT / "rubric"
+    pyproject = ROOT / "pyproject.toml"
+    environments = registry.own_environments(catalogue.load().workflows)
+    return {
+        pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
+        rubric / "integration.toml": render_integrations(),
+        rubric / "verified.toml": verified.render(),
+        **{page: table.render_page(page) for page in table.PAGES},
+        **{
+            schemas.schema_file(name, rubric / "schema"): schemas.render(name).decode()
+            for name in schemas.SHIPPED
+        },
+    }
+
+
+def render_integrations() -> str:
+    """Run `integration.py` in its own process: it replaces every stack's modules by stubs."""
+    command = [sys.executable, str(INTEGRATION_SCRIPT)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def stale_files(texts: Mapping[pathlib.Path, str]) -> list[pathlib.Path]:
+    """Return the paths whose file is missing or has another text than in `texts`."""
+    return [
+        path
+        for path, text in texts.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the generated files; return the exit code."""
+    if arguments not in ([], ["--check"]):
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    texts = render_all()
+    stale = stale_files(texts)
+    for path in stale:
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+    if arguments:
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(texts[path], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

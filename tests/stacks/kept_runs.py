@@ -1,0 +1,46 @@
+"""Read the documents of the runs that are kept under `evidence/`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import msgspec
+
+from advisor.report.document import RunDocument, WorkflowEntry
+
+EVIDENCE = pathlib.Path(__file__).parent / "evidence"
+
+
+def read_run(file: str) -> RunDocument:
+    return msgspec.json.decode((EVIDENCE / file).read_bytes(), type=RunDocument)
+
+
+def read_gpu_checks() -> dict[str, Any]:
+    """Return the results of `gpu.py` by check."""
+    text = (EVIDENCE / "measuring" / "h200.json").read_text(encoding="utf-8")
+    checks: dict[str, Any] = json.loads(text)
+    return checks
+
+
+def device_of(document: RunDocument) -> str:
+    """Return the name of the measured GPU, or the processor with its usable count."""
+    cpu = document.machine.cpu
+    names = [gpu.name for gpu in document.machine.gpu if gpu.uuid == document.question.gpu]
+    return names[0] if names else f"{cpu.model} with {cpu.usable_processors} usable processors"
+
+
+def versions_of(document: RunDocument) -> str:
+    """Return the versions of every stack; several for one that differs between environments."""
+    versions: dict[str, dict[str, None]] = {}
+    for entry in document.workflows:
+        for name, version in entry.versions.items():
+            versions.setdefault(name, {})[version] = None
+    return ", ".join(f"{name} {' and '.join(found)}" for name, found in sorted(versions.items()))
+
+
+def timed_entries(document: RunDocument) -> list[WorkflowEntry]:
+    """Return the arms with a speed-up, fastest first."""
+    timed = [entry for entry in document.workflows if entry.speedup is not None]
+    return sorted(timed, key=lambda entry: -entry.speedup.value if entry.speedup else 0.0)

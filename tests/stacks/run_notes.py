@@ -1,0 +1,49 @@
+"""Notes on the conditions and the known defects of the kept runs."""
+
+from __future__ import annotations
+
+LARGE_FFN = """\
+The larger of the paper's sizes, on twelve processors of its own while other runs used the host's
+other GPUs and processors. The peak is measured once at the start. It is low in this run, 638 TFLOPS
+against 652 to 748 in other runs on such GPUs, so the shares of the peak are too high:"""
+BLOCKS = """\
+The paper's other synthetic models. Each run took 1.5 to 4.5 minutes while other runs used the
+host's other GPUs; the first two runs of Llama-2's size had twelve processors of their own. Known
+defects:
+
+- `openxla-jax` is `incorrect` because of a defect of its probe, since fixed: the probe waited in
+  every call, and the synchronisation check took the cost of the wait for unfinished work. Its
+  memory is too high, too: the probe held the weights once for each batch size.
+- The second run of `ffn@tinyllama` has the fixed probe. Another check, since fixed, called the
+  duplicate of eager PyTorch and `torch-compile-tensorrt` incorrect there, because reading their
+  outputs took longer than the calls and varied. The noise floor of that run is not known.
+- `aotinductor` `crashed` on that host when its packages were loaded. [A
+  script](tests/stacks/evidence/h200-aotinductor-alone.txt) without this program crashes as well, on
+  the GPU and on the processor. With the same versions it ran on other hosts.
+- The builds for TensorRT for RTX accumulate in float16 and are `incorrect` for that reason.
+- IREE's failure in the run above, weights of more than 2 GiB, is fixed. The fix has been run on a
+  processor, not on a GPU."""
+TEXTS = """\
+All runs used hosts with four GPUs, of which two or three were busy at the same time. Eager PyTorch
+waits for its kernel launches, so the other runs increase its noise. The first run was stopped after
+its race, the last one during the race of batch size 64. The failures of SGLang in the first and the
+third run were defects of the probe and are fixed: the context was two tokens too short by SGLang's
+count, and the memory limit was a share of the whole GPU, where SGLang expects a share of the free
+memory."""
+WRONG_TEXTS = """\
+MAX ran with eager PyTorch only. It compiled TinyLlama for more than three minutes on twelve
+processors and is `incorrect`: its text differs at the first token, by far more than the precision
+explains ([kept run]({0})). The same holds for `demo/llama` on that GPU ([kept run]({1})). Through
+the interface that the probe uses now, its logits are right for 128 prompt tokens at once and for
+one, and wrong for 2 to 16, that is for short prompts and for every step of a batch
+([observations](tests/stacks/evidence/h200-max.txt)). Others report the same on these GPUs in
+bfloat16 (<https://github.com/modular/modular/issues/6883>), and the answer refers to them. On a
+processor, in float32, its text equals that of eager PyTorch."""
+EARLIER_TEXT = """\
+TinyLlama with fewer arms, one other run on the host's other GPU, and a limit of 6.5 minutes for all
+builds together, which includes the checks of eager PyTorch. The package of ONNX Runtime GenAI had
+been reduced for the transfer to that machine and lacked modules that its builder imports:"""
+STOPPED_TEXTS = """\
+Three runs that ended when the machine was needed for other work, after their races and before all
+arms were profiled. Each had another run on the host's other GPU, which increases the noise. Of the
+last two only the events were kept; their headers are reconstructed from the run before them:"""

@@ -1,0 +1,267 @@
+"""Render kept runs as Markdown: introductions, tables and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stacks.kept_runs import (
+    device_of,
+    read_gpu_checks,
+    read_run,
+    timed_entries,
+    versions_of,
+)
+
+from advisor.domain.measurement import GenerationMetrics
+from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.report.tabular import markdown_table
+from advisor.system.number_format import (
+    MEBIBYTE,
+    MISSING,
+    format_interval,
+    format_mebibytes,
+    format_number,
+    format_seconds,
+    format_share,
+)
+
+#: Place of the kept runs in links from the root of the repository.
+EVIDENCE_LINK = "tests/stacks/evidence"
+BASELINE = "pytorch-eager"
+GIBIBYTE = 1 << 30
+FAILED = {"incorrect", "not-engaged", "build-failed", "crashed", "timed-out"}
+
+
+def introduction(document: RunDocument, file: str) -> str:
+    """Return the question, the device, the versions and the verdicts of a run."""
+    assert document.race
+    question = document.question
+    lengths = f"{question.input_tokens} tokens"
+    if question.task == "generate":
+        lengths += f" in and {question.output_tokens} out"
+    verdicts = ", ".join(
+        f"@{race.batch_size} {race.verdict} (noise {format_share(race.noise_floor or 0)})"
+        for race in document.race.by_batch_size
+    )
+    count, model, date = len(timed_entries(document)), question.model.name, document.created[:10]
+    return f"""\
+One command, {count} arms: `{model}` in {question.dtype}, {lengths}, on an {device_of(document)},
+{date} ([kept run]({EVIDENCE_LINK}/{file})).
+Versions: {versions_of(document)}.
+Verdicts: {verdicts}.
+"""
+
+
+def race_table(file: str) -> list[str]:
+    """Return the introduction and the table of a run of forward calls, fastest arm first."""
+    document = read_run(file)
+    assert document.recommendation
+    sizes = document.question.batch_sizes
+    head = [
+        "arm",
+        "speed-up (95%)",
+        *(f"@{size}" for size in sizes),
+        f"TFLOPS @{sizes[-1]} (of the peak)",
+        "build s",
+        "MiB",
+        "engaged",
+    ]
+    arm, trust = document.recommendation.arm, document.recommendation.trust
+    rows = [_race_row(entry, document) for entry in timed_entries(document)]
+    advice = f"Recommendation with the default priorities: {arm}, trust {trust}.\n"
+    return [
+        introduction(document, file) + advice,
+        *markdown_table(head, rows, text_columns={0}),
+    ]
+
+
+def _race_row(entry: WorkflowEntry, document: RunDocument) -> list[str]:
+    assert document.race
+    assert document.race.peaks
+    tflops = entry.cells[-1].tflops or 0.0
+    peak = document.race.peaks.operations_per_second[document.question.dtype]
+    return [
+        entry.arm,
+        format_interval(entry.speedup),
+        *(format_number(cell.speedup.value, decimals=2) for cell in entry.cells),
+        f"{format_number(tflops, digits=3)} ({format_share(tflops * 1e12 / peak)})",
+        *_build_and_memory(entry),
+        format_share(entry.engaged_share),
+    ]
+
+
+def _build_and_memory(entry: WorkflowEntry) -> tuple[str, str]:
+    assert entry.build_seconds
+    assert entry.memory_bytes
+    return format_seconds(entry.build_seconds.cold), format_mebibytes(entry.memory_bytes.peak)
+
+
+def text_table(file: str) -> list[str]:
+    """Return the introduction and the table of a run of generated text, fastest arm first."""
+    document = read_run(file)
+    entries = timed_entries(document)
+    sizes = [cell.batch_size for cell in entries[0].cells]
+    assert all([cell.batch_size for cell in entry.cells] == sizes for entry in entries), file
+    first, last = sizes[0], sizes[-1]
+    head = [
+        "arm",
+        "speed-up (95%)",
+        *(f"tokens/s @{size} (speed-up)" for size in sizes),
+        *(f"TTFT / ITL ms @{size}" for size in (first, last)),
+        f"bandwidth used @{first} / @{last}",
+        "build s",
+        "MiB",
+    ]
+    rows = [_text_row(entry) for entry in entries]
+    return [introduction(document, file), *markdown_table(head, rows, text_columns={0})]
+
+
+def _text_row(entry: WorkflowEntry) -> list[str]:
+    first, last = entry.cells[0].generation, entry.cells[-1].generation
+    assert first
+    assert last
+    return [
+        entry.arm,
+        format_interval(entry.speedup),
+        *(
+            f"{format_number(cell.throughput.value, decimals=0)} ({cell.speedup.value:.2f})"
+            for cell in entry.cells
+        ),
+        *(_latencies(metrics) for metrics in (first, last)),
+        " / ".join(_bandwidth(metrics) for metrics in (first, last)),
+        *_build_and_memory(entry),
+    ]
+
+
+def _latencies(metrics: GenerationMetrics) -> str:
+    ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
+    return (
+        f"{format_number(None if ttft is None else ttft * 1e3, decimals=1)} / "
+        f"{format_number(None if itl is None else itl * 1e3, decimals=2)}"
+    )
+
+
+def _bandwidth(metrics: GenerationMetrics) -> str:
+    is_cached = metrics.mbu is not None and metrics.mbu > 1
+    return "caches" if is_cached else format_share(metrics.mbu)
+
+
+def text_section(file: str) -> list[str]:
+    """Return the table of a run of generated text and its failures."""
+    failed = failures(read_run(file)) or ["Every other requested arm has a time."]
+    return [*text_table(file), "", *failed, ""]
+
+
+def blocks_table(files: Sequence[str]) -> list[str]:
+    """Return a row for each run: microseconds of eager PyTorch, and speed-ups of the others."""
+    documents = [read_run(file) for file in files]
+    timed = {entry.arm for document in documents for entry in timed_entries(document)}
+    arms = sorted(timed - {BASELINE})
+    rows = []
+    for document, file in zip(documents, files, strict=True):
+        entries = {entry.arm: entry for entry in document.workflows}
+        microseconds = (
+            format_number(cell.seconds.median * 1e6, decimals=0) for cell in entries[BASELINE].cells
+        )
+        question = document.question
+        rows.append(
+            [
+                f"[{question.model.name}]({EVIDENCE_LINK}/{file}), {question.dtype}",
+                " / ".join(microseconds),
+                *(_speedups_or_status(entries.get(arm)) for arm in arms),
+            ]
+        )
+    sizes = " / ".join(f"@{size}" for size in documents[0].question.batch_sizes)
+    return markdown_table([f"model (speed-ups {sizes})", f"{BASELINE}, µs", *arms], rows)
+
+
+def _speedups_or_status(entry: WorkflowEntry | None) -> str:
+    if entry is None or entry.status == "excluded":
+        return MISSING
+    speedups = (format_number(cell.speedup.value, decimals=2) for cell in entry.cells)
+    return " / ".join(speedups) or entry.status
+
+
+def failures(document: RunDocument) -> list[str]:
+    """Return a line for each reason why arms have no time, with these arms."""
+    arms: dict[str, list[str]] = {}
+    for entry in document.workflows:
+        if entry.status in FAILED:
+            arms.setdefault(f"{entry.status}: {entry.reason}", []).append(f"`{entry.arm}`")
+    return [f"- {', '.join(names)}: {reason}" for reason, names in arms.items()]
+
+
+def survey_section(file: str) -> list[str]:
+    """Return which models of the survey each workflow passes, and why others do not pass."""
+    surveys = read_run(file).surveys
+    families = {found.model: found.family for survey in surveys for found in survey.models}
+    results = {
+        (survey.workflow, found.model): found for survey in surveys for found in survey.models
+    }
+    head = [
+        "model",
+        *(f"{survey.workflow} ({survey.passed} of {survey.tried})" for survey in surveys),
+    ]
+    rows = []
+    for model, family in families.items():
+        verdicts = [results[survey.workflow, model].verdict for survey in surveys]
+        texts = ("yes" if verdict == "pass" else verdict for verdict in verdicts)
+        rows.append([f"{model}, {family}", *texts])
+    workflows: dict[str, list[str]] = {}
+    for (workflow, model), found in results.items():
+        if found.verdict != "pass":
+            reason = (found.reason or "").splitlines()[0]
+            workflows.setdefault(f"{model}: {reason}", []).append(f"`{workflow}`")
+    return [
+        f"Architecture support, measured by `--survey` ([kept run]({EVIDENCE_LINK}/{file})):",
+        "",
+        *markdown_table(head, rows),
+        "",
+        *(f"- {', '.join(names)} on {reason}" for reason, names in workflows.items()),
+    ]
+
+
+def gpu_checks() -> list[str]:
+    """Return the results of the checks of the measurement itself on a GPU."""
+    checks = read_gpu_checks()
+    worst_error = max(map(abs, checks["memory"]["error_bytes"].values()))
+    freed = min(checks["killed"]["freed_bytes"].values()) / MEBIBYTE
+    free = checks["crowded"]["free_bytes"] / GIBIBYTE
+    difference = max(each["largest_difference"] for each in checks["saved"].values())
+    return f"""\
+- Known allocations of 64 to 1024 MiB, inside and outside PyTorch, are measured with an error of
+  {worst_error} bytes.
+{_equal_workers(checks["equal"])}
+{_other_timers(checks["agreement"])}
+- Workers that were killed during a build and during a visit released at least {freed:.0f} MiB, and
+  the run continued.
+- With {free:.1f} GiB free, the arms that fit were measured and the others ran out of memory.
+- Outputs of engines that are saved in one process and loaded in another differ by {difference:g}.
+""".splitlines()
+
+
+def _equal_workers(equal: dict[str, Any]) -> str:
+    found, beyond_margin = equal["called_different"], equal["beyond_2_percent"]
+    difference = format_share(abs(1 - equal["median_ratio"]), decimals=1)
+    return f"""\
+- Of {equal["races"]} races between two identical workers, {found} found a difference, which is too
+  many; {beyond_margin} of them found one beyond the margin of 2%. The medians of the two processes
+  differ by {difference}; only finalists are repeated in fresh processes."""
+
+
+def _other_timers(agreement: dict[str, Any]) -> str:
+    short, long = agreement["22 layers, 16x32 tokens"], agreement["22 layers, 64x32 tokens"]
+    (triton, torch), (long_triton, long_torch, sustained) = (
+        [format_number(ratios[timer]["ratio"], decimals=decimals) for timer in timers]
+        for ratios, decimals, timers in (
+            (short, 3, ("triton do_bench", "torch.utils.benchmark")),
+            (long, 2, ("triton do_bench", "torch.utils.benchmark", "p3-advisor, sustained")),
+        )
+    )
+    return f"""\
+- The same callable is timed in turn by this program and by two others. A call of 1 ms takes
+  {triton} times as long by `triton.testing.do_bench` and {torch} by `torch.utils.benchmark`. A call
+  of 3 ms that keeps the arithmetic units busy takes {long_triton} and {long_torch} times as long,
+  because both call without a pause. The sustained check also calls without a pause; by it, that
+  call takes {sustained} times as long."""
