@@ -1,4 +1,4 @@
-"""Render how robust a recommendation is, its costs, and what published advice says about it."""
+"""Render the robustness and the costs of a recommendation, and the published advice on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGREEMENT = {
 
 
 def sensitivity(advice: Recommendation) -> list[str]:
-    """Return how robust the answer is, what it costs to build and serve, and published advice."""
+    """Return the robustness, the costs of building and serving, and the published advice."""
     lines = [f"  {line}" for line in robustness(advice)]
     lines += [f"  {break_even_line(entry)}" for entry in advice.break_even]
     lines += [

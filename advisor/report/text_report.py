@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.decision import Flip
-from advisor.domain.measurement import Survey
+from advisor.domain.measurement import ApplicationPortability, Platform, Survey
 from advisor.domain.run import resume_command
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.sensitivity import sensitivity, titled
@@ -177,27 +177,10 @@ def portability(document: RunDocument) -> list[str]:
         f"{platform.name} (run {platform.run}, {platform.created[:10]})"
         for platform in found.platforms
     ]
-    head = [
-        "application",
-        *(f"[{number}]" for number in range(1, len(names) + 1)),
-        "portability",
-        "of peak",
-        "same code",
-    ]
-    rows = [
-        [
-            entry.application,
-            *(
-                format_number(entry.efficiencies[platform.name], decimals=2)
-                for platform in found.platforms
-            ),
-            format_number(entry.performance_portability, decimals=2),
-            format_number(entry.architectural_portability, decimals=2),
-            format_number(entry.code_convergence, decimals=2),
-        ]
-        for entry in found.applications
-    ]
-    legend = ", ".join(f"[{number}] {name}" for number, name in enumerate(names, start=1))
+    numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
+    head = ["application", *numbers, "portability", "of peak", "same code"]
+    rows = [_portability_row(entry, found.platforms) for entry in found.applications]
+    legend = ", ".join(f"{number} {name}" for number, name in zip(numbers, names, strict=True))
     title = (
         "Performance portability: the harmonic mean over the platforms of each speed divided by "
         "the fastest workflow's there; 0 if a platform cannot run it:"
@@ -207,6 +190,16 @@ def portability(document: RunDocument) -> list[str]:
         *(f"  {line}" for line in plain_table([head, *rows], text_columns={0})),
         f"  {legend}",
     ]
+
+
+def _portability_row(entry: ApplicationPortability, platforms: Sequence[Platform]) -> list[str]:
+    values = [
+        *(entry.efficiencies[platform.name] for platform in platforms),
+        entry.performance_portability,
+        entry.architectural_portability,
+        entry.code_convergence,
+    ]
+    return [entry.application, *(format_number(value, decimals=2) for value in values)]
 
 
 def survey_lines(document: RunDocument) -> list[str]:
