@@ -1,4 +1,4 @@
-"""Values for tests, whole and plausible; what a test is about is given by keyword."""
+"""Build complete, plausible values for tests; keywords change single fields."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import Arm, Excluded, Plan
-from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synthetic
+from advisor.domain.question import CRITERIA, Budget, Priorities, Question, SyntheticModel
 from advisor.domain.run import SCHEMA, Header
-from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
 from advisor.domain.worker_events import (
     BlockTimed,
@@ -38,10 +38,11 @@ from advisor.domain.worker_events import (
     MemoryRead,
     WarmedUp,
 )
-from advisor.domain.workflow import CitedFact, Declared, Environment, Workflow
+from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
-from advisor.report.document import RunDocument, compose
+from advisor.report.document import RunDocument
+from advisor.report.measured_document import compose
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"
@@ -49,7 +50,7 @@ DUPLICATE = "pytorch-eager#duplicate"
 
 def question(**changes: Any) -> Question:
     asked = Question(
-        model=Synthetic(name="synthetic/ffn@8x16", block="ffn", hidden=8, intermediate=16),
+        model=SyntheticModel(name="synthetic/ffn@8x16", block="ffn", hidden=8, intermediate=16),
         task="forward",
         device="cpu",
         gpu=None,
@@ -122,7 +123,7 @@ def gpu_machine(*gpus: Gpu, **changes: Any) -> Machine:
     )
 
 
-def declared(**facts: str | int) -> Declared:
+def declared(**facts: str | int) -> DeclaredFacts:
     values = {
         "lines_changed": 1,
         "export_step": False,
@@ -135,7 +136,7 @@ def declared(**facts: str | int) -> Declared:
     sourced: dict[str, Any] = {
         name: CitedFact(value=value, source="a test") for name, value in values.items()
     }
-    return Declared(**sourced)
+    return DeclaredFacts(**sourced)
 
 
 def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
@@ -145,7 +146,7 @@ def workflow(id_: str = "compiled", **changes: Any) -> Workflow:
         tasks=("forward",),
         devices=("cpu", "cuda"),
         dtypes=("float32", "float16", "bfloat16"),
-        takes=("torch",),
+        input_formats=("torch",),
         environment=Environment(kind="shared", requirements=("torch>=2.11,<2.14",)),
         arms={"default": {}},
         build_order=1,
@@ -207,13 +208,13 @@ def excluded(workflow_id: str = "absent", **changes: Any) -> Excluded:
 def visits(
     seconds: Sequence[float], batch_size: int = 1, first_round: int = 1
 ) -> tuple[BlockTimed, ...]:
-    """Return one visit for each round, all of whose calls took the same time."""
+    """Return one visit for each round; all calls of a visit take the same time."""
     return tuple(
         BlockTimed(
             batch_size=batch_size,
             round=number,
             seconds=(each, each, each),
-            lead_calls=1,
+            warmup_calls=1,
             cpu_seconds=0.1,
         )
         for number, each in enumerate(seconds, start=first_round)
@@ -221,7 +222,7 @@ def visits(
 
 
 def process(*made: BlockTimed, **changes: Any) -> ProcessState:
-    """Return a worker process that has come to be measured and has made these visits."""
+    """Return a worker process that is being measured and has made these visits."""
     sizes = sorted({visit.batch_size for visit in made})
     state = ProcessState(
         phase="measure",
@@ -240,7 +241,7 @@ def process(*made: BlockTimed, **changes: Any) -> ProcessState:
         },
         checked={size: checked(size) for size in sizes},
         engaged=Engaged(share=1.0, proof="a test says so", facts={"graphs": 1}),
-        warm={
+        warmed_up={
             size: WarmedUp(
                 batch_size=size, typical_seconds=0.01, warmup_calls=10, calls_per_visit=3
             )
@@ -270,20 +271,30 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
 
 
 def run_state(
-    processes: Mapping[str, ProcessState | Sequence[ProcessState]], **changes: Any
+    processes: Mapping[str, ProcessState | Sequence[ProcessState]],
+    *,
+    opened: Mapping[int, tuple[str, ...]] | None = None,
+    closed: Mapping[int, EndCause] | None = None,
+    **changes: Any,
 ) -> RunState:
-    """Return a run whose plan has the baseline, its duplicate and every arm with a process."""
+    """Return a run whose plan has the baseline, its duplicate and every arm with a process.
+
+    `opened` has the arms of the race by batch size, `closed` why the race ended.
+    """
     others = [id_ for id_ in processes if id_ not in {BASELINE, DUPLICATE}]
     by_arm = {
         id_: (made,) if isinstance(made, ProcessState) else tuple(made)
         for id_, made in processes.items()
     }
     groups: dict[int, tuple[RaceGroup, ...]] = {
-        size: (RaceGroup(arms=arms, first_round=1),)
-        for size, arms in changes.get("opened", {}).items()
+        size: (RaceGroup(arms=arms, first_round=1),) for size, arms in (opened or {}).items()
+    }
+    ended = {
+        size: RaceClosed(batch_size=size, reason=cause, cause=cause)
+        for size, cause in (closed or {}).items()
     }
     return msgspec.structs.replace(
-        RunState(plan=plan(*others), processes=by_arm, groups=groups), **changes
+        RunState(plan=plan(*others), processes=by_arm, groups=groups, closed=ended), **changes
     )
 
 
@@ -305,7 +316,7 @@ def race_result(batch_size: int = 1, **changes: Any) -> RaceResult:
 def measurement(
     arm_id: str = "compiled", *, speedup: float = 1.5, low: float | None = None, **changes: Any
 ) -> Measurement:
-    """Return an arm's measurement; the speed-up's lower bound is its value unless given."""
+    """Return an arm's measurement; by default the bounds of the speed-up are its value."""
     made = Measurement(
         arm=arm_id,
         workflow=arm_id.partition("/")[0],
@@ -324,7 +335,7 @@ def measurement(
 
 
 def results(*measurements: Measurement, **changes: Any) -> Results:
-    """Return results in which the log speed-ups of every arm are those of its measurement, in four rounds without noise."""
+    """Return results with four rounds without noise at the speed-ups of the measurements."""
     made = Results(
         baseline=BASELINE,
         measurements=measurements,
@@ -359,7 +370,7 @@ def scored_arm(
     tiers: Sequence[int] = (2, 2, 2, 2, 2),
     **changes: Any,
 ) -> ScoredArm:
-    """Return an arm with these tiers, in the order of `CRITERIA`, and the score that they give with these weights."""
+    """Return an arm with these tiers, in the order of `CRITERIA`, and their score."""
     by_criterion = dict(zip(CRITERIA, tiers, strict=True))
     made = ScoredArm(
         arm=arm_id,
@@ -374,7 +385,7 @@ def scored_arm(
 
 
 def error_of(action: Callable[[], object]) -> UserError | None:
-    """Do it and return the error that the user would be told, if any."""
+    """Return the user error that the action raises, or None."""
     try:
         action()
     except UserError as problem:
@@ -383,15 +394,18 @@ def error_of(action: Callable[[], object]) -> UserError | None:
 
 
 def events(*run_events: RunEvent) -> list[LoggedEvent]:
-    """Return the happenings as the events of a run, a second apart."""
+    """Return the events as logged in a run, one second apart."""
     return [
         LoggedEvent(seq=number, at=float(number), run_event=run_event)
         for number, run_event in enumerate(run_events, start=1)
     ]
 
 
-def decided(**changes: Any) -> Decision:
-    """Return what follows from a run of three arms, with these changes: `compiled` wins, `broken` crashed, and `absent` was left out."""
+def decision(**changes: Any) -> Decision:
+    """Return the decision of a run in which `compiled` wins and `broken` crashes.
+
+    The workflow `absent` is excluded. Keywords change fields of the decision.
+    """
     state = run_state(
         {
             BASELINE: process(*visits([0.4] * 4), outcome=Completed()),
@@ -429,4 +443,4 @@ def decided(**changes: Any) -> Decision:
 
 
 def document(**changes: Any) -> RunDocument:
-    return msgspec.structs.replace(compose(decided()), **changes)
+    return msgspec.structs.replace(compose(decision()), **changes)

@@ -1,8 +1,8 @@
-"""A stored run made by hand: its figures are the same every day."""
+"""Store a run with fixed figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import builders
@@ -10,16 +10,18 @@ import msgspec
 
 from advisor.domain.outcome import Completed, Crashed
 from advisor.domain.plan import REFERENCE
-from advisor.domain.question import Transformers
+from advisor.domain.question import TransformersModel
+from advisor.domain.run import Header
 from advisor.domain.run_events import (
-    Ended,
     Finished,
     LoggedEvent,
     Planned,
     RaceClosed,
     RaceOpened,
-    Spawned,
+    RunEvent,
+    WorkerEnded,
     WorkerReported,
+    WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import Latency, Loaded, PhaseStarted, Ready, Workload
@@ -40,13 +42,19 @@ LOADED = Loaded(
     unit="tokens",
     units_per_sample=32,
 )
-DEMAND = Workload(
+WORKLOAD = Workload(
     batch_size=1, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256 << 10
+)
+CRASH = Crashed(
+    phase="build",
+    signal="SIGSEGV",
+    reason="its process was ended by SIGSEGV; its log ends: [/ oh",
+    fix="update it",
 )
 
 
 def latency_of(seconds: float) -> Latency:
-    """Return the times of a call for all tokens, a tenth of which passes until the first one."""
+    """Return latencies whose time to the first token is a tenth of the whole call."""
     return Latency(
         batch_size=1,
         output_tokens=32,
@@ -55,25 +63,26 @@ def latency_of(seconds: float) -> Latency:
     )
 
 
-def said(arm: str, process: ProcessState) -> list[WorkerReported]:
-    words: list[Any] = [
+def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
+    """Return the events with which a worker reports the state of its process."""
+    worker_events: list[Any] = [
         PhaseStarted(phase="import", batch_size=None),
         process.imported,
         PhaseStarted(phase="load", batch_size=None),
         process.loaded,
     ]
     for size in process.built:
-        words += [
+        worker_events += [
             PhaseStarted(phase="build", batch_size=size),
             process.built[size],
             process.checked[size],
-            process.warm[size],
+            process.warmed_up[size],
         ]
-        words += [process.latency.get(size)]
+        worker_events.append(process.latency.get(size))
     return [
-        WorkerReported(arm=arm, process=0, said=word)
-        for word in [*words, process.engaged, process.memory, Ready()]
-        if word is not None
+        WorkerReported(arm=arm, process=0, worker_event=each)
+        for each in [*worker_events, process.engaged, process.memory, Ready()]
+        if each is not None
     ]
 
 
@@ -85,60 +94,88 @@ def make_run(
     generates: bool = False,
     **changes: Any,
 ) -> Run:
-    """Return a run of four arms, one of which crashed; its figures are set by hand, and its header has these changes."""
+    """Store a run of four arms and one that crashes; keywords change its header."""
+    run_id = f"20261121-12000{int(finished)}-0000"
+    header = msgspec.structs.replace(make_header(generates=generates), run_id=run_id)
+    run = store.create(msgspec.structs.replace(header, **changes))
+    plan = builders.plan("compiled", "exported", "broken", excluded=[builders.excluded()])
+    rounds = range(1, ROUNDS + 1 if finished else 4)
+    run_events: list[RunEvent] = [
+        Planned(plan=plan),
+        *start_workers(seconds_of, generates=generates),
+        RaceOpened(batch_size=1, arms=tuple(seconds_of)),
+        *(visit for number in rounds for visit in visit_all(seconds_of, number)),
+    ]
+    if finished:
+        run_events += [
+            RaceClosed(batch_size=1, reason="the verdict stands: PROVEN", cause="decided"),
+            *(WorkerEnded(arm=arm, process=0, outcome=Completed()) for arm in seconds_of),
+            Finished(),
+        ]
+    with run.writer() as writer:
+        for number, run_event in enumerate(run_events, start=1):
+            writer.append(LoggedEvent(seq=number, at=number / 2, run_event=run_event))
+    return run
+
+
+def make_header(*, generates: bool) -> Header:
     workflows = [
         builders.workflow(name, declared=builders.declared(lines_changed=lines))
         for name, lines in (("compiled", 1), ("exported", 12))
     ]
-    model = (
-        {"model": Transformers(name="demo/llama", weights="random"), "task": "generate"}
-        if generates
-        else {}
-    )
-    header = builders.header(
-        question=builders.question(batch_sizes=(1,), **model),
-        catalogue=builders.catalogue(*workflows, builders.workflow("broken")),
-    )
-    run = store.create(
-        msgspec.structs.replace(
-            header, **{"run_id": f"20261121-12000{int(finished)}-0000", **changes}
-        )
-    )
-    run_events: list[object] = [
-        Planned(
-            plan=builders.plan("compiled", "exported", "broken", excluded=[builders.excluded()])
-        )
-    ]
+    question = builders.question(batch_sizes=(1,))
     if generates:
-        run_events += [
-            Spawned(arm=REFERENCE, process=0),
-            WorkerReported(arm=REFERENCE, process=0, said=DEMAND),
-        ]
-    for arm, seconds in seconds_of.items():
-        own = {"loaded": LOADED, "latency": {1: latency_of(seconds)}} if generates else {}
-        run_events += [
-            Spawned(arm=arm, process=0),
-            *said(arm, builders.process(*builders.visits([seconds]), **own)),
-        ]
-    crash = Crashed(
-        phase="build",
-        signal="SIGSEGV",
-        reason="its process was ended by SIGSEGV; its log ends: [/ oh",
-        fix="update it",
+        model = TransformersModel(name="demo/llama", weights="random")
+        question = msgspec.structs.replace(question, model=model, task="generate")
+    return builders.header(
+        question=question, catalogue=builders.catalogue(*workflows, builders.workflow("broken"))
     )
-    run_events += [Spawned(arm="broken", process=0), Ended(arm="broken", process=0, outcome=crash)]
-    run_events.append(RaceOpened(batch_size=1, arms=tuple(seconds_of)))
-    for number in range(1, ROUNDS + 1 if finished else 4):
-        for place, (arm, seconds) in enumerate(seconds_of.items()):
-            (visit,) = builders.visits(
-                [seconds * (1 + 0.004 * ((number + place) % 3))], first_round=number
-            )
-            run_events.append(WorkerReported(arm=arm, process=0, said=visit))
-    if finished:
-        run_events.append(RaceClosed(batch_size=1, reason="the verdict stands: PROVEN"))
-        run_events += [Ended(arm=arm, process=0, outcome=Completed()) for arm in seconds_of]
-        run_events.append(Finished())
-    with run.writer() as writer:
-        for number, run_event in enumerate(run_events, start=1):
-            writer.append(LoggedEvent(seq=number, at=number / 2, run_event=run_event))  # type: ignore[arg-type]
-    return run
+
+
+def start_workers(seconds_of: Mapping[str, float], *, generates: bool) -> Iterator[RunEvent]:
+    """Yield the events until all workers are ready; the worker of `broken` crashes."""
+    if generates:
+        yield WorkerSpawned(arm=REFERENCE, process=0)
+        yield WorkerReported(arm=REFERENCE, process=0, worker_event=WORKLOAD)
+    for arm, seconds in seconds_of.items():
+        changes = {"loaded": LOADED, "latency": {1: latency_of(seconds)}} if generates else {}
+        yield WorkerSpawned(arm=arm, process=0)
+        yield from reports_of(arm, builders.process(*builders.visits([seconds]), **changes))
+    yield WorkerSpawned(arm="broken", process=0)
+    yield WorkerEnded(arm="broken", process=0, outcome=CRASH)
+
+
+def visit_all(seconds_of: Mapping[str, float], number: int) -> Iterator[WorkerReported]:
+    """Yield the visits of one round; the seconds vary by less than one percent."""
+    for place, (arm, seconds) in enumerate(seconds_of.items()):
+        varied = seconds * (1 + 0.004 * ((number + place) % 3))
+        (visit,) = builders.visits([varied], first_round=number)
+        yield WorkerReported(arm=arm, process=0, worker_event=visit)
+
+
+#: Name of the GPU of `make_gpu_run`.
+GPU_NAME = "NVIDIA H100 80GB HBM3"
+
+
+def make_gpu_run(
+    store: Store, run_id: str = "20261101-000000-0000", *, finished: bool = True, **asked: Any
+) -> Run:
+    """Store a run that was measured on a GPU in November 2026; `asked` changes its question."""
+    return make_run(
+        store,
+        finished=finished,
+        run_id=run_id,
+        created="2026-11-01T12:00:00+00:00",
+        machine=builders.gpu_machine(),
+        question=builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked}),
+        seconds_of={**SECONDS, "compiled": 0.0078, "exported": 0.0039},
+        catalogue=builders.catalogue(
+            *(builders.workflow(workflow) for workflow in ("compiled", "exported", "broken"))
+        ),
+    )
+
+
+def damage(run: Run) -> None:
+    """Change one byte of a name; the size of the file stays as in the index."""
+    file = run.directory / "events.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"compiled"', b'"compile\xff"', 1))

@@ -1,4 +1,4 @@
-"""What a run's state amounts to, for the tests of measuring."""
+"""Summaries of run states, for the tests of `advisor.measure`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def only_measurement(results: Results) -> Measurement:
     return measurement
 
 
-def raced(*seconds: float, against: float = 0.4, **changes: object) -> RunState:
-    """Return a run in which `compiled` took these seconds, and the baseline the same time in each round."""
+def run_with(*seconds: float, against: float = 0.4, **changes: object) -> RunState:
+    """Return a run in which `compiled` takes these seconds and the baseline takes `against`."""
     baseline = builders.process(*builders.visits([against] * len(seconds)))
     return builders.run_state(
         {BASELINE: baseline, "compiled": builders.process(*builders.visits(seconds), **changes)}

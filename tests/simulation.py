@@ -1,9 +1,8 @@
-"""Times of calls as a machine with weather of its own would give them: the truth is known, and no clock but a pretend one runs.
+"""A simulated machine with known true speeds, autocorrelated noise and a simulated clock.
 
-The environment is common to all arms and correlated in time: a wandering level, a slow warming,
-sudden other levels. Beside it each call varies, some are outliers, the first call of a visit is
-slower (the neighbour's caches), and a process may be faster or slower than another of the same arm
-for as long as it lives.
+Noise that is common to all arms: a level that wanders, warms up slowly and jumps. Noise of single
+calls: a spread, outliers, and a slower first call of each visit. Each process has a constant offset
+of its own.
 """
 
 from __future__ import annotations
@@ -20,41 +19,45 @@ from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.run_events import (
     Conditions,
-    Ended,
-    LoggedEvent,
     Planned,
     RunEvent,
-    Spawned,
+    WorkerEnded,
     WorkerReported,
+    WorkerSpawned,
 )
-from advisor.domain.run_state import RunState, fold
+from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import BlockTimed, Ready
+from advisor.pipeline.recorder import Recorder
 
-QUIET_MACHINE = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
-#: The first call of a visit finds its neighbour's caches.
-CARRY_OVER = 1.10
+QUIET_CONDITIONS = Conditions(
+    seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0
+)
+#: The first call of a visit is slower, because the caches hold another arm's data.
+FIRST_CALL_FACTOR = 1.10
 BASE_SECONDS = 0.010
 
 
 @dataclasses.dataclass(frozen=True)
-class Weather:
-    """How times vary; standard deviations and sizes are shares."""
+class NoiseModel:
+    """Noise of the seconds of calls; standard deviations and sizes are shares."""
 
     call: float
     outlier_probability: float
     outlier: float
     wander: float = 0.0
+    #: Correlation time of the wandering level.
     wander_seconds: float = 2.0
     warming: float = 0.0
     warming_seconds: float = 30.0
     jumps_per_second: float = 0.0
     jump: float = 0.0
+    #: Between processes of one arm.
     process: float = 0.0
 
 
-REGIMES = {
-    "independent": Weather(call=0.02, outlier_probability=0.01, outlier=0.3),
-    "quiet": Weather(
+NOISE_LEVELS = {
+    "independent": NoiseModel(call=0.02, outlier_probability=0.01, outlier=0.3),
+    "quiet": NoiseModel(
         call=0.005,
         outlier_probability=0.002,
         outlier=0.2,
@@ -62,7 +65,7 @@ REGIMES = {
         warming=0.01,
         process=0.002,
     ),
-    "normal": Weather(
+    "normal": NoiseModel(
         call=0.02,
         outlier_probability=0.01,
         outlier=0.3,
@@ -72,7 +75,7 @@ REGIMES = {
         jump=0.02,
         process=0.004,
     ),
-    "noisy": Weather(
+    "noisy": NoiseModel(
         call=0.06,
         outlier_probability=0.04,
         outlier=0.6,
@@ -86,14 +89,14 @@ REGIMES = {
 }
 
 
-class Environment:
-    """What all arms of a run meet, and the pretend clock."""
+class SimulatedMachine:
+    """The noise common to all arms of a run, and the simulated clock."""
 
-    def __init__(self, weather: Weather, chance: random.Random) -> None:
-        self.weather = weather
-        self.chance = chance
+    def __init__(self, noise: NoiseModel, generator: random.Random) -> None:
+        self.noise = noise
+        self.generator = generator
         self.now = 0.0
-        self._wander = chance.gauss(0, weather.wander)
+        self._wander = generator.gauss(0, noise.wander)
         self._jump = 0.0
 
     def clock(self) -> float:
@@ -101,62 +104,58 @@ class Environment:
         return self.now
 
     def call(self, log_seconds: float) -> float:
-        """Let one call pass and return its seconds."""
-        weather, chance = self.weather, self.chance
-        level = (
-            self._wander
-            + self._jump
-            + weather.warming * (1 - math.exp(-self.now / weather.warming_seconds))
-        )
-        seconds = math.exp(log_seconds + level + chance.gauss(0, weather.call))
-        if chance.random() < weather.outlier_probability:
-            seconds *= 1 + chance.expovariate(1 / weather.outlier)
-        self._pass(seconds)
+        """Simulate one call and return its seconds."""
+        noise, generator = self.noise, self.generator
+        warming = noise.warming * (1 - math.exp(-self.now / noise.warming_seconds))
+        level = self._wander + self._jump + warming
+        seconds = math.exp(log_seconds + level + generator.gauss(0, noise.call))
+        if generator.random() < noise.outlier_probability:
+            seconds *= 1 + generator.expovariate(1 / noise.outlier)
+        self._advance(seconds)
         return seconds
 
-    def _pass(self, seconds: float) -> None:
-        weather, chance = self.weather, self.chance
+    def _advance(self, seconds: float) -> None:
+        noise, generator = self.noise, self.generator
         self.now += seconds
-        if weather.wander:
-            kept = math.exp(-seconds / weather.wander_seconds)
-            self._wander = kept * self._wander + weather.wander * math.sqrt(
-                1 - kept * kept
-            ) * chance.gauss(0, 1)
-        if weather.jumps_per_second and chance.random() < weather.jumps_per_second * seconds:
-            self._jump = chance.gauss(0, weather.jump)
+        if noise.wander:
+            kept = math.exp(-seconds / noise.wander_seconds)
+            step = noise.wander * math.sqrt(1 - kept * kept) * generator.gauss(0, 1)
+            self._wander = kept * self._wander + step
+        if noise.jumps_per_second and generator.random() < noise.jumps_per_second * seconds:
+            self._jump = generator.gauss(0, noise.jump)
 
 
 class SimulatedSession:
-    """Stands for the workers of a run: the pipeline's own code drives it as it drives real ones."""
+    """Replaces the session with worker processes; the pipeline drives it without changes."""
 
     def __init__(
-        self, environment: Environment, log_gaps: Mapping[str, float], *, calls: int = 5
+        self, machine: SimulatedMachine, log_gaps: Mapping[str, float], *, calls: int = 5
     ) -> None:
-        self.environment = environment
+        self.machine = machine
         self.log_gaps = dict(log_gaps)
         self.calls = calls
+        #: Arm, batch size and round of every visit.
         self.order: list[tuple[str, int, int]] = []
-        #: Log factor by which what an arm does changes from one of its visits on.
+        #: By arm, a number of visits after which its log seconds change, and the change.
         self.shifts: dict[str, tuple[int, float]] = {}
+        #: By arm, the number of its process and the constant offset of its log seconds.
         self._processes: dict[str, tuple[int, float]] = {}
         self._running: set[str] = set()
-        self._visit: dict[str, BlockTimed] = {}
-        self._visits: dict[str, int] = {}
+        self._last_visit: dict[str, BlockTimed] = {}
+        self._visit_counts: dict[str, int] = {}
 
     def start(
         self, arms: Iterable[tuple[Arm, int]], repeat: int = 0, built: Iterable[str] = ()
     ) -> Iterator[RunEvent]:
-        """Start a fresh process of each arm, which has its own luck."""
+        """Start a fresh process of each arm."""
         del built
         for arm, process in arms:
-            self._processes[arm.id] = (
-                process,
-                self.environment.chance.gauss(0, self.environment.weather.process),
-            )
+            offset = self.machine.generator.gauss(0, self.machine.noise.process)
+            self._processes[arm.id] = (process, offset)
             self._running.add(arm.id)
-            yield Spawned(arm=arm.id, process=process, repeat=repeat)
-            for said in (builders.process().loaded, builders.checked(1), Ready()):
-                yield WorkerReported(arm=arm.id, process=process, said=said)  # type: ignore[arg-type]
+            yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
+            for worker_event in (builders.process().loaded, builders.checked(1), Ready()):
+                yield WorkerReported(arm=arm.id, process=process, worker_event=worker_event)  # type: ignore[arg-type]
 
     def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
         """Build nothing."""
@@ -164,79 +163,69 @@ class SimulatedSession:
         yield from ()
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
-        """Make the calls of one block."""
-        process, luck = self._processes[arm]
+        """Simulate the calls of one block."""
+        process, offset = self._processes[arm]
         self.order.append((arm, batch_size, number))
-        self._visits[arm] = self._visits.get(arm, 0) + 1
+        count = self._visit_counts[arm] = self._visit_counts.get(arm, 0) + 1
         first, shift = self.shifts.get(arm, (0, 0.0))
-        level = (
-            math.log(BASE_SECONDS)
-            + self.log_gaps[arm]
-            + luck
-            + (shift if self._visits[arm] > first else 0.0)
-        )
-        lead = self.environment.call(level + math.log(CARRY_OVER))
-        seconds = tuple(self.environment.call(level) for _ in range(self.calls))
+        level = math.log(BASE_SECONDS) + self.log_gaps[arm] + offset
+        level += shift if count > first else 0.0
+        first_call = self.machine.call(level + math.log(FIRST_CALL_FACTOR))
         visit = BlockTimed(
             batch_size=batch_size,
             round=number,
-            seconds=seconds,
-            lead_calls=1,
+            seconds=tuple(self.machine.call(level) for _ in range(self.calls)),
+            warmup_calls=1,
             cpu_seconds=0.0,
-            lead_seconds=(lead,),
+            warmup_seconds=(first_call,),
         )
-        self._visit[arm] = visit
-        yield WorkerReported(arm=arm, process=process, said=visit)
+        self._last_visit[arm] = visit
+        yield WorkerReported(arm=arm, process=process, worker_event=visit)
 
     def last_visit(self, arm: str) -> BlockTimed | None:
-        """Return what the last visit measured."""
-        return self._visit.get(arm)
+        """Return the arm's last visit."""
+        return self._last_visit.get(arm)
 
     def last_conditions(self, arm: str) -> Conditions:
-        """Return that the machine was fit."""
+        """Return conditions within all limits."""
         del arm
-        return QUIET_MACHINE
+        return QUIET_CONDITIONS
 
     def process_number(self, arm: str) -> int:
         """Return the number of the arm's last process."""
         return self._processes[arm][0]
 
     def is_running(self, arm: str) -> bool:
-        """Say whether the arm has a process."""
+        """Return whether the arm has a running process."""
         return arm in self._running
 
     def is_built(self, arm: str) -> bool:
-        """Say that whatever runs is built."""
+        """Return whether the arm is built; every running arm is."""
         return arm in self._running
 
-    def has_room(self) -> bool:
-        """Say that memory is never short."""
+    def has_memory_headroom(self) -> bool:
+        """Return True."""
         return True
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
-        """End all processes, or those of `arms`."""
+        """Stop the processes of `arms`, or all."""
         for arm in sorted(self._running if arms is None else self._running & set(arms)):
-            yield Ended(arm=arm, process=self._processes[arm][0], outcome=Completed())
+            yield WorkerEnded(arm=arm, process=self._processes[arm][0], outcome=Completed())
             self._running.discard(arm)
 
 
-class SimulatedRun:
-    """A run whose state grows with what happens, as the pipeline keeps it."""
+def new_recorder(arms: Sequence[str]) -> Recorder:
+    """Return the recorder of a new run with these arms, the baseline and its duplicate.
 
-    def __init__(self, arms: Sequence[str]) -> None:
-        self.state = RunState()
-        self.take([Planned(plan=builders.plan(*arms))])
-
-    def take(self, run_events: Iterable[RunEvent]) -> None:
-        """Let everything happen and fold it."""
-        for run_event in run_events:
-            self.state = fold(
-                [LoggedEvent(seq=self.state.seq + 1, at=0.0, run_event=run_event)], self.state
-            )
+    All time stamps are 0; nothing is stored.
+    """
+    recorder = Recorder(RunState(), clock=lambda: 0.0)
+    recorder.record(Planned(plan=builders.plan(*arms)))
+    return recorder
 
 
 def lower_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided lower bound of Clopper and Pearson."""
+    """Return the one-sided lower bound of a proportion by Clopper and Pearson."""
     from scipy.special import betaincinv  # noqa: PLC0415 - slow to import
 
     return (
@@ -245,5 +234,5 @@ def lower_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
 
 
 def upper_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided upper bound of Clopper and Pearson."""
+    """Return the one-sided upper bound of a proportion by Clopper and Pearson."""
     return 1 - lower_bound(trials - successes, trials, confidence)

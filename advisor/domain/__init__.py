@@ -1,1 +1,1 @@
-"""The values that the stages hand to each other: frozen, free of behaviour that has effects, and knowing nothing of the stages."""
+"""Immutable values that the stages pass to each other; no stage is imported here."""

@@ -1,4 +1,4 @@
-"""What is known before anything is measured: workflows, criteria, models, GPUs, presets; each fact with its source."""
+"""The catalogue: workflows, criteria, models, GPUs and presets, each fact with its source."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from advisor.domain.published import Guideline, Published, Tree
+from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import (
     Budget,
     Dtype,
-    Factory,
+    FactoryModel,
     Model,
     Priorities,
-    Synthetic,
-    Transformers,
+    SyntheticModel,
+    TransformersModel,
 )
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Workflow
@@ -28,15 +28,15 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ShippedConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model configuration that ships as data, so that it is probed without a network."""
+    """A model configuration shipped as data, so that it is available without a network."""
 
     dtype: Dtype
     source: str
     config: dict[str, Any]
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The feed-forward sizes of a language model, which the paper gives its synthetic models."""
+class FeedForwardSizes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Feed-forward sizes of a language model; the paper gives them to its synthetic models."""
 
     hidden: int
     intermediate: int
@@ -46,35 +46,35 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The models that can be named without bringing one."""
+    """Models that a question can name without a file of its own."""
 
-    demo: Synthetic
-    #: Small language models among the configurations, the first of which is the demonstration of
-    #: text generation; runs made before there were any have none.
+    demo: SyntheticModel
+    #: Small language models among the configurations; the first is the default for text
+    #: generation. Empty in old runs.
     demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
-    families: dict[str, Family]
+    families: dict[str, FeedForwardSizes]
     configurations: dict[str, ShippedConfiguration]
 
     @property
     def demo_language_model(self) -> str:
-        """The language model that is taken where none is named."""
+        """The default model for text generation."""
         return self.demo_language_models[0]
 
 
 class KnownGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A GPU that can be asked about without being attached."""
+    """A GPU that a question can name although it is not attached."""
 
     compute_capability: str
     memory_gib: float
     source: str
-    #: Day on which the sources were last read, as 2026-11-21.
+    #: Date of the last check of the source, as 2026-11-21.
     looked_up: str = ""
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seconds a worker may stay in a phase before it is ended."""
+    """Seconds after which the supervisor kills a worker that is still in a phase."""
 
     start: float
     import_: float = msgspec.field(name="import")
@@ -87,61 +87,64 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     done: float
 
 
-class GuardRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a visit does not count because the machine was not fit; fixed before anything is measured."""
+class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of the machine's conditions beyond which a visit is discarded."""
 
+    #: Largest share of steal time, and of time that threads wait for a processor.
     most_stolen_share: float
     most_queued_share: float
+    #: Largest time for which cgroups throttle the worker.
     most_throttled_seconds: float
-    #: Of the GPU's default clock.
+    #: Smallest SM clock, as a share of the GPU's default clock.
     least_clock_share: float
-    #: How often a visit is made again, and the share of an arm's visits that may be discarded at
-    #: all.
+    #: Largest number of retries of a visit, and largest share of an arm's visits that may be
+    #: discarded.
     retries: int
     most_discarded_share: float
     source: str
 
 
 class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Named answers: priorities, budgets, deadlines."""
+    """Named priorities and budgets, the deadlines of phases and the limits for visits."""
 
     default_preset: str
     default_budget: str
     priorities: dict[str, Preset]
     budgets: dict[str, Budget]
     deadlines: Deadlines
-    guard: GuardRules
+    guard: VisitQualityLimits
 
 
 class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A small model of the survey; it has a configuration of transformers or a factory, one of the two."""
+    """A small model of the survey: either a transformers configuration or a factory."""
 
     id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]+$")]
     family: Annotated[str, msgspec.Meta(min_length=1)]
     config: dict[str, Any] | None = None
     factory: str | None = None
 
-    def as_subject(self) -> Model:
-        """Return the model as a question names one."""
+    def to_model(self) -> Model:
+        """Return the model as a question holds it."""
         if self.config is not None:
-            return Transformers(name=self.id, weights="random", config=self.config)
-        return Factory(name=self.factory or "")
+            return TransformersModel(name=self.id, weights="random", config=self.config)
+        return FactoryModel(name=self.factory or "")
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`panel.toml`: the models that a survey compiles, and which shares of them mean what."""
+    """`panel.toml`: the models that a survey compiles, and its thresholds."""
 
     source: Annotated[str, msgspec.Meta(min_length=1)] = "none"
     batch_size: Annotated[int, msgspec.Meta(ge=1)] = 1
     input_tokens: Annotated[int, msgspec.Meta(ge=1)] = 1
     build_seconds: Annotated[float, msgspec.Meta(gt=0)] = 300.0
+    #: Shares of compiled models from which a workflow supports `any` or `most` architectures.
     any_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     most_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
     model: tuple[PanelModel, ...] = ()
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that `rubric/` holds."""
+    """All data of `rubric/`."""
 
     workflows: tuple[Workflow, ...]
     rubric: Rubric
@@ -149,12 +152,12 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     presets: Presets
     gpus: dict[str, KnownGpu]
     guidelines: tuple[Guideline, ...] = ()
-    published: Published = Published()
+    published: PublishedData = PublishedData()
     panel: Panel = Panel()
-    tree: Tree = Tree()
+    tree: DecisionTree = DecisionTree()
 
-    def on(self, device: Literal["cpu", "cuda"]) -> Catalogue:
-        """Return the catalogue with the environments that the workflows have on this device."""
+    def for_device(self, device: Literal["cpu", "cuda"]) -> Catalogue:
+        """Return the catalogue with the workflows' environments for this device."""
         return msgspec.structs.replace(
-            self, workflows=tuple(workflow.on(device) for workflow in self.workflows)
+            self, workflows=tuple(workflow.for_device(device) for workflow in self.workflows)
         )

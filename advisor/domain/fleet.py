@@ -1,4 +1,4 @@
-"""One question asked of several models on several kinds of devices."""
+"""A fleet: one question for several models on several kinds of devices."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import msgspec
 from advisor.domain.measurement import Interval
 
 FLEET_SCHEMA = "p3-advisor/fleet/1"
-#: The kind of a device that is no accelerator.
+#: Kind of the pool without accelerators.
 CPU = "cpu"
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices of one kind that may be measured on."""
+    """Devices of one kind."""
 
-    #: `cpu`, or an accelerator type as the cluster names it, such as `H200`.
+    #: `cpu`, or the cluster's name of the accelerator type, such as `H200`.
     kind: str
-    #: How many of them at a time; None: all there are.
+    #: Number of devices used at a time; null for all.
     count: int | None = None
     price_per_hour: float | None = None
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fleet is asked."""
+class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The models and pools of a fleet."""
 
     fleet_id: str
-    #: RFC 3339, with the zone.
+    #: RFC 3339 with time zone.
     created: str
     models: tuple[str, ...]
     pools: tuple[Pool, ...]
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """One model on one kind of device: all arms that are compared share the one device it is given."""
+    """One model on one kind of device; all its arms run on the same device."""
 
     number: int
     model: str
@@ -42,66 +42,67 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try at an assignment, on one device of one node."""
+    """One attempt at an assignment, on one device of one node."""
 
     run_id: str
     node: str
     device: str
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
-    """How an assignment ended: with a whole run, or with the reason why there is none."""
+class AssignmentResult(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
+    """The result of an assignment: a finished run, or the reason why there is none."""
 
     assignment: Assignment
-    #: In order; the last is the one that counts, those before it were lost with their node.
+    #: In order of time. The last one counts; the others were lost with their node.
     attempts: tuple[Attempt, ...]
     reason: str | None = None
     next_step: str | None = None
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host went through while the baseline was timed on one of its GPUs; null for what it does not say."""
+class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """Load of a host while the baseline was timed on one GPU; null for what is not available."""
 
-    #: Of the time, spent by the worker's threads waiting for a processor.
+    #: Share of the time that the worker's threads waited for a processor.
     queued_share: float | None
     throttled_seconds: float | None
-    #: Of the GPU that was timed, as a median; and the share of the samples in which the power limit
-    #: held its clocks down.
+    #: Median power of the timed GPU, and share of samples with its clocks limited by power.
     power_w: float | None
     power_capped_share: float | None
     sm_clock_mhz: int | None
-    #: Of all GPUs that were in use, both directions.
+    #: Sum over the GPUs in use, both directions.
     pcie_bytes_per_second: float | None
 
 
-class Contention(msgspec.Struct, frozen=True, kw_only=True, tag="contention"):
-    """Whether a race notices another on a further GPU of its host: the baseline and its duplicate, timed with and without a neighbour."""
+class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag="contention"):
+    """Check whether a race on another GPU of the host changes the times of a race.
+
+    The check times the baseline and its duplicate with and without a busy neighbour.
+    """
 
     node: str
     kind: str
     model: str
-    #: Whether races may run side by side; if not, `words` says why.
-    free: bool
-    words: str
-    #: Shares by which a call takes longer beside a busy neighbour: value and 95 % interval. Null
-    #: where nothing was measured.
+    #: Whether races may run at the same time on this host; `words` gives the reason.
+    allows_parallel_races: bool = msgspec.field(name="free")
+    explanation: str = msgspec.field(name="words")
+    #: Share by which a call takes longer with a busy neighbour; null if it was not measured.
     change: Interval | None = None
-    #: By how much the baseline and its duplicate may differ, without and with the neighbour.
+    #: Noise floors without and with the neighbour.
     noise_alone: float | None = None
-    noise_beside: float | None = None
+    noise_with_neighbour: float | None = msgspec.field(name="noise_beside", default=None)
     rounds: int = 0
-    alone: Load | None = None
-    beside: Load | None = None
+    alone: HostLoad | None = None
+    with_neighbour: HostLoad | None = msgspec.field(name="beside", default=None)
 
 
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a fleet's answer; the runs themselves are stored like any other."""
+    """The stored result of a fleet; its runs are stored like other runs."""
 
     schema: str
-    order: Order
-    #: The options of the question and where the cluster is, to go on with it; empty in records of
-    #: earlier programs.
+    request: FleetRequest = msgspec.field(name="order")
+    #: Options of the question and address of the cluster, to resume the fleet; empty in old
+    #: records.
     answers: dict[str, Any] = {}
     address: str = ""
-    answered: tuple[Answered, ...] = ()
-    contentions: tuple[Contention, ...] = ()
+    answered: tuple[AssignmentResult, ...] = ()
+    contentions: tuple[ContentionCheck, ...] = ()

@@ -1,4 +1,4 @@
-"""What is here to measure on."""
+"""The machine that a run measures on."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import msgspec
 
 
 class Cpu(msgspec.Struct, frozen=True, kw_only=True):
-    """The processor as this process may use it."""
+    """The processor and memory available to this process."""
 
     model: str
     physical_cores: int
-    #: Logical processors in this process's affinity mask, and no more than its control groups give
-    #: it the time of.
+    #: Logical processors in the affinity mask, limited by the cgroup's CPU quota.
     usable_processors: int
     memory_bytes: int
 
 
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who computes on a GPU; in a container the number is the host's and the name is not known."""
+    """A process that uses a GPU.
+
+    In a container the process id is the host's and the name is null.
+    """
 
     pid: int
     memory_bytes: int | None
@@ -25,7 +27,7 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One NVIDIA GPU, as its management library describes it; None for what it does not tell."""
+    """One NVIDIA GPU as NVML reports it; null for missing fields."""
 
     index: int
     uuid: str
@@ -37,60 +39,60 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     cuda_driver: str
     sm_clock_max_mhz: int | None = None
     memory_clock_max_mhz: int | None = None
-    #: In force now, and what the board ships with.
+    #: Current and default power limit.
     power_limit_w: float | None = None
     power_limit_default_w: float | None = None
     ecc: bool | None = None
-    #: Whether the GPU is cut into instances.
+    #: Whether MIG mode is on.
     mig: bool | None = None
     persistence: bool | None = None
-    #: Links that are up; None for a GPU without any.
+    #: Active NVLinks; null for a GPU without NVLink.
     nvlinks: int | None = None
     pcie_generation: int | None = None
     pcie_width: int | None = None
-    #: Who computed on it when it was looked at.
+    #: Processes that used the GPU when it was inspected.
     processes: tuple[GpuProcess, ...] = ()
-    #: Of them, those that share it through MPS.
+    #: Number of these processes that share the GPU through MPS.
     mps_processes: int = 0
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
-    """A Python that can run workers, and what is installed for it."""
+    """A Python interpreter that can run workers, with its packages."""
 
     executable: str
     version: str
-    #: Versions by distribution name, for the distributions that some workflow asks for.
+    #: Versions by distribution, for distributions that a workflow requires.
     packages: dict[str, str]
-    #: CUDA version its torch was built for; None for a CPU build or without torch.
+    #: CUDA version of its torch; null for a CPU build or without torch.
     torch_cuda: str | None
 
 
-class MadeEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """An environment that was made here for some workflows alone."""
+class CreatedEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """An environment created on this machine for one or more workflows."""
 
     name: str
     python: str
-    #: Of the lock it was made from.
+    #: Digest of its lock file.
     digest: str
-    #: Why it cannot be used as it is.
+    #: Why it cannot be used; null if it can.
     fault: str | None = None
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine a run is made on."""
+    """The machine that a run measures on."""
 
     cpu: Cpu
     gpus: tuple[Gpu, ...]
-    #: Why no GPU is listed, if the management library says so.
+    #: Why NVML lists no GPU, if it gives a reason.
     gpu_problem: str | None
     kernel: str
     software: Interpreter
     #: By name.
-    environments: dict[str, MadeEnvironment] = {}
-    #: docker or podman, and which of the catalogue's images are here.
+    environments: dict[str, CreatedEnvironment] = {}
+    #: `docker` or `podman`, and the catalogue's images that are present.
     engine: str | None = None
     images: tuple[str, ...] = ()
 
     def find_gpu(self, uuid: str | None) -> Gpu | None:
-        """Return the GPU of this UUID; None for no UUID, and for one that is not here."""
+        """Return the GPU with this UUID, or None."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)

@@ -1,4 +1,4 @@
-"""What was measured, summarised: the numbers that scores and reports start from."""
+"""Summarised measurements: the input of scores and reports."""
 
 from __future__ import annotations
 
@@ -8,78 +8,81 @@ import msgspec
 
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 
+#: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """A value with the ends of its 95 % interval; an end is null where the data do not bound it."""
+    """A value with its 95 % interval; a bound is null where the data do not bound the value."""
 
     value: float
     low: float | None
     high: float | None
 
 
-class Seconds(msgspec.Struct, frozen=True, kw_only=True):
-    """Typical seconds of a call: the median over visits of each visit's median, with the order statistics that hold it."""
+class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
+    """Typical seconds of a call: the median over visits of each visit's median.
+
+    The bounds are order statistics at 95 %; null with too few visits.
+    """
 
     median: float
     low: float | None
     high: float | None
-    #: Timed calls behind it.
+    #: Number of timed calls.
     samples: int
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """Units processed in a second."""
+    """Units processed per second."""
 
     value: float
     unit: Literal["tokens/s", "samples/s"]
 
 
-class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """What users of a generated text notice, and how near the device is to its limits; null for what could not be had."""
+class GenerationMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Latency, memory and utilisation of text generation; null for what is not known."""
 
-    #: Until the first token of a whole batch, and between two further ones: from calls for one
-    #: token beside calls for all.
+    #: Time to the first token of a batch, and between two later tokens, from calls for one token
+    #: that alternate with calls for all tokens.
     ttft_seconds: float | None
     itl_seconds: float | None
     tokens_per_second_per_user: float | None
-    #: Keys and values of the whole batch after the last token.
+    #: Size of the key-value cache of the batch after the last token.
     cache_bytes: int | None
-    #: Of the measured memory bandwidth while decoding, and of the measured arithmetic peak over the
-    #: whole call.
+    #: Share of the measured memory bandwidth while decoding, and share of the measured arithmetic
+    #: peak over the whole call.
     mbu: float | None
     mfu: float | None
     method: str
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm at one batch size."""
+    """Result of one arm at one batch size."""
 
     batch_size: int
-    seconds: Seconds
+    seconds: CallSeconds
     throughput: Throughput
     #: Seconds of the baseline over the arm's, paired within rounds.
     speedup: Interval
     tflops: float | None
-    #: Processes that the speed-up rests on; from three on its interval includes how much they
-    #: differ.
+    #: Number of processes behind the speed-up; from three on, its interval includes the variance
+    #: between processes.
     processes: int = 1
-    #: By how much, as a share, a fresh process typically differs from another; null with too few to
-    #: tell.
+    #: Standard deviation between processes, as a share; null with fewer than three processes.
     process_variation: float | None = None
-    #: By how much, as a share, its seconds against the baseline's changed while they were measured;
-    #: 0 where they did not.
+    #: Change of its seconds relative to the baseline's during the race, as a share; 0 for none.
     shift: float = 0.0
-    #: For the task `generate` only.
-    generation: Generation | None = None
+    #: Null for tasks other than `generate`.
+    generation: GenerationMetrics | None = None
 
 
+#: What limits a call.
 Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
 
 
 class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call consists of and what holds it back; null for what could not be seen here."""
+    """Contents of one call and what limits it; null for what is not known."""
 
     batch_size: int
     operators_per_call: float | None
@@ -88,69 +91,74 @@ class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     graph_launches_per_call: float | None
     host_copies_per_call: float | None
     device_busy_share: float | None
-    #: Of a call's time, until it returned.
+    #: Share of a call's time until it returns.
     enqueue_share: float | None
-    #: Of the measured peaks: the weights read once a call, and the arithmetic in the tested
-    #: precision.
+    #: Shares of the measured peaks: reading the weights once a call, and the arithmetic in the
+    #: tested precision.
     memory_share: float | None
     compute_share: float | None
-    #: Share of the time that even the fastest program on this device could save.
+    #: Share of the time that a program at the nearest peak would save.
     headroom: float | None
     bound: Bound
-    words: str
+    summary: str = msgspec.field(name="words")
 
 
-class Visits(msgspec.Struct, frozen=True, kw_only=True):
-    """How often an arm was visited, how many visits were discarded, and how many count although the machine was not fit."""
+class VisitCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of visits of an arm: made, discarded, and kept under unfit conditions."""
 
     made: int
     discarded: int
     unfit: int
-    #: Calls within the visits that took so long that something was built or recorded in them.
+    #: Calls that stalled because the stack compiled or captured something in them.
     stalled_calls: int = 0
 
 
 class SustainedCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The best two called without a pause: the seconds of the second over those of the first, in turns and sustained."""
+    """The two best arms called without a pause.
+
+    The ratios are the seconds of the second arm over those of the first, in the race (`burst`) and
+    without a pause (`sustained`).
+    """
 
     batch_size: int
     arms: tuple[str, str]
     burst_ratio: float
     sustained_ratio: float
     agrees: bool
-    #: By arm; null where no counter is.
+    #: By arm; null without an energy counter.
     joules_per_call: dict[str, float | None]
 
 
 class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the loaded model to the end of the first call, over all batch sizes; warm is with the caches of the cold build."""
+    """Seconds from the loaded model to the end of the first call, over all batch sizes.
+
+    A warm build uses the caches of the cold build.
+    """
 
     cold: float
     warm: float | None
-    #: Whether the cold build was seen to begin with empty caches and to find nothing in them; null
-    #: where nobody looked.
+    #: Whether the cold build began with empty caches and had no cache hits; null if not known.
     proven_cold: bool | None = None
 
 
 class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """Peak memory and who saw it; null with the reason as the source where nobody could, or where what was seen cannot be."""
+    """Peak memory and its source; null, with the reason as source, where it is not known."""
 
-    #: Builds included.
+    #: Including builds.
     peak: int | None
     source: str
-    #: Peak once everything was built, and what PyTorch's own allocator held at most; null where
-    #: nobody saw it.
+    #: Peak after the builds, and most memory that PyTorch's allocator reserved; null if not known.
     serving: int | None = None
     torch_reserved: int | None = None
 
     @property
-    def peak_mebibytes(self) -> int | None:
-        """The peak as every table and screen tells it."""
+    def peak_mib(self) -> int | None:
+        """The peak in MiB, rounded."""
         return None if self.peak is None else round(self.peak / 2**20)
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm that completed."""
+    """Measurement of one valid arm."""
 
     arm: str
     workflow: str
@@ -166,18 +174,18 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     settings: dict[str, str]
     facts: dict[str, Any] = {}
-    visits: Visits = Visits(made=0, discarded=0, unfit=0)
-    #: False when the calls had not settled at some batch size before timing began.
+    visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
+    #: False if the warm-up ended at some batch size before the times were steady.
     steady: bool = True
     diagnosis: tuple[CallDiagnosis, ...] = ()
-    #: What came of batch sizes that were not built; empty when none was tried.
-    flexed: tuple[NewShapeResult, ...] = ()
-    #: The same in the rubric's words: `served`, `recompiles`, `refused`.
+    #: Results at batch sizes that were not built; empty if none was tried.
+    new_shape_results: tuple[NewShapeResult, ...] = msgspec.field(name="flexed", default=())
+    #: The worst of these results, as the rubric's fact: `served`, `recompiles`, `refused`.
     new_shapes: str | None = None
 
 
 class SurveyedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workflow made of one model."""
+    """Result of a workflow for one model of the survey."""
 
     model: str
     family: str
@@ -186,40 +194,40 @@ class SurveyedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workflow made of the panel and of the user's own model."""
+    """Results of a workflow for the panel's models and the user's model."""
 
     workflow: str
     passed: int
-    #: Models that eager PyTorch can run.
+    #: Number of models that eager PyTorch can run.
     tried: int
-    #: The same in the rubric's words: `any`, `most`, `listed`.
+    #: Support for architectures, as the rubric's fact: `any`, `most`, `listed`.
     architectures: str
     models: tuple[SurveyedModel, ...]
-    #: The earlier run it was made in; null for this one.
+    #: Earlier run that made the survey; null for this run.
     run: str | None
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
-    """How well one application uses one platform."""
+    """Efficiency of one application on one platform."""
 
-    #: The workflow that stands for the application there: its fastest.
+    #: The application's fastest workflow on the platform.
     workflow: str
-    #: Its speed over that of the fastest workflow there.
+    #: Its speed over that of the platform's fastest workflow.
     application: float
-    #: Its speed over the platform's speed of light; null where that is not known.
+    #: Its speed over the speed at the platform's measured peak; null if not known.
     architectural: float | None
 
 
 class Platform(msgspec.Struct, frozen=True, kw_only=True):
-    """A device on which the model was measured, and by which run."""
+    """A device on which a run measured the model."""
 
     name: str
     run: str
-    #: RFC 3339.
+    #: RFC 3339 with time zone.
     created: str
-    #: By application that was measured there.
+    #: By measured application.
     efficiencies: dict[str, Efficiency]
-    #: Applications that cannot run there; what is in neither was not tried.
+    #: Applications that cannot run on the platform; an application in neither was not tried.
     refused: tuple[str, ...] = ()
 
 
@@ -227,26 +235,25 @@ class ApplicationPortability(msgspec.Struct, frozen=True, kw_only=True):
     """Performance portability of one application over the platforms."""
 
     application: str
-    #: By platform; null where it was not tried, 0 where it cannot run.
+    #: By platform; null if it was not tried, 0 if it cannot run.
     efficiencies: dict[str, float | None]
-    #: Harmonic means of the application and of the architectural efficiencies; null where one is
-    #: not known.
+    #: Harmonic means of the application and architectural efficiencies; null if one is not known.
     performance_portability: float | None
     architectural_portability: float | None
-    #: Share of the lines a user writes that its workflows have in common, mean over the pairs of
-    #: platforms; null without all of them.
+    #: Share of the user's lines that its workflows have in common, as the mean over pairs of
+    #: platforms; null if a platform has none.
     code_convergence: float | None
 
 
 class Portability(msgspec.Struct, frozen=True, kw_only=True):
-    """Performance portability over a named set of platforms: the first is this run's."""
+    """Performance portability over platforms; the first is this run's."""
 
     platforms: tuple[Platform, ...]
     applications: tuple[ApplicationPortability, ...]
 
 
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How the race at one batch size ended."""
+    """Result of the race at one batch size."""
 
     batch_size: int
     verdict: VerdictKind
@@ -255,28 +262,27 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     unresolved: tuple[str, ...]
     rounds: int
     eliminated: dict[str, int]
-    #: Largest difference, as a share, that two equal arms may still have here; null without the
-    #: baseline's duplicate.
+    #: Largest share by which the baseline and its duplicate may differ; null without the duplicate.
     noise_floor: float | None
+    #: Why the race ended, as a sentence.
     closed: str
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a run has measured so far."""
+    """All measurements of a run so far."""
 
     baseline: str
     measurements: tuple[Measurement, ...]
     races: tuple[RaceResult, ...]
-    #: Largest noise floor of the races.
+    #: Largest noise floor of the races; null if none is known.
     noise_floor: float | None
-    #: Paired log differences, baseline minus arm, by arm and batch size, for whoever compares two
-    #: arms.
+    #: Paired log speed-ups over the baseline by arm and batch size, in the order of the rounds.
     log_speedups: dict[str, dict[int, tuple[float, ...]]]
-    visits: Visits = Visits(made=0, discarded=0, unfit=0)
+    visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
-    #: Repetitions in fresh processes that were completed.
+    #: Number of completed repetitions in fresh processes.
     repeats: int = 0
     surveys: tuple[Survey, ...] = ()
-    #: Null with evidence from one platform only.
+    #: Null with measurements on one platform only.
     portability: Portability | None = None

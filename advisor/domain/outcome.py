@@ -1,7 +1,4 @@
-"""How a worker ends.
-
-The counterparts of the answers in `probes.protocol`, checked as they are read.
-"""
+"""Outcomes of a worker, decoded from the outcomes of `probes.protocol`."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from advisor.domain.worker_events import Phase
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="completed"):
-    """All visits were made and the last output was still right."""
+    """The worker made all visits, and its last output was correct."""
 
 
 class Unsupported(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="unsupported"):
-    """The stack cannot do it, and says so: a limit, not a defect."""
+    """The stack does not support the request; this is a limit and no defect."""
 
     phase: Phase
     reason: str
@@ -25,7 +22,7 @@ class Unsupported(msgspec.Struct, frozen=True, kw_only=True, tag_field="status",
 class ModelRefused(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="model-refused"
 ):
-    """The model cannot be opened."""
+    """The worker cannot open the model."""
 
     phase: Phase
     reason: str
@@ -35,7 +32,7 @@ class ModelRefused(
 class BuildFailed(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="build-failed"
 ):
-    """The stack raised; the phase says whether it was while building or later."""
+    """The stack raised an error, while building or in a later `phase`."""
 
     phase: Phase
     reason: str
@@ -43,7 +40,7 @@ class BuildFailed(
 
 
 class Incorrect(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="incorrect"):
-    """Its outputs are wrong: whatever was timed does not count."""
+    """The outputs are wrong, so the times do not count."""
 
     phase: Phase
     reason: str
@@ -51,7 +48,7 @@ class Incorrect(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", t
 
 
 class NotEngaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="not-engaged"):
-    """It ran, but not on the compiled path."""
+    """The arm ran, but not on the compiled path."""
 
     phase: Phase
     reason: str
@@ -61,7 +58,7 @@ class NotEngaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", 
 class OutOfMemory(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="out-of-memory"
 ):
-    """Host or device memory was short."""
+    """The worker ran out of host or device memory."""
 
     phase: Phase
     reason: str
@@ -69,7 +66,7 @@ class OutOfMemory(
 
 
 class TimedOut(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="timed-out"):
-    """It was ended because a phase took longer than its deadline."""
+    """The supervisor killed the worker because a phase exceeded its deadline."""
 
     phase: Phase
     reason: str
@@ -77,7 +74,7 @@ class TimedOut(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", ta
 
 
 class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="crashed"):
-    """Its process ended without an answer; `signal` is the name of what killed it, None if it simply left."""
+    """The process ended without an outcome; `signal` is null if it exited by itself."""
 
     phase: Phase
     signal: str | None
@@ -86,7 +83,7 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="skipped"):
-    """The user did not want to wait for it."""
+    """The user skipped the arm."""
 
     phase: Phase
     reason: str

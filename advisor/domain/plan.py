@@ -1,4 +1,4 @@
-"""Which arms a run measures, and which it does not and why."""
+"""The plan of a run: the arms to measure, and the excluded workflows."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ import msgspec
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded"]
 
 
-#: The process that makes weights, inputs and reference outputs for all arms; it is not timed, so it
-#: is no arm.
+#: Name of the process that makes weights, inputs and reference outputs; it is not timed.
 REFERENCE = "reference"
 
 
-#: The process that builds for a device that is not here; nothing of it can be run, let alone timed.
+#: Name of the process that builds for a device that is not attached; its builds are not run.
 CROSS_BUILD = "elsewhere"
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow with one set of options: the unit that is built, measured and ranked."""
+    """A workflow with one set of options; arms are built, measured and ranked."""
 
     id: str
     workflow: str
     option: str
     options: dict[str, Any]
-    #: The arm this one repeats, to show what a difference between two equal arms looks like here.
+    #: The arm that this one duplicates to give the noise floor; null for other arms.
     duplicate_of: str | None = None
-    #: Interpreter of the environment that was made for it; empty for the question's.
+    #: Interpreter of its own environment; empty for the question's interpreter.
     python: str = ""
-    #: Image of the container it runs in; empty for none.
+    #: Container image it runs in; empty for none.
     image: str = ""
-    #: Extras that its environment asks for, by distribution; its recipe asks for them too.
+    #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that is not measured."""
+    """A workflow that is not measured, with the reason."""
 
     workflow: str
     status: ExclusionStatus
@@ -45,7 +44,7 @@ class Excluded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Arms in the order they are built; the first is the baseline."""
+    """Arms in build order, of which the first is the baseline, and excluded workflows."""
 
     arms: tuple[Arm, ...]
     excluded: tuple[Excluded, ...]
@@ -56,6 +55,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.arms[0]
 
 
-def folder_of(arm: str) -> str:
-    """Return the arm's id as the name of a directory."""
+def arm_directory_name(arm: str) -> str:
+    """Return the name of the arm's directory."""
     return arm.replace("/", "+")

@@ -1,4 +1,4 @@
-"""Advice that others have published, and their figures: what measurements are compared with."""
+"""Published advice and figures, with which measurements are compared."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from advisor.domain.question import Task
 
 
 class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A piece of published advice: for which questions it speaks, and what it names."""
+    """Published advice: the questions it applies to and the workflows it recommends."""
 
     id: Annotated[str, msgspec.Meta(min_length=1)]
     says: Annotated[str, msgspec.Meta(min_length=1)]
     workflows: tuple[str, ...]
     tasks: tuple[Task, ...]
     devices: tuple[Literal["cpu", "cuda"], ...]
-    #: The one of the three Ps that has to weigh at least `at_least` percent; none for advice that
+    #: The criterion that must have a weight of at least `at_least` percent; null for advice that
     #: holds for any weights.
     criterion: Literal["performance", "productivity", "portability"] | None = None
     at_least: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
@@ -26,35 +26,39 @@ class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TreeNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One question of the handbook's decision tree; `yes` and `no` name a node or, with a leading `=`, a leaf."""
+    """One question of the handbook's decision tree.
+
+    `yes` and `no` name a node or, with a leading `=`, a leaf.
+    """
 
     asks: Annotated[str, msgspec.Meta(min_length=1)]
-    #: What decides it; `open` where nothing that is asked tells.
+    #: The fact that answers it; `open` if the question to the advisor does not contain it.
     fact: Literal["on-nvidia", "portability-leads", "generates", "performance-leads", "open"]
     yes: str
     no: str
 
 
 class TreeLeaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the decision tree can end."""
+    """One recommendation of the decision tree."""
 
     says: Annotated[str, msgspec.Meta(min_length=1)]
     workflows: tuple[str, ...]
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tree.toml`."""
+class DecisionTree(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tree.toml`: the handbook's decision tree."""
 
     source: str = ""
+    #: Name of the root node.
     first: str = ""
-    #: Weight in percent from which on one of the three Ps leads.
+    #: Weight in percent from which a criterion leads.
     leads_from: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
     node: dict[str, TreeNode] = {}
     leaf: dict[str, TreeLeaf] = {}
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A figure of the paper, with everything that is needed to compare it with a measurement."""
+    """A figure of the paper, with its conditions."""
 
     gpu: str
     #: Name of the paper's software environment.
@@ -62,19 +66,19 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     model: str
     workflow: str
     fact: Literal["speedup", "tokens_per_second", "peak_memory_gib", "compile_seconds"]
-    #: Batch sizes it holds for.
+    #: Batch sizes that the figure holds for.
     batch_sizes: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)
     ]
     low: Annotated[float, msgspec.Meta(gt=0)]
     high: Annotated[float, msgspec.Meta(gt=0)]
     section: Annotated[str, msgspec.Meta(min_length=1)]
-    #: Why a measurement made today may differ; empty where no cause is known.
+    #: Why a measurement today may differ; empty if no cause is known.
     differs_because: str = ""
 
 
 class PublishedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workflow that the paper could not run for a model, and why."""
+    """A workflow that failed for a model in the paper, with the reason."""
 
     model: str
     workflow: str
@@ -82,12 +86,12 @@ class PublishedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     section: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`published.toml`."""
+class PublishedData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`published.toml`: figures and failures of the paper."""
 
     source: str = ""
-    #: Year and month of each software environment; of two figures of a workflow the newer
-    #: environment's counts.
+    #: Year and month of each software environment. Of two figures of a workflow the one with the
+    #: newer environment counts.
     stacks: dict[str, str] = {}
     figure: tuple[PublishedFigure, ...] = ()
     failure: tuple[PublishedFailure, ...] = ()

@@ -1,4 +1,4 @@
-"""What the user wants to know."""
+"""The user's question: model, task, device, priorities and limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
 CRITERIA = PILLARS + FURTHER_CRITERIA
 
 
-class Synthetic(
+class SyntheticModel(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -26,7 +26,7 @@ class Synthetic(
     tag_field="kind",
     tag="synthetic",
 ):
-    """One of the paper's synthetic blocks, or the demonstration encoder, by its sizes."""
+    """A synthetic block of the paper or the demonstration encoder, by its sizes."""
 
     name: str
     block: Literal["matmul", "matmul-relu", "ffn", "ffn-multilayer", "encoder"]
@@ -36,7 +36,7 @@ class Synthetic(
     heads: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
 
 
-class Transformers(
+class TransformersModel(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -44,16 +44,16 @@ class Transformers(
     tag_field="kind",
     tag="transformers",
 ):
-    """A model of the transformers library: a shipped configuration, a local directory or a name on the hub."""
+    """A transformers model: a shipped configuration, a local directory or a name on the hub."""
 
     name: str
     weights: Weights
     config: dict[str, Any] | None = None
-    #: Its weights at the least, where a file or the configuration tells before the model is opened.
+    #: Least number of parameters, if a file or the configuration gives it; else null.
     parameters: int | None = None
 
 
-class Factory(
+class FactoryModel(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -61,12 +61,12 @@ class Factory(
     tag_field="kind",
     tag="factory",
 ):
-    """The user's own function: `package.module:factory` or `file.py:factory`."""
+    """A function of the user: `package.module:factory` or `file.py:factory`."""
 
     name: str
 
 
-class Exported(
+class ExportedModel(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -79,7 +79,7 @@ class Exported(
     name: str
 
 
-class OnnxFile(
+class OnnxModel(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -92,13 +92,14 @@ class OnnxFile(
     name: str
 
 
-Model = Synthetic | Transformers | Factory | Exported | OnnxFile
+Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much each criterion weighs, in percent.
+    """Weights of the criteria in percent.
 
-    The three Ps sum to 100 and share what the two further criteria leave of the score.
+    Performance, productivity and portability sum to 100. They share the part of the score that the
+    other two criteria leave.
     """
 
     performance: float
@@ -108,7 +109,7 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     architecture_support: float = 10.0
 
     def shares(self) -> dict[str, float]:
-        """Return each criterion's share of the score; they sum to 1."""
+        """Return each criterion's share of the score; the shares sum to 1."""
         further = {name: getattr(self, name) / 100 for name in FURTHER_CRITERIA}
         left = 1 - sum(further.values())
         return {**{name: getattr(self, name) / 100 * left for name in PILLARS}, **further}
@@ -118,7 +119,10 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return sum(share * tiers[name] for name, share in self.shares().items())
 
     def with_weight(self, pillar: str, weight: float) -> Priorities:
-        """Return these priorities with one of the three Ps at `weight` and the other two sharing the rest in their proportion."""
+        """Return the priorities with one pillar at `weight`.
+
+        The other two pillars keep their proportion.
+        """
         others = [name for name in PILLARS if name != pillar]
         total = sum(getattr(self, name) for name in others)
         portions = {
@@ -129,33 +133,33 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A criterion's tier that a workflow must reach to be recommended; it filters and never bends a score."""
+    """Least tier of a criterion for a recommendation; it does not change the score."""
 
     criterion: str
     at_least: Annotated[int, msgspec.Meta(ge=1, le=3)]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long the measurement may take, builds not counted."""
+    """Limits of the measurement; builds do not count."""
 
     name: str
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
-    #: How often the arms that lead are repeated in fresh processes.
+    #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
-    #: Seconds of calling the best two without a pause, in all; 0 for none.
+    #: Seconds in total of calling the two best arms without a pause; 0 for none.
     sustained_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    #: Whether batch sizes that were not built are tried.
+    #: Whether to try batch sizes that were not built.
     new_shapes: bool = False
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything the user decides; the answer depends on this, the machine, the rubric and what is measured."""
+    """All decisions of the user about a run."""
 
     model: Model
     task: Task
     device: Literal["cpu", "cuda"]
-    #: UUID of the GPU that is measured; None on the CPU.
+    #: UUID of the measured GPU; null on the CPU.
     gpu: str | None
     dtype: Dtype
     batch_sizes: tuple[Annotated[int, msgspec.Meta(ge=1, le=65536)], ...]
@@ -165,18 +169,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     constraints: tuple[Constraint, ...]
     budget: Budget
     max_build_seconds: Annotated[float, msgspec.Meta(gt=0)]
-    #: Arms or workflows to which the plan is limited; empty for all.
+    #: Arms or workflows that the plan is limited to; empty for all.
     workflows: tuple[str, ...]
     seed: Annotated[int, msgspec.Meta(ge=0)]
+    #: Path of the Python interpreter for workflows without an environment of their own.
     python: str
     trust_remote_code: bool = False
     allow_pickle: bool = False
     offline: bool = False
-    #: Requests that a build has to pay for itself, if the user knows them.
+    #: Expected number of requests, within which a build should pay for itself.
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    #: Price of the device per hour, in whatever currency the user counts.
+    #: Price of the device per hour, in any currency.
     price_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    #: Whether every workflow is tried on the panel of small models.
+    #: Whether to try every workflow on the panel of small models.
     survey: bool = False
-    #: Minutes for all builds together, if they are limited.
+    #: Limit of all builds together in minutes; null for none.
     build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None

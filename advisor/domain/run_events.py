@@ -1,4 +1,4 @@
-"""What happens in a run, in order; a run's state is a fold over these."""
+"""Events of a run; `advisor.domain.run_state` folds them into the run's state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from advisor.domain.worker_events import WorkerEvent
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
-    """The plan is made."""
+    """The run has a plan."""
 
     plan: Plan
 
 
-class Spawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
-    """A worker process of the arm was started; `process` counts the arm's processes from 0.
+class WorkerSpawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
+    """A worker process of the arm was started.
 
-    `repeat` is 0 for the race itself and counts its repetitions in fresh processes from 1.
+    `process` counts the arm's processes from 0. `repeat` is 0 for the race and counts its
+    repetitions in fresh processes from 1.
     """
 
     arm: str
@@ -30,69 +31,82 @@ class Spawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
 
 
 class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
-    """A worker said something."""
+    """A worker sent an event."""
 
     arm: str
     process: int
-    said: WorkerEvent
+    worker_event: WorkerEvent = msgspec.field(name="said")
 
 
 class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory"):
-    """What the device itself says that a worker took, from outside: above what was used before it touched the device.
+    """Memory that the device counts for a worker, above the use before the worker.
 
-    Null for what the device did not say, or said and cannot be.
+    Null where the device reports nothing or a figure that is impossible.
     """
 
     arm: str
     process: int
     before_bytes: int | None
-    #: Highest so far, builds included; and once everything was built and warm.
+    #: Peak so far, including builds, and use after the warm-up.
     peak_bytes: int | None
     resident_bytes: int | None
-    #: Highest since everything was built, while it warmed up.
+    #: Peak after the builds, during the warm-up.
     serving_bytes: int | None = None
-    #: What the device has in all.
+    #: Total memory of the device.
     total_bytes: int | None = None
 
 
 class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-checked"):
-    """What the device counted for an allocation that was known, made outside every library's own allocator."""
+    """The device's count of an allocation of known size.
+
+    The allocation does not use the allocator of any library.
+    """
 
     allocated_bytes: int
     seen_bytes: int | None
 
 
 class BusyWhileIdle(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
-    """A worker went on working while it waited; what did is stopped between its turns, for it would slow down whoever is timed."""
+    """A worker used processors while it was idle.
+
+    The supervisor pauses the busy processes between the worker's visits, because they would slow
+    down the timed worker.
+    """
 
     arm: str
     process: int
-    #: How many processors it kept busy.
+    #: Number of processors it kept busy.
     processors: float
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """How fit the machine was while a visit ran; shares are of the visit's time, null is what cannot be seen here."""
+    """Conditions of the machine during a visit.
+
+    Shares are of the visit's time. Null is not known.
+    """
 
     seconds: float
-    #: Taken by the hypervisor for others, of all processors' time.
+    #: Steal time, as a share of the time of all processors.
     stolen_share: float
-    #: Spent by the worker's threads waiting for a processor.
+    #: Time that the worker's threads waited for a processor.
     queued_share: float | None
+    #: Time for which a cgroup throttled the worker.
     throttled_seconds: float | None
     sm_clock_mhz: int | None = None
-    #: Of the clock that the GPU runs at by default.
+    #: Share of the GPU's default clock.
     sm_clock_share: float | None = None
     temperature_c: int | None = None
     power_w: float | None = None
-    #: Shares of the samples in which clocks were held down by heat or a fault, and by the power
-    #: limit.
+    #: Shares of samples with clocks limited by heat or a fault, and by the power limit.
     held_down_share: float | None = None
     power_capped_share: float | None = None
 
 
 class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched"):
-    """The conditions of the arm's last visit; `unfit` says why it should not count, `discarded` that it is made again."""
+    """The conditions of the arm's last visit.
+
+    `unfit` names the limit that they exceed. `discarded` visits are made again.
+    """
 
     arm: str
     process: int
@@ -103,15 +117,18 @@ class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched
     discarded: bool
 
 
-class Repeated(msgspec.Struct, frozen=True, kw_only=True, tag="repeated"):
-    """A repetition in fresh processes begins between these arms."""
+class RepetitionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="repeated"):
+    """A repetition of the race in fresh processes begins with these arms."""
 
     repeat: int
     arms: tuple[str, ...]
 
 
-class Energy(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
-    """Joules that the GPU used while the arm was called without a pause, by the device's own counter; null where it does not count."""
+class EnergyMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
+    """Energy that the GPU used while the arm was called without a pause.
+
+    The source is the GPU's energy counter; null without one.
+    """
 
     arm: str
     process: int
@@ -119,8 +136,8 @@ class Energy(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
     joules: float | None
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
-    """A worker ended."""
+class WorkerEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+    """A worker process ended."""
 
     arm: str
     process: int
@@ -128,23 +145,44 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
 
 class RaceOpened(msgspec.Struct, frozen=True, kw_only=True, tag="race-opened"):
-    """The visits of a batch size begin, between these arms."""
+    """The race at a batch size begins with these arms."""
 
     batch_size: int
     arms: tuple[str, ...]
 
 
+#: Why a race ended: its verdict stands or the rounds are used up, the measuring time is used up, or
+#: the baseline's worker ended.
+EndCause = Literal["decided", "out-of-time", "baseline-ended"]
+
+
 class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
-    """No more visits for this batch size, and why: the verdict stands, or rounds, budget or rivals ran out."""
+    """The race at a batch size ended."""
 
     batch_size: int
+    #: Why it ended, as a sentence.
     reason: str
+    #: Null in runs of older versions; `end_cause` reads it from their `reason`.
+    cause: EndCause | None = None
 
 
-class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
-    """What a workflow made of a model of the survey's panel.
+def end_cause(closed: RaceClosed) -> EndCause:
+    """Return why a race ended, also for runs of older versions, which stored only a sentence."""
+    if closed.cause is not None:
+        return closed.cause
+    match closed.reason:
+        case "the measuring time is spent":
+            return "out-of-time"
+        case "the baseline ended":
+            return "baseline-ended"
+        case _:
+            return "decided"
 
-    `untried` where eager PyTorch cannot run the model either: that says nothing about the workflow.
+
+class ModelSurveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
+    """Result of a workflow for one model of the survey.
+
+    The verdict is `untried` where eager PyTorch cannot run the model either.
     """
 
     workflow: str
@@ -152,39 +190,39 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     family: str
     verdict: Literal["pass", "wrong", "failed", "fell-back", "untried"]
     reason: str | None
-    #: The earlier run that it was found in; null for this one.
+    #: Earlier run that made the survey; null for this run.
     run: str | None = None
 
 
-class PlatformKnown(msgspec.Struct, frozen=True, kw_only=True, tag="platform-known"):
-    """When the run was made, the model had been measured on this platform too."""
+class OtherPlatformFound(msgspec.Struct, frozen=True, kw_only=True, tag="platform-known"):
+    """An earlier run measured the model on this platform."""
 
     platform: Platform
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
-    """The run was taken up again after it had stopped."""
+    """The run was resumed after it had stopped."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
-    """Everything that was planned is done."""
+    """All steps of the plan are done."""
 
 
 RunEvent = (
     Planned
-    | Spawned
+    | WorkerSpawned
     | WorkerReported
     | DeviceMemory
     | MemoryChecked
     | BusyWhileIdle
     | ConditionsRecorded
-    | Repeated
-    | Energy
-    | Ended
+    | RepetitionStarted
+    | EnergyMeasured
+    | WorkerEnded
     | RaceOpened
     | RaceClosed
-    | Surveyed
-    | PlatformKnown
+    | ModelSurveyed
+    | OtherPlatformFound
     | Resumed
     | Finished
 )
@@ -194,7 +232,7 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a run's `events.jsonl`."""
 
     seq: int
-    #: Seconds since the run began, on a clock that never goes back; a resumed run goes on from its
-    #: last.
+    #: Seconds since the run began, by a monotonic clock; a resumed run continues from its last
+    #: event.
     at: float
     run_event: RunEvent = msgspec.field(name="happening")

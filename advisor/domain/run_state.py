@@ -209,7 +209,9 @@ def _update_process(
 ) -> ProcessState:
     match run_event:
         case WorkerReported():
-            return msgspec.structs.replace(process, **_process_changes(process, run_event.worker_event))
+            return msgspec.structs.replace(
+                process, **_process_changes(process, run_event.worker_event)
+            )
         case DeviceMemory():
             return msgspec.structs.replace(process, device_memory=run_event)
         case ConditionsRecorded():
@@ -229,13 +231,11 @@ def _ready_arms(state: RunState) -> tuple[str, ...]:
         for arm, processes in state.processes.items()
         if processes and arm != REFERENCE
     }
-    return tuple(
-        arm for arm, process in last.items() if process.ready and process.outcome is None
-    )
+    return tuple(arm for arm, process in last.items() if process.ready and process.outcome is None)
 
 
 def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
-    """Return the process with the times of unfinished builds; `Built` has those of finished ones."""
+    """Return the process with the times of unfinished builds; `Built` has the others."""
     run_event, since = event.run_event, process.building_since
     if isinstance(run_event, WorkerEnded) and since is not None:
         return msgspec.structs.replace(

@@ -1,6 +1,6 @@
-"""Stage: what workers said -> `Results`.
+"""Stage: summarise what the workers reported as `Results`.
 
-Pure; the races come in already run, so that no stage knows another.
+The caller passes the verdicts of the races, so that this stage does not depend on the pipeline.
 """
 
 from __future__ import annotations
@@ -12,78 +12,80 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from advisor.domain.measurement import RaceResult, Results, SustainedCheck
-from advisor.domain.plan import REFERENCE
+from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Dtype
-from advisor.domain.run_state import RunState
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
-from advisor.measure.arms import CONFIDENCE, Series, count_visits, interval_of, summarise_arm
+from advisor.measure.arms import TAIL, Series, count_visits, ratio_interval, summarise_arm
 from advisor.measure.rounds import (
-    block_value,
     is_valid,
+    log_median_seconds,
     mean_log_speedups,
     measured_process,
-    paired,
-    rounds_of,
+    paired_log_speedups,
+    visits_by_round,
 )
 from advisor.statistics.intervals import paired_interval
 
 __all__ = [
-    "block_value",
-    "interval_of",
     "is_valid",
+    "log_median_seconds",
     "mean_log_speedups",
     "measured_process",
-    "rounds_of",
+    "ratio_interval",
     "summarise",
+    "visits_by_round",
 ]
+
+#: Log speed-ups over the baseline by arm and batch size, in the order of the rounds.
+LogSpeedups = Mapping[str, Mapping[int, Sequence[float]]]
 
 
 def summarise(
     state: RunState, races: Mapping[int, RaceResult], *, dtype: Dtype, margin: float
 ) -> Results:
-    """Return the measurements of every arm that counts, made in `dtype`; shares below `margin` mean nothing."""
+    """Return the measurements of every valid arm, made in `dtype`.
+
+    Changes of less than `margin`, as a share, are ignored.
+    """
     if state.plan is None:
         message = "a run without a plan has no results"
         raise ValueError(message)
-    baseline, duplicate = (
-        state.plan.baseline,
-        next((arm for arm in state.plan.arms if arm.duplicate_of), None),
-    )
     series = {
-        arm.id: _series(state, races, baseline.id, arm.id)
+        arm.id: _series_by_batch_size(state, races, state.plan.baseline.id, arm.id)
         for arm in state.plan.arms
         if is_valid(state, arm.id)
     }
-    differences = {
+    log_speedups = {
         arm: {size: tuple(each[0]) for size, each in sizes.items()} for arm, sizes in series.items()
     }
-    floors = {
-        size: _noise_floor(differences.get(duplicate.id, {}).get(size, ()) if duplicate else ())
-        for size in races
-    }
-    known = [floor for floor in floors.values() if floor is not None]
-    peaks = peaks_of(state)
+    noise_floors = _noise_floors(state.plan, log_speedups, races)
+    peaks = device_peaks(state)
     return Results(
-        baseline=baseline.id,
+        baseline=state.plan.baseline.id,
         measurements=tuple(
             summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin)
             for arm in state.plan.arms
             if arm.duplicate_of is None
             and arm.id in series
             and races
-            and all(differences[arm.id].values())
+            and all(log_speedups[arm.id].values())
         ),
         races=tuple(
-            msgspec.structs.replace(race, noise_floor=floors[size])
+            msgspec.structs.replace(race, noise_floor=noise_floors[size])
             for size, race in sorted(races.items())
         ),
-        noise_floor=max(known, default=None),
-        log_speedups=differences,
+        noise_floor=max(
+            (floor for floor in noise_floors.values() if floor is not None), default=None
+        ),
+        log_speedups=log_speedups,
         visits=count_visits(
             [process for processes in state.processes.values() for process in processes]
         ),
-        sustained=_sustained(
-            state, differences, {size: max(margin, floor or 0.0) for size, floor in floors.items()}
+        sustained=_check_sustained(
+            state,
+            log_speedups,
+            {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()},
         ),
         peaks=peaks,
         repeats=max((len(each) for sizes in series.values() for each in sizes.values()), default=1)
@@ -91,31 +93,42 @@ def summarise(
     )
 
 
-def _series(state: RunState, races: Mapping[int, RaceResult], baseline: str, arm: str) -> Series:
-    """Return the paired differences by batch size: the race's own series, then those of the repetitions that have any."""
+def _series_by_batch_size(
+    state: RunState, races: Mapping[int, RaceResult], baseline: str, arm: str
+) -> Series:
+    """Return the paired log speed-ups of the race, then those of each repetition that has some."""
     series: dict[int, list[tuple[float, ...]]] = {}
     for size in races:
         repeated = [
-            paired(rounds_of(state, size, number), baseline, arm)
+            paired_log_speedups(visits_by_round(state, size, number), baseline, arm)
             for number in sorted(state.repeats)
         ]
         series[size] = [
-            paired(rounds_of(state, size), baseline, arm),
+            paired_log_speedups(visits_by_round(state, size), baseline, arm),
             *(each for each in repeated if len(each) > 1),
         ]
     return series
 
 
+def _noise_floors(
+    plan: Plan, log_speedups: LogSpeedups, races: Mapping[int, RaceResult]
+) -> dict[int, float | None]:
+    """Return the noise floor by batch size; None without two rounds of the duplicate."""
+    duplicate = next((arm.id for arm in plan.arms if arm.duplicate_of), None)
+    differences = log_speedups.get(duplicate, {}) if duplicate else {}
+    return {size: _noise_floor(differences.get(size, ())) for size in races}
+
+
 def _noise_floor(differences: Sequence[float]) -> float | None:
-    """Return the largest difference, as a share, that the baseline and its duplicate may still have at 95 %."""
+    """Return the largest share by which the baseline and its duplicate may differ at 95 %."""
     if len(differences) < 2:  # noqa: PLR2004 - one value has no spread
         return None
-    low, _, high = paired_interval(differences, (1 - CONFIDENCE) / 2)
-    return math.expm1(max(abs(low), abs(high)))
+    interval = paired_interval(differences, TAIL)
+    return math.expm1(max(abs(interval.low), abs(interval.high)))
 
 
-def peaks_of(state: RunState) -> Peaks | None:
-    """Return how fast the device can be, where that was measured."""
+def device_peaks(state: RunState) -> Peaks | None:
+    """Return the measured peaks of the device, if there are any."""
     return next(
         (
             process.peaks
@@ -126,42 +139,44 @@ def peaks_of(state: RunState) -> Peaks | None:
     )
 
 
-def _sustained(
-    state: RunState,
-    differences: Mapping[str, Mapping[int, Sequence[float]]],
-    margins: Mapping[int, float],
+def _check_sustained(
+    state: RunState, log_speedups: LogSpeedups, margins: Mapping[int, float]
 ) -> SustainedCheck | None:
-    """Compare the two arms that were called without a pause with what they did in turns; None unless both were."""
-    called = {
+    """Compare two arms called without a pause with their result in the race; None without both."""
+    processes = {
         arm: process
-        for arm, processes in state.processes.items()
-        for process in processes
+        for arm, each in state.processes.items()
+        for process in each
         if process.sustained
     }
-    if len(called) != 2:  # noqa: PLR2004 - a pair
+    if len(processes) != 2:  # noqa: PLR2004 - a pair
         return None
-    first, second = called
-    size = called[first].sustained[0].batch_size
-    if not (differences.get(first, {}).get(size) and differences.get(second, {}).get(size)):
+    first, second = processes
+    size = processes[first].sustained[0].batch_size
+    raced = [log_speedups.get(arm, {}).get(size) for arm in (first, second)]
+    if not (raced[0] and raced[1]):
         return None
-    seconds = {
-        arm: statistics.fmean(one.seconds / one.calls for one in process.sustained)
-        for arm, process in called.items()
-    }
-    calls = {arm: sum(one.calls for one in process.sustained) for arm, process in called.items()}
-    joules = {arm: [one.joules for one in process.energy] for arm, process in called.items()}
-    burst = statistics.fmean(differences[first][size]) - statistics.fmean(differences[second][size])
-    sustained = math.log(seconds[second] / seconds[first])
+    burst = statistics.fmean(raced[0]) - statistics.fmean(raced[1])
+    sustained = math.log(
+        _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
+    )
     return SustainedCheck(
         batch_size=size,
         arms=(first, second),
         burst_ratio=math.exp(burst),
         sustained_ratio=math.exp(sustained),
         agrees=abs(burst - sustained) <= math.log1p(margins[size]),
-        joules_per_call={
-            arm: sum(known for known in each if known is not None) / calls[arm]
-            if each and None not in each
-            else None
-            for arm, each in joules.items()
-        },
+        joules_per_call={arm: _joules_per_call(process) for arm, process in processes.items()},
     )
+
+
+def _sustained_seconds(process: ProcessState) -> float:
+    return statistics.fmean(each.seconds / each.calls for each in process.sustained)
+
+
+def _joules_per_call(process: ProcessState) -> float | None:
+    joules = [each.joules for each in process.energy]
+    known = [each for each in joules if each is not None]
+    if not joules or len(known) < len(joules):
+        return None
+    return sum(known) / sum(each.calls for each in process.sustained)

@@ -1,4 +1,4 @@
-"""What an arm's memory comes to, and whether what the device says about it can be: a wrong figure is worse than none."""
+"""Summarise an arm's memory; discard figures of the device that are implausible."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import MemoryRead
 
 MEBIBYTE = 1 << 20
-#: By how much the device may be off for an allocation that is known.
-MOST_OFF_BYTES = 8 * MEBIBYTE
-DEVICE_SOURCE = "device memory above what was used before the worker, by NVML"
-HOST_SOURCE = "resident set of the worker process, high-water mark"
+#: The device's count of a known allocation may differ from its size by this much.
+TOLERANCE_BYTES = 8 * MEBIBYTE
+DEVICE_SOURCE = "device memory above the use before the worker, by NVML"
+HOST_SOURCE = "peak resident set size of the worker process"
 
 
 def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> MemoryBytes:
-    """Return the arm's peak and who saw it; null with the reason where nobody did, or nobody can be believed."""
+    """Return the arm's peak memory and its source; null with the reason where it is not known."""
     device, host = process.device_memory, process.memory
     if device is None:
         if host is None or host.peak_rss_bytes is None:
-            return MemoryBytes(peak=None, source="nobody could see it")
+            return MemoryBytes(peak=None, source="not measured")
         return MemoryBytes(peak=host.peak_rss_bytes, source=HOST_SOURCE)
-    problem = find_problem(device, host, checked)
+    problem = implausible_because(device, host, checked)
     if problem:
         return MemoryBytes(
             peak=None,
@@ -36,32 +36,34 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
     )
 
 
-def find_problem(
+def implausible_because(
     device: DeviceMemory, host: MemoryRead | None, checked: MemoryChecked | None
 ) -> str | None:
-    """Return why the device's figure cannot be; None where nothing speaks against it."""
-    if checked is not None and not is_right(checked):
-        seen = (
-            "not seen"
-            if checked.seen_bytes is None
-            else f"seen as {checked.seen_bytes / MEBIBYTE:,.0f} MiB"
+    """Return why the device's figure is implausible; None for a plausible one."""
+    if checked is not None and not matches_allocation(checked):
+        counted = (
+            "nothing" if checked.seen_bytes is None else f"{checked.seen_bytes / MEBIBYTE:,.0f} MiB"
         )
-        return f"an allocation of {checked.allocated_bytes / MEBIBYTE:.0f} MiB was {seen} by the device's own count"
+        size = checked.allocated_bytes / MEBIBYTE
+        return f"the device counted {counted} for an allocation of {size:.0f} MiB"
     if device.peak_bytes is None:
-        return "the device did not say how much is in use"
+        return "the device does not report its memory use"
     if device.peak_bytes <= 0:
-        return "the device counts nothing for it, as it does in some containers"
+        return "the device counts nothing for the worker, as in some containers"
     if device.total_bytes is not None and device.peak_bytes > device.total_bytes:
-        return "the device counts more than it has"
+        return "the device counts more memory than it has"
     reserved = host.device_reserved_bytes if host else None
     if reserved is not None and device.peak_bytes < reserved:
-        return "the device counts less than PyTorch alone had reserved, so others gave memory back meanwhile"
+        return (
+            "the device counts less than PyTorch alone reserved, "
+            "so other processes freed memory at the same time"
+        )
     return None
 
 
-def is_right(checked: MemoryChecked) -> bool:
-    """Say whether the device's count has seen a known allocation as what it was."""
+def matches_allocation(checked: MemoryChecked) -> bool:
+    """Return whether the device counted a known allocation with its size."""
     return (
         checked.seen_bytes is not None
-        and abs(checked.seen_bytes - checked.allocated_bytes) <= MOST_OFF_BYTES
+        and abs(checked.seen_bytes - checked.allocated_bytes) <= TOLERANCE_BYTES
     )

@@ -1,4 +1,4 @@
-"""What counts of what was visited: rounds, pairs, and whether an arm's times are valid at all."""
+"""Select the visits that count: rounds, paired differences and the validity of an arm's times."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed
 
 
-def block_value(visit: BlockTimed) -> float:
-    """Return what a visit counts for in the race: the logarithm of the median of its calls."""
+def log_median_seconds(visit: BlockTimed) -> float:
+    """Return the logarithm of the median seconds of the visit's calls; the race compares these."""
     return math.log(statistics.median(visit.seconds))
 
 
-def rounds_of(
+def visits_by_round(
     state: RunState, batch_size: int, repeat: int = 0
 ) -> dict[int, dict[str, BlockTimed]]:
-    """Return the visits by round and arm, of the race or of one repetition; of visits that were made again, the last."""
+    """Return the visits by round and arm, of the race (0) or of one repetition.
+
+    Of several visits of an arm in one round the last counts.
+    """
     rounds: dict[int, dict[str, BlockTimed]] = {}
     for arm, processes in state.processes.items():
         for process in processes:
@@ -30,42 +33,42 @@ def rounds_of(
 
 
 def measured_process(state: RunState, arm: str) -> ProcessState | None:
-    """Return the arm's last process that came as far as being measured."""
+    """Return the arm's last process that was ready to be timed."""
     return next(
         (process for process in reversed(state.processes.get(arm, ())) if process.ready), None
     )
 
 
 def is_valid(state: RunState, arm: str) -> bool:
-    """Say whether the arm's times count: it was found right, and nothing since has taken that back."""
+    """Return whether the arm was ready and no outcome of its processes invalidates its times."""
     return measured_process(state, arm) is not None and not any(
-        voids(process) for process in state.processes.get(arm, ())
+        invalidates(process) for process in state.processes.get(arm, ())
     )
 
 
-def voids(process: ProcessState) -> bool:
-    """Say whether the way a process ended takes back what was measured.
+def invalidates(process: ProcessState) -> bool:
+    """Return whether the outcome of a process invalidates the times of its arm.
 
-    Trying shapes that were not built may break it, and a repetition may fail, without that; a wrong
-    answer never.
+    A wrong output and an arm that is not engaged always do. Other failures do not when they happen
+    in a repetition or while new shapes are tried.
     """
     outcome = process.outcome
     if outcome is None or isinstance(outcome, Completed):
         return False
     if isinstance(outcome, OutOfMemory) and not process.ready:
-        return False  # it had nothing yet to take back; another process of the arm may have had more room
+        return False  # nothing was timed yet, and another process of the arm may have had more room
     return isinstance(outcome, (Incorrect, NotEngaged)) or (
         process.repeat == 0 and outcome.phase != "flex"
     )
 
 
 def mean_log_speedups(state: RunState, batch_size: int) -> dict[str, float]:
-    """Return the mean log speed-up over the baseline of every arm that counts, in the race of a batch size."""
+    """Return the mean log speed-up over the baseline of every valid arm in the race."""
     if state.plan is None:
         return {}
-    rounds = rounds_of(state, batch_size)
+    rounds = visits_by_round(state, batch_size)
     series = {
-        arm.id: paired(rounds, state.plan.baseline.id, arm.id)
+        arm.id: paired_log_speedups(rounds, state.plan.baseline.id, arm.id)
         for arm in state.plan.arms
         if not arm.duplicate_of
     }
@@ -74,12 +77,12 @@ def mean_log_speedups(state: RunState, batch_size: int) -> dict[str, float]:
     }
 
 
-def paired(
+def paired_log_speedups(
     rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str
 ) -> tuple[float, ...]:
-    """Return, for each round both ran, the baseline's log seconds minus the arm's."""
+    """Return the log seconds of the baseline minus those of the arm, for each round with both."""
     return tuple(
-        block_value(visits[baseline]) - block_value(visits[arm])
+        log_median_seconds(visits[baseline]) - log_median_seconds(visits[arm])
         for _, visits in sorted(rounds.items())
         if baseline in visits and arm in visits
     )

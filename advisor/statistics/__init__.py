@@ -1,1 +1,1 @@
-"""Intervals, races and other statistics. Pure; no input, output or clock."""
+"""Confidence intervals, the race between arms, replication and change points, without I/O."""

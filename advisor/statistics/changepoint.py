@@ -1,6 +1,7 @@
-"""Did an arm's speed change while it was measured?
+"""Detect a change of an arm's speed during its race, and stalled calls.
 
-Differences to the baseline, round by round, say so: what drifts meets both. Pure.
+The input is the series of log differences to the baseline by round, so drift that affects both
+arms cancels.
 """
 
 from __future__ import annotations
@@ -11,34 +12,34 @@ from collections.abc import Sequence
 
 from advisor.statistics.intervals import t_quantile
 
-#: Rounds that each side of a change must have: fewer show no spread of their own.
-FEWEST_ROUNDS = 3
-#: How often a series without a change may be said to have one, over all the places where it could
-#: be.
-FALSE_ALARMS = 0.001
-#: A call this much longer than the typical one, and at least this long, is a stall that a user
-#: would notice: a build, a recording.
+#: Rounds that each side of a change must have; fewer show no spread.
+MIN_ROUNDS = 3
+#: Probability of a false alarm in a series without a change, over all possible places.
+FALSE_ALARM_PROBABILITY = 0.001
+#: A call stalls when it takes at least this many times the typical seconds and at least this long:
+#: the stack compiled or captured something in it.
 STALL_RATIO, STALL_SECONDS = 10.0, 0.25
 
 
 def find_shift(differences: Sequence[float], margin: float) -> float:
-    """Return by how much the level of `differences` changes at the place where it changes most; 0 where that is noise or below `margin`.
+    """Return the largest change of the level of `differences`.
 
-    Two samples with a common variance are compared at every place; a trend shows as a change in its
-    middle. The level is divided by the places (Bonferroni).
+    Returns 0 where the change is noise or below `margin`. The function compares the two sides of
+    every place as two samples with a common variance; a trend shows as a change in its middle. The
+    false-alarm probability is divided by the number of places (Bonferroni).
     """
-    places = range(FEWEST_ROUNDS, len(differences) - FEWEST_ROUNDS + 1)
+    places = range(MIN_ROUNDS, len(differences) - MIN_ROUNDS + 1)
     if not places:
         return 0.0
-    limit = t_quantile(1 - FALSE_ALARMS / 2 / len(places), len(differences) - 2)
-    place = max(places, key=lambda place: _significance(differences[:place], differences[place:]))
+    limit = t_quantile(1 - FALSE_ALARM_PROBABILITY / 2 / len(places), len(differences) - 2)
+    place = max(places, key=lambda place: _t_statistic(differences[:place], differences[place:]))
     before, after = differences[:place], differences[place:]
     shift = statistics.fmean(after) - statistics.fmean(before)
-    return shift if abs(shift) > margin and _significance(before, after) > limit else 0.0
+    return shift if abs(shift) > margin and _t_statistic(before, after) > limit else 0.0
 
 
-def _significance(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return Student's statistic of two samples with a common variance; infinite where nothing varies but the level."""
+def _t_statistic(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return Student's t of two samples with a common variance; infinite without any variance."""
     shift = abs(statistics.fmean(after) - statistics.fmean(before))
     squares = statistics.pvariance(before) * len(before) + statistics.pvariance(after) * len(after)
     error = math.sqrt(squares / (len(before) + len(after) - 2) * (1 / len(before) + 1 / len(after)))
@@ -48,5 +49,5 @@ def _significance(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def count_stalls(seconds: Sequence[float], typical_seconds: float) -> int:
-    """Return how many of these calls took so much longer than the typical one that something else was done in them."""
+    """Return the number of calls that stalled."""
     return sum(each > max(STALL_RATIO * typical_seconds, STALL_SECONDS) for each in seconds)

@@ -1,4 +1,4 @@
-"""Interval estimates that the race and the measurements rest on."""
+"""Confidence intervals of means of log differences, and of medians."""
 
 from __future__ import annotations
 
@@ -6,21 +6,40 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
-def paired_interval(differences: Sequence[float], level: float) -> tuple[float, float, float]:
-    """Return lower bound, mean and upper bound of the mean of `differences`; each bound fails with probability `level`."""
+class Estimate(NamedTuple):
+    """A value with the bounds of its confidence interval.
+
+    A bound is infinite where the data do not bound the value.
+    """
+
+    low: float
+    value: float
+    high: float
+
+    def exp(self) -> Estimate:
+        """Return the ratio whose logarithm this estimates."""
+        return Estimate(*(math.inf if bound == math.inf else math.exp(bound) for bound in self))
+
+
+def paired_interval(differences: Sequence[float], level: float) -> Estimate:
+    """Return the mean of `differences` with bounds by Student's t distribution.
+
+    Each bound fails with probability `level`. Fewer than two differences have infinite bounds.
+    """
     if not differences:
-        return -math.inf, 0.0, math.inf
+        return Estimate(-math.inf, 0.0, math.inf)
     mean = statistics.fmean(differences)
     if len(differences) == 1:
-        return -math.inf, mean, math.inf
-    half = (
+        return Estimate(-math.inf, mean, math.inf)
+    half_width = (
         t_quantile(1 - level, len(differences) - 1)
         * statistics.stdev(differences)
         / math.sqrt(len(differences))
     )
-    return mean - half, mean, mean + half
+    return Estimate(mean - half_width, mean, mean + half_width)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -31,33 +50,32 @@ def t_quantile(probability: float, degrees_of_freedom: int) -> float:
     return float(stdtrit(degrees_of_freedom, probability))
 
 
-def geometric_mean_interval(
-    samples: Sequence[Sequence[float]], confidence: float
-) -> tuple[float, float, float]:
-    """Return lower bound, value and upper bound of the mean of the samples' means, two-sided.
+def geometric_mean_interval(samples: Sequence[Sequence[float]], confidence: float) -> Estimate:
+    """Return the mean of the means of `samples` with a two-sided interval.
 
-    Each sample holds the log differences of one cell; the cells weigh the same. The degrees of
-    freedom are Welch and Satterthwaite's.
+    Each sample holds the log differences of one batch size. All samples have the same weight. The
+    degrees of freedom follow Welch and Satterthwaite.
     """
     mean = statistics.fmean(statistics.fmean(sample) for sample in samples)
     if any(len(sample) < 2 for sample in samples):  # noqa: PLR2004 - one value has no spread
-        return -math.inf, mean, math.inf
+        return Estimate(-math.inf, mean, math.inf)
     variances = [statistics.variance(sample) / len(sample) for sample in samples]
     total = sum(variances)
     if total == 0:
-        return mean, mean, mean
-    freedom = total**2 / sum(
+        return Estimate(mean, mean, mean)
+    degrees_of_freedom = total**2 / sum(
         variance**2 / (len(sample) - 1) for variance, sample in zip(variances, samples, strict=True)
     )
-    half = t_quantile((1 + confidence) / 2, max(int(freedom), 1)) * math.sqrt(total) / len(samples)
-    return mean - half, mean, mean + half
+    quantile = t_quantile((1 + confidence) / 2, max(int(degrees_of_freedom), 1))
+    half_width = quantile * math.sqrt(total) / len(samples)
+    return Estimate(mean - half_width, mean, mean + half_width)
 
 
 def median_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Return the order statistics that hold the median with at least `confidence`; None when there are too few values.
+    """Return the order statistics that hold the median with at least `confidence`.
 
-    Distribution-free: the chance that fewer than `rank` of `n` values fall below the median is
-    binomial.
+    Returns None for too few values. The interval is distribution-free: the probability that fewer
+    than `rank` of `n` values fall below the median is binomial.
     """
     ordered = sorted(values)
     n = len(ordered)

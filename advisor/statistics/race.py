@@ -1,18 +1,13 @@
-"""Who is measured next, and when the decision stands: a race in randomised complete blocks with a spent error probability.
+"""A race between arms in randomised complete blocks, with sequential elimination.
 
-No clock, no I/O, no randomness but the seed: drive it with whatever measures.
+`advisor.race` is the public name of this module. There is no I/O, no clock and no randomness but
+the seed.
 
-    race = Race(["eager", "inductor"], baseline="eager")
-    while not race.finished:
-        for arm in race.next_round():
-            race.record(arm, math.log(seconds_of(arm)))
-    race.verdict.kind
-
-Every round visits each surviving arm once in fresh random order, so that whatever drifts meets all
-arms alike; what counts is the paired difference within a round. At each look (after 4, 6, 9, ...
-rounds) a one-sided Student t interval of the mean difference to the current best decides, at the
-level `delta` divided by the rivals and the looks (Bonferroni): however often one looks, the
-probability that the true best is ever called slower stays below `delta`.
+Every round visits each surviving arm once in fresh random order, so drift affects all arms alike.
+The race compares arms by their paired log differences within rounds. At each interim look (after
+4, 6, 9, ... rounds) it eliminates the arms that are slower than the current best by a one-sided
+Student t interval. The level of each test is `delta` divided by the number of rivals and looks
+(Bonferroni), so the probability that the true best is ever eliminated stays below `delta`.
 """
 
 from __future__ import annotations
@@ -22,46 +17,36 @@ import math
 import random
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
-from advisor.statistics.intervals import paired_interval
+from advisor.domain.measurement import VerdictKind
+from advisor.statistics.intervals import Estimate, paired_interval
 
-Kind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
-
+#: Rounds after which a race looks at its intervals; a race also looks after its last round.
 LOOKS = (4, 6, 9, 13, 19, 28, 40, 60, 100)
 
 
 @dataclasses.dataclass(frozen=True)
-class Ratio:
-    """How many times the seconds of one arm those of another take, with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What the race has shown.
+    """The result of a race so far.
 
-    PROVEN: every rival is shown slower. TIE: every rival is shown slower or equivalent within the
+    PROVEN: every rival is shown slower. TIE: every rival is shown slower, or equivalent within the
     margin. SAFE: no rival can be faster by more than the margin, but some are unresolved.
     INCONCLUSIVE: anything else.
     """
 
-    kind: Kind
+    kind: VerdictKind
     best: str
-    #: The arms shown equivalent to the best within the margin, and the best.
+    #: The best, and the arms shown equivalent to it within the margin.
     tied: tuple[str, ...]
     #: The arms shown neither slower nor equivalent.
     unresolved: tuple[str, ...]
     rounds: int
-    #: The round at which an arm was shown slower than the best of that time.
+    #: By eliminated arm, the round after which it was eliminated.
     eliminated: Mapping[str, int]
 
 
 class Race:
-    """A race between arms; see the module's docstring."""
+    """A race between arms: ask for rounds, record times, read the verdict."""
 
     def __init__(
         self,
@@ -77,12 +62,12 @@ class Race:
     ) -> None:
         """Start a race.
 
-        `epsilon` is the margin of indifference as a share of the seconds, `delta` the probability
-        of a wrong elimination that is accepted. The arms of `always` are visited in every round,
-        eliminated or not; those of them that are not in `arms` take no part in the decision (the
-        baseline's duplicate, whose difference to the baseline is the noise floor). `most_rounds`
-        ends the race in any case; from `settle_rounds` on it also ends when no rival can be faster
-        than the best by more than `epsilon`.
+        `epsilon` is the margin of indifference, as a share of the seconds. `delta` bounds the
+        probability of a wrong elimination. Every round visits the arms of `always`, even after
+        their elimination; an arm that is in `always` but not in `arms` takes no part in the
+        decision (such as the duplicate of the baseline, which gives the noise floor). The race ends
+        after `most_rounds` at the latest. From `settle_rounds` on it also ends when the verdict is
+        SAFE.
         """
         self._arms = tuple(arms)
         self._always = tuple(always)
@@ -106,14 +91,14 @@ class Race:
             arm: {} for arm in (*self._arms, *self._always)
         }
         self._pending: set[str] = set()
-        self._alive = list(self._arms)
+        self._surviving = list(self._arms)
         #: Round of an arm's elimination, and the arm it was shown slower than.
         self._eliminated: dict[str, tuple[int, str]] = {}
         self._rounds = 0
         self.finished = False
 
     def next_round(self) -> tuple[str, ...]:
-        """Return the surviving arms in fresh random order; each must be recorded before the next round."""
+        """Return the arms to visit in fresh random order; record each before the next round."""
         if self.finished:
             message = "the race is finished"
             raise RuntimeError(message)
@@ -126,7 +111,10 @@ class Race:
         return tuple(order)
 
     def record(self, arm: str, log_seconds: float) -> None:
-        """Take the natural logarithm of the arm's seconds in this round; the round's last record may end the race."""
+        """Record the natural logarithm of the arm's seconds in this round.
+
+        The last record of a round may end the race.
+        """
         if arm not in self._pending:
             message = f"{arm!r} is not due in this round"
             raise ValueError(message)
@@ -138,7 +126,10 @@ class Race:
         self._complete_round()
 
     def withdraw(self, arm: str) -> None:
-        """Take an arm out because it broke or was found wrong; arms that only it had shown slower are back in the race."""
+        """Remove an arm whose worker ended or whose outputs are wrong.
+
+        Arms that were eliminated against this arm return to the race.
+        """
         if arm == self.baseline:
             message = "the baseline cannot be withdrawn"
             raise ValueError(message)
@@ -152,7 +143,7 @@ class Race:
         }
         self._arms = tuple(other for other in self._arms if other != arm)
         self._always = tuple(other for other in self._always if other != arm)
-        self._alive = [other for other in self._arms if other not in self._eliminated]
+        self._surviving = [other for other in self._arms if other not in self._eliminated]
         self._records.pop(arm, None)
         self.finished = self.finished and (not revived or self._rounds >= self._looks[-1])
         if arm in self._pending:
@@ -163,12 +154,12 @@ class Race:
         if not self._pending:
             self._rounds += 1
             if self._rounds in self._looks:
-                self._look()
+                self._eliminate_and_check_end()
 
     @property
     def due(self) -> tuple[str, ...]:
         """The arms that the next round visits, in no particular order."""
-        return (*self._alive, *(arm for arm in self._always if arm not in self._alive))
+        return (*self._surviving, *(arm for arm in self._always if arm not in self._surviving))
 
     @property
     def rounds(self) -> int:
@@ -177,73 +168,69 @@ class Race:
 
     @property
     def verdict(self) -> Verdict:
-        """What is shown so far."""
+        """The result so far."""
         best = self._best()
-        rivals = [arm for arm in self._alive if arm != best]
+        rivals = [arm for arm in self._surviving if arm != best]
         intervals = {arm: self._interval(arm, best, self._level) for arm in rivals}
         tied = tuple(arm for arm in rivals if _is_equivalent(intervals[arm], self.margin))
         unresolved = tuple(arm for arm in rivals if arm not in tied)
-        kind: Kind
+        kind: VerdictKind
         if not rivals:
             kind = "PROVEN"
         elif not unresolved:
             kind = "TIE"
-        elif all(low > -self.margin for low, _, _ in intervals.values()):
+        elif all(interval.low > -self.margin for interval in intervals.values()):
             kind = "SAFE"
         else:
             kind = "INCONCLUSIVE"
         eliminated = {arm: number for arm, (number, _) in self._eliminated.items()}
         return Verdict(kind, best, (best, *tied), unresolved, self._rounds, eliminated)
 
-    def ratio(self, arm: str, to: str, confidence: float = 0.95) -> Ratio:
-        """Return the seconds of `arm` over those of `to`, over the rounds that both ran, with a two-sided interval."""
-        low, middle, high = self._interval(arm, to, (1 - confidence) / 2)
-        return Ratio(_exp(middle), _exp(low), _exp(high))
+    def ratio(self, arm: str, to: str, confidence: float = 0.95) -> Estimate:
+        """Return the seconds of `arm` over those of `to`, with a two-sided interval.
 
-    def _look(self) -> None:
+        Only rounds that visited both arms count.
+        """
+        return self._interval(arm, to, (1 - confidence) / 2).exp()
+
+    def _eliminate_and_check_end(self) -> None:
         best = self._best()
-        for arm in [arm for arm in self._alive if arm != best]:
-            low, _, _ = self._interval(arm, best, self._level)
-            if low > 0:
-                self._alive.remove(arm)
+        for arm in [arm for arm in self._surviving if arm != best]:
+            if self._interval(arm, best, self._level).low > 0:
+                self._surviving.remove(arm)
                 self._eliminated[arm] = (self._rounds, best)
         kind = self.verdict.kind
         settled = kind == "SAFE" and self._rounds >= self._settle_rounds
         self.finished = kind in {"PROVEN", "TIE"} or settled or self._rounds >= self._looks[-1]
 
     def _best(self) -> str:
-        """Return the surviving arm with the smallest median of what is left when each round's mean is taken off."""
-        rounds = self._common_rounds(self._alive)
+        """Return the surviving arm with the smallest median difference to the mean of its round."""
+        rounds = self._common_rounds(self._surviving)
         if not rounds:
             return self.baseline
         means = {
-            number: statistics.fmean(self._records[arm][number] for arm in self._alive)
+            number: statistics.fmean(self._records[arm][number] for arm in self._surviving)
             for number in rounds
         }
         return min(
-            self._alive,
+            self._surviving,
             key=lambda arm: statistics.median(
                 self._records[arm][number] - means[number] for number in rounds
             ),
         )
 
-    def _interval(self, arm: str, to: str, level: float) -> tuple[float, float, float]:
-        """Return lower bound, mean and upper bound of the paired difference of logarithms, each bound one-sided at `level`."""
+    def _interval(self, arm: str, to: str, level: float) -> Estimate:
+        """Return the paired difference of logarithms; each bound fails with probability `level`."""
         rounds = self._common_rounds([arm, to])
         return paired_interval(
             [self._records[arm][number] - self._records[to][number] for number in rounds], level
         )
 
     def _common_rounds(self, arms: Sequence[str]) -> list[int]:
-        """Return the complete rounds that all of `arms` ran."""
+        """Return the complete rounds that visited all of `arms`."""
         common = set.intersection(*(set(self._records[arm]) for arm in arms))
         return sorted(number for number in common if number <= self._rounds)
 
 
-def _is_equivalent(interval: tuple[float, float, float], margin: float) -> bool:
-    low, _, high = interval
-    return -margin < low and high < margin
-
-
-def _exp(value: float) -> float:
-    return math.inf if value == math.inf else math.exp(value)
+def _is_equivalent(interval: Estimate, margin: float) -> bool:
+    return -margin < interval.low and interval.high < margin

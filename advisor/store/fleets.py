@@ -1,4 +1,4 @@
-"""What fleets have answered: one small file for each, which names the runs; these are stored like any other."""
+"""Store the results of fleets, one JSON file for each; it names the runs of the fleet."""
 
 from __future__ import annotations
 
@@ -7,33 +7,38 @@ import pathlib
 import msgspec
 
 from advisor.domain.fleet import FleetRecord
-from advisor.errors import NotWritableError, RunFileError, UnknownRunError
-from advisor.store.runs import UNREADABLE
+from advisor.errors import RunFileError, UnknownRunError
+from advisor.store.runs import DECODE_ERRORS
+from advisor.store.write_errors import report_unwritable
+from advisor.system.atomic_write import write_atomically
 
 LATEST = "latest"
 
 
 class Fleets:
-    """The answers of all fleets below one directory."""
+    """The results of all fleets in one directory."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         self._directory = directory
 
-    def keep(self, record: FleetRecord) -> None:
-        """Keep what a fleet has answered so far."""
-        self._write(self._directory / f"{record.order.fleet_id}.json", msgspec.json.encode(record))
+    def save(self, record: FleetRecord) -> None:
+        """Store the result of a fleet so far."""
+        self._write(f"{record.request.fleet_id}.json", msgspec.json.encode(record))
 
-    def keep_table(self, fleet_id: str, content: bytes) -> pathlib.Path:
-        """Keep the figures of a fleet's runs as a Parquet file and return where it is."""
-        return self._write(self._directory / f"{fleet_id}.parquet", content)
+    def save_parquet(self, fleet_id: str, content: bytes) -> pathlib.Path:
+        """Store the figures of a fleet's runs as a Parquet file; return its path."""
+        return self._write(f"{fleet_id}.parquet", content)
 
-    def names(self) -> list[str]:
+    def ids(self) -> list[str]:
         """Return the ids of all fleets, oldest first."""
-        return sorted(file.stem for file in self._directory.glob("*.json"))
+        return [file.stem for file in self._records()]
 
     def find(self, name: str) -> FleetRecord:
-        """Return what the fleet with this id, or `latest`, has answered; raise `UnknownRunError` or `RunFileError`."""
-        files = sorted(self._directory.glob("*.json"))
+        """Return the record of the fleet with this id, a unique prefix of it, or `latest`.
+
+        Raise `UnknownRunError` without a single match, and `RunFileError` for a damaged record.
+        """
+        files = self._records()
         matches = (
             files[-1:] if name == LATEST else [file for file in files if file.stem.startswith(name)]
         )
@@ -44,20 +49,16 @@ class Fleets:
             )
         try:
             return msgspec.json.decode(matches[0].read_bytes(), type=FleetRecord)
-        except (OSError, *UNREADABLE) as problem:
+        except (OSError, *DECODE_ERRORS) as problem:
             raise RunFileError(
                 f"{matches[0]} cannot be read: {problem}", "ask the fleet again"
             ) from problem
 
-    @staticmethod
-    def _write(file: pathlib.Path, content: bytes) -> pathlib.Path:
-        half = file.with_name(f"{file.name}.new")
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            half.write_bytes(content)
-            half.replace(file)
-        except OSError as problem:
-            raise NotWritableError(
-                f"{file} cannot be written: {problem.strerror}", "make it writable"
-            ) from problem
+    def _records(self) -> list[pathlib.Path]:
+        return sorted(self._directory.glob("*.json"))
+
+    def _write(self, name: str, content: bytes) -> pathlib.Path:
+        file = self._directory / name
+        with report_unwritable(file):
+            write_atomically(file, content)
         return file

@@ -1,7 +1,4 @@
-"""The index over the runs: what the history lists of each, so that only runs that went on are read.
-
-Nothing fails for want of it.
-"""
+"""An optional SQLite cache of the history, so that only changed runs are read again."""
 
 from __future__ import annotations
 
@@ -13,95 +10,107 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from advisor.domain.run import fleet_of
+from advisor.domain.run import fleet_id_of
 
-COLUMNS = ["run_id", "bytes", "created", "model", "device", "finished", "imported"]
-TABLE = "run_id TEXT PRIMARY KEY, bytes INTEGER, created TEXT, model TEXT, device TEXT, finished INTEGER, imported INTEGER"
-READ = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
-Done = TypeVar("Done")
-#: Whoever else writes needs milliseconds.
-PATIENCE_SECONDS = 1.0
+#: Columns of the table and their types.
+COLUMNS = {
+    "run_id": "TEXT PRIMARY KEY",
+    "bytes": "INTEGER",
+    "created": "TEXT",
+    "model": "TEXT",
+    "device": "TEXT",
+    "finished": "INTEGER",
+    "imported": "INTEGER",
+}
+CREATE = f"CREATE TABLE IF NOT EXISTS runs ({', '.join(map(' '.join, COLUMNS.items()))})"
+SELECT = "SELECT run_id, bytes, created, model, device, finished, imported FROM runs"
+INSERT = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
+T = TypeVar("T")
+#: Other writers hold the database for milliseconds.
+LOCK_TIMEOUT_SECONDS = 1.0
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One run as the history lists it."""
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in the history."""
 
     run_id: str
     created: str
     model: str
     device: str
     finished: bool
-    #: Made on another machine.
+    #: Whether it was imported from another machine.
     imported: bool = False
-    #: What the user wrote about it.
+    #: Note of the user.
     note: str = ""
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether it was not finished and would go on here."""
-        return not self.finished and not self.imported and fleet_of(self.run_id) is None
+    def is_resumable(self) -> bool:
+        """Whether the run is unfinished, of this machine and not part of a fleet."""
+        return not self.finished and not self.imported and fleet_id_of(self.run_id) is None
 
 
 class Index:
-    """The index in one file; it knows and keeps nothing where the file cannot be used."""
+    """The cache in one file; it is empty where the file cannot be used."""
 
     def __init__(self, file: pathlib.Path) -> None:
         self._file = file
         self._is_usable = True
 
-    def read(self) -> dict[str, tuple[int, Entry]]:
-        """Return the runs that are known, by id, each with the size that its events had then."""
-        return self._do(lambda index: dict(map(_known, index.execute(READ)))) or {}
+    def read(self) -> dict[str, tuple[int, HistoryEntry]]:
+        """Return the cached runs by id, with the size that their event files had."""
+        return self._execute(lambda database: dict(map(_decode, database.execute(SELECT)))) or {}
 
-    def write(self, changed: Mapping[str, tuple[int, Entry]], gone: Iterable[str]) -> None:
-        """Keep what has changed, and forget the runs that are gone."""
-        rows = [_row(size, entry) for size, entry in changed.values()]
+    def write(
+        self, changed: Mapping[str, tuple[int, HistoryEntry]], removed: Iterable[str]
+    ) -> None:
+        """Cache the changed runs and drop the removed ones."""
+        rows = [_encode(size, entry) for size, entry in changed.values()]
 
-        def put(index: sqlite3.Connection) -> None:
-            index.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in gone])
-            index.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        def update(database: sqlite3.Connection) -> None:
+            ids = [(run_id,) for run_id in removed]
+            database.executemany("DELETE FROM runs WHERE run_id = ?", ids)
+            database.executemany(INSERT, rows)
 
         if self._is_usable:
-            self._do(put)
+            self._execute(update)
 
-    def _do(self, action: Callable[[sqlite3.Connection], Done]) -> Done | None:
-        """Do something with the index, if it can be used; one that is damaged or of another layout is removed."""
+    def _execute(self, action: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Return the result of `action` on the database; None where it cannot be used.
+
+        A database that is damaged or has another layout is removed.
+        """
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with (
-                contextlib.closing(sqlite3.connect(self._file, timeout=PATIENCE_SECONDS)) as index,
-                index,
-            ):
-                _lay_out(index)
-                return action(index)
+            connection = sqlite3.connect(self._file, timeout=LOCK_TIMEOUT_SECONDS)
+            with contextlib.closing(connection) as database, database:
+                _ensure_table(database)
+                return action(database)
         except (OSError, sqlite3.OperationalError):
-            # It is locked, or where nobody can write: it may be whole.
+            # The database is locked or not writable, and may be intact: leave it.
             self._is_usable = False
         except (sqlite3.DatabaseError, msgspec.ValidationError):
-            # It holds nothing that the runs do not.
+            # The runs hold the same data, so the next call makes a new database.
             with contextlib.suppress(OSError):
                 self._file.unlink(missing_ok=True)
         return None
 
 
-def _lay_out(index: sqlite3.Connection) -> None:
-    """Make the table if there is none; raise `DatabaseError` for another one."""
-    index.execute(f"CREATE TABLE IF NOT EXISTS runs ({TABLE})")
-    if [row[1] for row in index.execute("PRAGMA table_info(runs)")] != COLUMNS:
-        message = "the index is of another layout"
+def _ensure_table(database: sqlite3.Connection) -> None:
+    """Create the table if it is missing; raise `DatabaseError` for another layout."""
+    database.execute(CREATE)
+    if [row[1] for row in database.execute("PRAGMA table_info(runs)")] != list(COLUMNS):
+        message = "the index has another layout"
         raise sqlite3.DatabaseError(message)
 
 
-def _known(row: tuple[Any, ...]) -> tuple[str, tuple[int, Entry]]:
-    run_id, size, created, model, device, finished, imported = row
-    told = {"run_id": run_id, "created": created, "model": model, "device": device}
-    return run_id, (
-        size,
-        msgspec.convert({**told, "finished": bool(finished), "imported": bool(imported)}, Entry),
-    )
+def _decode(row: tuple[Any, ...]) -> tuple[str, tuple[int, HistoryEntry]]:
+    fields = dict(zip(COLUMNS, row, strict=True))
+    size = fields.pop("bytes")
+    flags = {name: bool(fields[name]) for name in ("finished", "imported")}
+    return fields["run_id"], (size, msgspec.convert({**fields, **flags}, HistoryEntry))
 
 
-def _row(size: int, entry: Entry) -> tuple[Any, ...]:
+def _encode(size: int, entry: HistoryEntry) -> tuple[Any, ...]:
     return (
         entry.run_id,
         size,

@@ -1,4 +1,4 @@
-"""What workers say is checked as it is read: a worker that lies about its times is found out at once."""
+"""Tests of decoding events and outcomes of workers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VISIT = {
 }
 
 
-def test_a_visit_is_read() -> None:
+def test_a_visit_is_decoded() -> None:
     assert msgspec.json.decode(json.dumps(VISIT), type=WorkerEvent) == BlockTimed(
-        batch_size=1, round=1, seconds=(0.5, 0.25), lead_calls=1, cpu_seconds=0.1
+        batch_size=1, round=1, seconds=(0.5, 0.25), warmup_calls=1, cpu_seconds=0.1
     )
 
 
 @pytest.mark.parametrize("seconds", [[], [0.0], [0.5, -0.25], ["fast"], None])
-def test_times_that_no_clock_shows_are_refused(seconds: object) -> None:
+def test_impossible_seconds_are_refused(seconds: object) -> None:
     with pytest.raises(msgspec.ValidationError, match="seconds"):
         msgspec.json.decode(json.dumps({**VISIT, "seconds": seconds}), type=WorkerEvent)
 
@@ -41,6 +41,6 @@ def test_times_that_no_clock_shows_are_refused(seconds: object) -> None:
         ({}, Outcome),
     ],
 )
-def test_what_no_worker_can_say_is_refused(message: dict[str, str], kind: object) -> None:
+def test_unknown_events_and_outcomes_are_refused(message: dict[str, str], kind: object) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(message, kind)

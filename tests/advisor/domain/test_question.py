@@ -1,4 +1,4 @@
-"""Weights: shares of a score, and what the other two of the three Ps do when one of them moves."""
+"""Tests of the weights of the criteria."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_shares_sum_to_one(weights: Priorities) -> None:
     assert min(shares.values()) >= 0
 
 
-def test_the_further_criteria_take_their_share_off_the_top() -> None:
+def test_the_further_criteria_reduce_the_shares_of_the_pillars() -> None:
     shares = builders.priorities(60, 25, 15, input_flexibility=10, architecture_support=30).shares()
     assert shares == pytest.approx(
         {
@@ -65,6 +65,6 @@ def test_moving_one_weight_keeps_the_sum_and_the_proportion_of_the_others(
     assert moved.shares()["input_flexibility"] == weights.shares()["input_flexibility"]
 
 
-def test_weights_that_were_nothing_share_what_is_left_equally() -> None:
+def test_pillars_without_weight_share_the_rest_equally() -> None:
     moved = builders.priorities(100, 0, 0).with_weight("performance", 40)
     assert (moved.productivity, moved.portability) == (30, 30)

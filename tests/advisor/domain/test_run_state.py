@@ -1,9 +1,10 @@
-"""A run's state is a fold over its events: taken up anywhere, it is the same."""
+"""Tests of folding events into the state of a run."""
 
 from __future__ import annotations
 
 import builders
 import msgspec
+import pytest
 from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from advisor.domain.outcome import Completed, TimedOut
 from advisor.domain.run_events import (
     DeviceMemory,
-    Ended,
     Finished,
     LoggedEvent,
     Planned,
@@ -19,8 +19,10 @@ from advisor.domain.run_events import (
     RaceOpened,
     Resumed,
     RunEvent,
-    Spawned,
+    WorkerEnded,
     WorkerReported,
+    WorkerSpawned,
+    end_cause,
 )
 from advisor.domain.run_state import ProcessState, RunState, fold
 from advisor.domain.worker_events import (
@@ -57,30 +59,30 @@ VISITS = builders.visits([0.1, 0.2])
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=3, resident_bytes=2)
 
 
-def after(*run_events: RunEvent) -> RunState:
+def state_after(*run_events: RunEvent) -> RunState:
     return fold(builders.events(*run_events))
 
 
-def told(*said: WorkerEvent) -> ProcessState:
-    """Return the state of a process that said this."""
-    (process,) = after(
-        Spawned(arm="compiled", process=0),
-        *(WorkerReported(arm="compiled", process=0, said=each) for each in said),
+def process_after(*worker_events: WorkerEvent) -> ProcessState:
+    """Return the state of a process that reported these events."""
+    (process,) = state_after(
+        WorkerSpawned(arm="compiled", process=0),
+        *(WorkerReported(arm="compiled", process=0, worker_event=each) for each in worker_events),
     ).processes["compiled"]
     return process
 
 
-def test_before_anything_happens_there_is_nothing() -> None:
+def test_no_events_give_an_empty_state() -> None:
     assert fold([]) == RunState()
 
 
-def test_a_process_that_was_started_has_said_nothing() -> None:
-    assert told() == ProcessState()
+def test_a_started_process_has_an_empty_state() -> None:
+    assert process_after() == ProcessState()
 
 
-def test_all_that_a_worker_says_is_kept() -> None:
+def test_every_worker_event_is_kept() -> None:
     flops = [Workload(batch_size=1, flops=None), Workload(batch_size=4, flops=7)]
-    process = told(
+    process = process_after(
         PhaseStarted(phase="build", batch_size=4),
         IMPORTED,
         LOADED,
@@ -100,18 +102,17 @@ def test_all_that_a_worker_says_is_kept() -> None:
         built={1: BUILT[0], 4: BUILT[1]},
         checked={1: CHECKED[0], 4: CHECKED[1]},
         engaged=ENGAGED,
-        warm={1: WARM[0], 4: WARM[1]},
+        warmed_up={1: WARM[0], 4: WARM[1]},
         memory=MEMORY,
         ready=True,
         visits=VISITS,
-        workload={1: None, 4: 7},
-        demand={1: flops[0], 4: flops[1]},
+        workloads={1: flops[0], 4: flops[1]},
     )
 
 
-def test_what_is_said_again_counts_as_the_second_time() -> None:
+def test_a_repeated_event_replaces_the_first() -> None:
     wrong = builders.checked(1, verdict="wrong")
-    process = told(
+    process = process_after(
         CHECKED[0],
         CHECKED[1],
         wrong,
@@ -122,13 +123,13 @@ def test_what_is_said_again_counts_as_the_second_time() -> None:
     assert process.phase == "measure"
 
 
-def test_processes_of_an_arm_are_kept_apart() -> None:
-    first, second = (Spawned(arm="compiled", process=number) for number in (0, 1))
-    state = after(
+def test_processes_of_an_arm_have_separate_states() -> None:
+    first, second = (WorkerSpawned(arm="compiled", process=number) for number in (0, 1))
+    state = state_after(
         first,
         second,
-        WorkerReported(arm="compiled", process=1, said=Ready()),
-        Ended(arm="compiled", process=0, outcome=Completed()),
+        WorkerReported(arm="compiled", process=1, worker_event=Ready()),
+        WorkerEnded(arm="compiled", process=0, outcome=Completed()),
     )
     assert state.processes["compiled"] == (
         ProcessState(outcome=Completed()),
@@ -136,67 +137,103 @@ def test_processes_of_an_arm_are_kept_apart() -> None:
     )
 
 
-def test_the_arms_of_a_run_are_kept_apart() -> None:
-    state = after(Spawned(arm=BASELINE, process=0), Spawned(arm="compiled", process=0), DEVICE)
+def test_arms_have_separate_states() -> None:
+    state = state_after(
+        WorkerSpawned(arm=BASELINE, process=0), WorkerSpawned(arm="compiled", process=0), DEVICE
+    )
     assert state.processes == {
         BASELINE: (ProcessState(),),
         "compiled": (ProcessState(device_memory=DEVICE),),
     }
 
 
-def test_a_race_is_opened_and_closed_by_its_batch_size() -> None:
-    state = after(
+def test_races_are_opened_and_closed_by_batch_size() -> None:
+    closed = RaceClosed(batch_size=1, reason="a test", cause="out-of-time")
+    state = state_after(
         RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
         RaceOpened(batch_size=4, arms=(BASELINE,)),
-        RaceClosed(batch_size=1, reason="done"),
+        closed,
     )
     assert state.opened == {1: (BASELINE, "compiled"), 4: (BASELINE,)}
-    assert state.closed == {1: "done"}
+    assert state.closed == {1: closed}
 
 
-def test_taking_a_run_up_again_changes_nothing_but_the_time() -> None:
-    before = after(Planned(plan=builders.plan()))
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("the measuring time is spent", "out-of-time"),
+        ("the baseline ended", "baseline-ended"),
+        ("the verdict stands: TIE", "decided"),
+    ],
+)
+def test_the_cause_of_a_closed_race_is_read_from_runs_of_older_versions(
+    reason: str, cause: str
+) -> None:
+    assert end_cause(RaceClosed(batch_size=1, reason=reason)) == cause
+
+
+def test_a_stored_cause_has_precedence_over_the_reason() -> None:
+    closed = RaceClosed(batch_size=1, reason="the baseline ended", cause="decided")
+    assert end_cause(closed) == "decided"
+
+
+def test_a_second_group_opens_a_closed_race_again() -> None:
+    state = state_after(
+        RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
+        RaceClosed(batch_size=1, reason="a test", cause="decided"),
+        RaceOpened(batch_size=1, arms=(BASELINE, "other")),
+    )
+    assert state.opened == {1: (BASELINE, "other")}
+    assert state.closed == {}
+    assert [group.arms for group in state.groups[1]] == [
+        (BASELINE, "compiled"),
+        (BASELINE, "other"),
+    ]
+
+
+def test_resuming_a_run_changes_only_number_and_time() -> None:
+    before = state_after(Planned(plan=builders.plan()))
     state = fold([LoggedEvent(seq=2, at=9.0, run_event=Resumed())], before)
     assert state == msgspec.structs.replace(before, seq=2, at=9.0)
 
 
-def test_a_run_is_finished_when_it_says_so() -> None:
-    assert not after(Planned(plan=builders.plan())).finished
-    assert after(Planned(plan=builders.plan()), Finished()).finished
+def test_a_run_is_finished_after_the_event_finished() -> None:
+    assert not state_after(Planned(plan=builders.plan())).finished
+    assert state_after(Planned(plan=builders.plan()), Finished()).finished
 
 
-COMING_UP: tuple[WorkerEvent, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())
-WHOLE = builders.events(
+STARTUP_EVENTS: tuple[WorkerEvent, ...] = (IMPORTED, LOADED, *BUILT, *WARM, Ready())
+ALL_EVENTS = builders.events(
     Planned(plan=builders.plan("compiled")),
-    Spawned(arm=BASELINE, process=0),
-    Spawned(arm="compiled", process=0),
+    WorkerSpawned(arm=BASELINE, process=0),
+    WorkerSpawned(arm="compiled", process=0),
     *(
-        WorkerReported(arm=arm, process=0, said=said)
+        WorkerReported(arm=arm, process=0, worker_event=said)
         for arm in (BASELINE, "compiled")
-        for said in COMING_UP
+        for said in STARTUP_EVENTS
     ),
     RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
-    *(WorkerReported(arm=BASELINE, process=0, said=visit) for visit in VISITS),
-    Ended(arm="compiled", process=0, outcome=TimedOut(phase="measure", reason="it hung")),
+    *(WorkerReported(arm=BASELINE, process=0, worker_event=visit) for visit in VISITS),
+    WorkerEnded(arm="compiled", process=0, outcome=TimedOut(phase="measure", reason="it hung")),
     RaceClosed(batch_size=1, reason="the verdict stands"),
     Resumed(),
-    Spawned(arm="compiled", process=1),
+    WorkerSpawned(arm="compiled", process=1),
     Finished(),
 )
 
 
-@given(st.lists(st.integers(0, len(WHOLE)), max_size=4).map(sorted))
-def test_a_run_that_was_interrupted_anywhere_comes_to_the_same_state(
+@given(st.lists(st.integers(0, len(ALL_EVENTS)), max_size=4).map(sorted))
+def test_folding_in_parts_gives_the_same_state(
     interruptions: list[int],
 ) -> None:
     state: RunState | None = None
-    for begin, end in zip([0, *interruptions], [*interruptions, len(WHOLE)], strict=True):
-        state = fold(WHOLE[begin:end], state)
-    assert state == fold(WHOLE)
+    for begin, end in zip([0, *interruptions], [*interruptions, len(ALL_EVENTS)], strict=True):
+        state = fold(ALL_EVENTS[begin:end], state)
+    assert state == fold(ALL_EVENTS)
 
 
-def test_folding_leaves_the_state_before_it_as_it_was() -> None:
-    before = fold(WHOLE[:5])
-    copy = fold(WHOLE[:5])
-    fold(WHOLE[5:], before)
+def test_folding_does_not_change_the_earlier_state() -> None:
+    before = fold(ALL_EVENTS[:5])
+    copy = fold(ALL_EVENTS[:5])
+    fold(ALL_EVENTS[5:], before)
     assert before == copy

@@ -1,4 +1,4 @@
-"""From what workers said to figures: which times count, what they are compared with, and what is left open rather than guessed."""
+"""Tests of summarising worker events: rounds, pairs, validity, speed-ups and noise floors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 from builders import BASELINE, DUPLICATE
 from hypothesis import given
 from hypothesis import strategies as st
-from run_results import RACES, WRONG, only_measurement, raced, summarise
+from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor import measure
 from advisor.domain.outcome import Completed, Crashed, Outcome, TimedOut
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import DeviceMemory
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead
+from advisor.domain.worker_events import BlockTimed, Built, Loaded, MemoryRead, Workload
 
 
-def test_a_visit_counts_for_the_logarithm_of_the_median_of_its_calls() -> None:
+def test_a_visit_counts_with_the_log_median_of_its_calls() -> None:
     visit = BlockTimed(
-        batch_size=1, round=1, seconds=(9.0, 0.5, 0.4), lead_calls=1, cpu_seconds=0.1
+        batch_size=1, round=1, seconds=(9.0, 0.5, 0.4), warmup_calls=1, cpu_seconds=0.1
     )
-    assert measure.block_value(visit) == pytest.approx(math.log(0.5))
+    assert measure.log_median_seconds(visit) == pytest.approx(math.log(0.5))
 
 
 def test_rounds_hold_the_visits_of_their_batch_size_only() -> None:
@@ -34,16 +34,18 @@ def test_rounds_hold_the_visits_of_their_batch_size_only() -> None:
             )
         }
     )
-    assert measure.rounds_of(state, 4) == {1: {BASELINE: builders.visits([2.0], batch_size=4)[0]}}
-    assert measure.rounds_of(state, 16) == {}
+    assert measure.visits_by_round(state, 4) == {
+        1: {BASELINE: builders.visits([2.0], batch_size=4)[0]}
+    }
+    assert measure.visits_by_round(state, 16) == {}
 
 
-def test_a_round_that_was_begun_again_counts_as_the_second_time() -> None:
+def test_a_repeated_round_counts_with_its_second_visit() -> None:
     before, after = (
         builders.process(*builders.visits([1.0, 7.0])),
         builders.process(*builders.visits([2.0], first_round=2)),
     )
-    rounds = measure.rounds_of(builders.run_state({BASELINE: [before, after]}), 1)
+    rounds = measure.visits_by_round(builders.run_state({BASELINE: [before, after]}), 1)
     assert [rounds[number][BASELINE].seconds[0] for number in (1, 2)] == [1.0, 2.0]
 
 
@@ -69,27 +71,27 @@ def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
         ([Completed(), TimedOut(phase="measure", reason="it hung")], False),
     ],
 )
-def test_times_count_unless_a_failure_takes_them_back(
+def test_times_are_valid_unless_a_failure_invalidates_them(
     ends: list[Outcome | None], valid: bool
 ) -> None:
     state = builders.run_state({"compiled": [builders.process(outcome=end) for end in ends]})
     assert measure.is_valid(state, "compiled") is valid
 
 
-def test_an_arm_that_never_was_ready_does_not_count() -> None:
+def test_an_arm_that_was_never_ready_is_not_valid() -> None:
     assert not measure.is_valid(builders.run_state({"compiled": ProcessState()}), "compiled")
     assert not measure.is_valid(builders.run_state({}), "compiled")
 
 
 def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
-    measurement = only_measurement(summarise(raced(0.1, 0.1, 0.1, 0.1), RACES))
+    measurement = only_measurement(summarise(run_with(0.1, 0.1, 0.1, 0.1), RACES))
     assert measurement.speedup.value == pytest.approx(4)
     assert (measurement.speedup.low, measurement.speedup.high) == pytest.approx((4, 4))
     assert measurement.cells[0].speedup.value == pytest.approx(4)
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=4, max_size=4))
-def test_what_slows_a_whole_round_does_not_change_the_speedup(drift: list[float]) -> None:
+def test_drift_over_rounds_does_not_change_the_speedup(drift: list[float]) -> None:
     seconds = [0.1, 0.11, 0.1, 0.12]
     slowed = builders.run_state(
         {
@@ -102,14 +104,14 @@ def test_what_slows_a_whole_round_does_not_change_the_speedup(drift: list[float]
         }
     )
     steady, drifting = (
-        only_measurement(summarise(state, RACES)).speedup for state in (raced(*seconds), slowed)
+        only_measurement(summarise(state, RACES)).speedup for state in (run_with(*seconds), slowed)
     )
     assert (drifting.value, drifting.low, drifting.high) == pytest.approx(
         (steady.value, steady.low, steady.high)
     )
 
 
-def test_only_rounds_that_both_ran_are_compared() -> None:
+def test_only_rounds_with_both_arms_are_compared() -> None:
     state = builders.run_state(
         {
             BASELINE: builders.process(*builders.visits([0.4, 0.4, 8.0])),
@@ -120,7 +122,7 @@ def test_only_rounds_that_both_ran_are_compared() -> None:
     assert results.log_speedups["compiled"][1] == pytest.approx((math.log(4), math.log(4)))
 
 
-def test_the_speedup_of_an_arm_is_the_geometric_mean_over_the_batch_sizes() -> None:
+def test_the_overall_speedup_is_the_geometric_mean_over_batch_sizes() -> None:
     state = builders.run_state(
         {
             BASELINE: builders.process(
@@ -140,18 +142,16 @@ def test_the_speedup_of_an_arm_is_the_geometric_mean_over_the_batch_sizes() -> N
     )
 
 
-def test_one_round_gives_a_value_without_bounds() -> None:
-    measurement = only_measurement(summarise(raced(0.1), RACES))
+def test_one_round_gives_null_bounds() -> None:
+    measurement = only_measurement(summarise(run_with(0.1), RACES))
     assert measurement.speedup.value == pytest.approx(4)
     assert (measurement.speedup.low, measurement.speedup.high) == (None, None)
     assert (measurement.cells[0].seconds.low, measurement.cells[0].seconds.high) == (None, None)
 
 
-def test_typical_seconds_are_the_median_of_the_visits_with_the_order_statistics_that_hold_it() -> (
-    None
-):
+def test_typical_seconds_are_the_median_over_visits_with_order_statistics() -> None:
     seconds = (
-        only_measurement(summarise(raced(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0].seconds
+        only_measurement(summarise(run_with(0.6, 0.1, 0.5, 0.2, 0.4, 0.3), RACES)).cells[0].seconds
     )
     assert seconds.median == pytest.approx(0.35)
     assert (seconds.low, seconds.high, seconds.samples) == (0.1, 0.6, 18)
@@ -160,13 +160,13 @@ def test_typical_seconds_are_the_median_of_the_visits_with_the_order_statistics_
 @pytest.mark.parametrize(
     "end", [WRONG, Crashed(phase="measure", signal="SIGSEGV", reason="it crashed")]
 )
-def test_an_arm_that_failed_later_has_no_measurement_and_no_differences(end: Outcome) -> None:
-    results = summarise(raced(0.1, 0.1, outcome=end), RACES)
+def test_an_arm_that_failed_has_no_measurement_and_no_log_speedups(end: Outcome) -> None:
+    results = summarise(run_with(0.1, 0.1, outcome=end), RACES)
     assert [entry.arm for entry in results.measurements] == [BASELINE]
     assert "compiled" not in results.log_speedups
 
 
-def test_an_arm_that_missed_a_batch_size_has_no_measurement() -> None:
+def test_an_arm_without_all_batch_sizes_has_no_measurement() -> None:
     state = builders.run_state(
         {
             BASELINE: builders.process(
@@ -179,7 +179,7 @@ def test_an_arm_that_missed_a_batch_size_has_no_measurement() -> None:
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
-def test_a_run_that_stopped_before_its_first_race_has_no_measurements() -> None:
+def test_a_run_without_a_race_has_no_measurements() -> None:
     results = summarise(
         builders.run_state({BASELINE: builders.process(), "compiled": builders.process()}), {}
     )
@@ -194,14 +194,14 @@ def test_a_run_without_a_plan_is_refused() -> None:
 def with_duplicate(
     *pairs: tuple[float, float], batch_size: int = 1
 ) -> dict[str, tuple[BlockTimed, ...]]:
-    ours, theirs = zip(*pairs, strict=True)
+    baseline, duplicate = zip(*pairs, strict=True)
     return {
-        BASELINE: builders.visits(ours, batch_size),
-        DUPLICATE: builders.visits(theirs, batch_size),
+        BASELINE: builders.visits(baseline, batch_size),
+        DUPLICATE: builders.visits(duplicate, batch_size),
     }
 
 
-def test_the_noise_floor_is_what_two_equal_arms_may_still_differ_by() -> None:
+def test_the_noise_floor_is_the_largest_bound_of_the_duplicate() -> None:
     made = with_duplicate(
         (1.0, math.exp(0.01)), (1.0, math.exp(-0.01)), (1.0, math.exp(0.02)), (1.0, math.exp(0.02))
     )
@@ -230,14 +230,14 @@ def test_the_noise_floor_of_a_run_is_the_largest_of_its_races() -> None:
     assert results.noise_floor > 0.1
 
 
-def test_without_two_rounds_of_a_duplicate_the_noise_floor_is_not_known() -> None:
+def test_the_noise_floor_needs_two_rounds_of_the_duplicate() -> None:
     once = {arm: builders.process(*visits) for arm, visits in with_duplicate((1.0, 1.0)).items()}
     assert summarise(builders.run_state(once), RACES).noise_floor is None
-    assert summarise(raced(0.1, 0.1), RACES).noise_floor is None
+    assert summarise(run_with(0.1, 0.1), RACES).noise_floor is None
 
 
-def test_throughput_counts_samples_or_the_tokens_in_them() -> None:
-    samples = summarise(raced(0.1, 0.1), RACES)
+def test_throughput_is_in_samples_or_tokens() -> None:
+    samples = summarise(run_with(0.1, 0.1), RACES)
     text = Loaded(
         seconds=1,
         parameters=None,
@@ -246,7 +246,7 @@ def test_throughput_counts_samples_or_the_tokens_in_them() -> None:
         unit="tokens",
         units_per_sample=32,
     )
-    tokens = summarise(raced(0.1, 0.1, loaded=text), RACES)
+    tokens = summarise(run_with(0.1, 0.1, loaded=text), RACES)
     throughputs = [only_measurement(results).cells[0].throughput for results in (samples, tokens)]
     assert [each.value for each in throughputs] == pytest.approx([10, 320])
     assert [each.unit for each in throughputs] == ["samples/s", "tokens/s"]
@@ -264,26 +264,24 @@ def test_throughput_grows_with_the_batch_size() -> None:
 
 
 @pytest.mark.parametrize(("flops", "tflops"), [(2_000_000_000_000, 20.0), (None, None)])
-def test_floating_point_rates_come_from_the_reference_or_are_left_open(
-    flops: int | None, tflops: float | None
-) -> None:
-    state = raced(0.1, 0.1)
-    reference = builders.process(workload={1: flops}, ready=False)
+def test_flops_come_from_the_reference_or_are_null(flops: int | None, tflops: float | None) -> None:
+    state = run_with(0.1, 0.1)
+    reference = builders.process(workloads={1: Workload(batch_size=1, flops=flops)}, ready=False)
     state = builders.run_state({**state.processes, REFERENCE: reference}, plan=state.plan)
     assert only_measurement(summarise(state, RACES)).cells[0].tflops == (
         tflops and pytest.approx(tflops)
     )
 
 
-def test_build_seconds_are_those_of_all_batch_sizes_with_their_first_calls() -> None:
+def test_build_seconds_include_all_batch_sizes_and_first_calls() -> None:
     built = {
         size: Built(batch_size=size, build_seconds=2.0, first_call_seconds=0.5) for size in (1, 4)
     }
-    build = only_measurement(summarise(raced(0.1, 0.1, built=built), RACES)).build_seconds
+    build = only_measurement(summarise(run_with(0.1, 0.1, built=built), RACES)).build_seconds
     assert (build.cold, build.warm) == (5.0, None)
 
 
-def test_a_second_process_tells_how_long_a_warm_build_takes() -> None:
+def test_a_second_process_gives_the_warm_build_seconds() -> None:
     cold, warm = (
         {1: Built(batch_size=1, build_seconds=seconds, first_call_seconds=0.0)}
         for seconds in (30.0, 2.0)
@@ -301,31 +299,31 @@ def test_a_second_process_tells_how_long_a_warm_build_takes() -> None:
 
 DEVICE = DeviceMemory(arm="compiled", process=0, before_bytes=5, peak_bytes=700, resident_bytes=600)
 HOST = MemoryRead(peak_rss_bytes=300, device_allocated_bytes=200, device_reserved_bytes=250)
-UNSEEN = MemoryRead(peak_rss_bytes=None, device_allocated_bytes=200, device_reserved_bytes=250)
+UNKNOWN_RSS = MemoryRead(peak_rss_bytes=None, device_allocated_bytes=200, device_reserved_bytes=250)
 
 
 @pytest.mark.parametrize(
-    ("device", "host", "peak", "words"),
+    ("device", "host", "peak", "source"),
     [
         (DEVICE, HOST, 700, "NVML"),
         (None, HOST, 300, "resident set"),
-        (None, UNSEEN, None, "nobody"),
-        (None, None, None, "nobody"),
+        (None, UNKNOWN_RSS, None, "not measured"),
+        (None, None, None, "not measured"),
     ],
 )
-def test_memory_is_what_the_device_says_before_what_the_host_says(
-    device: DeviceMemory | None, host: MemoryRead | None, peak: int | None, words: str
+def test_memory_of_the_device_has_precedence_over_the_host(
+    device: DeviceMemory | None, host: MemoryRead | None, peak: int | None, source: str
 ) -> None:
     memory = only_measurement(
-        summarise(raced(0.1, 0.1, device_memory=device, memory=host), RACES)
+        summarise(run_with(0.1, 0.1, device_memory=device, memory=host), RACES)
     ).memory_bytes
     assert memory.peak == peak
-    assert words in memory.source
+    assert source in memory.source
 
 
-def test_what_a_worker_did_not_say_is_left_empty() -> None:
+def test_missing_worker_events_leave_fields_empty() -> None:
     measurement = only_measurement(
-        summarise(raced(0.1, 0.1, engaged=None, imported=None, checked={}), RACES)
+        summarise(run_with(0.1, 0.1, engaged=None, imported=None, checked={}), RACES)
     )
     assert (measurement.engaged_share, measurement.versions, measurement.correctness) == (
         0.0,
@@ -334,10 +332,7 @@ def test_what_a_worker_did_not_say_is_left_empty() -> None:
     )
 
 
-def test_checks_are_listed_by_batch_size() -> None:
+def test_checks_are_sorted_by_batch_size() -> None:
     checks = {size: builders.checked(size) for size in (16, 1, 4)}
-    measurement = only_measurement(summarise(raced(0.1, 0.1, checked=checks), RACES))
+    measurement = only_measurement(summarise(run_with(0.1, 0.1, checked=checks), RACES))
     assert [checked.batch_size for checked in measurement.correctness] == [1, 4, 16]
-
-
-# Repetitions in fresh processes

@@ -1,4 +1,4 @@
-"""What holds a call back, from counts and peaks; nothing is said that was not seen."""
+"""Tests of finding what limits a call from its counts and the measured peaks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ON_CPU = Diagnosed(
 
 
 def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagnosis:
-    """Diagnose a call of a millisecond that is far from every limit."""
+    """Diagnose a call of a millisecond that is far from all limits."""
     known: dict[str, Any] = {
         "batch_size": 1,
         "seconds": 1e-3,
@@ -47,12 +47,7 @@ def diagnose(diagnosed: Diagnosed | None = ON_GPU, **changes: Any) -> CallDiagno
 
 
 def with_busy_share(share: float) -> Diagnosed:
-    return Diagnosed(
-        **{
-            **{name: getattr(ON_GPU, name) for name in ON_GPU.__struct_fields__},
-            "device_busy_share": share,
-        }
-    )
+    return msgspec.structs.replace(ON_GPU, device_busy_share=share)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +59,18 @@ def with_busy_share(share: float) -> Diagnosed:
         (diagnose(), "mixed", "no single bound"),
     ],
 )
-def test_each_bound_is_found_and_said(found: CallDiagnosis, bound: str, head: str) -> None:
+def test_each_bound_is_found_and_named_in_the_summary(
+    found: CallDiagnosis, bound: str, head: str
+) -> None:
     assert found.bound == bound
-    assert found.words.startswith(f"{head}: ")
+    assert found.summary.startswith(f"{head}: ")
 
 
-def test_a_call_that_returns_when_it_is_done_is_not_held_back_by_launches() -> None:
+def test_a_synchronous_call_is_not_launch_bound() -> None:
     assert diagnose(enqueue_seconds=0.99e-3, flops=9 * 10**9).bound == "compute"
 
 
-def test_kernels_of_another_process_are_not_seen_and_nothing_is_said_of_them() -> None:
+def test_counts_are_null_if_the_profiler_saw_no_kernels() -> None:
     unseen = {"kernels_per_call": 0.0, "launches_per_call": 0.0, "device_busy_share": 0.0}
     found = diagnose(
         msgspec.structs.replace(ON_GPU, **unseen), enqueue_seconds=0.99e-3, flops=9 * 10**9
@@ -84,35 +81,35 @@ def test_kernels_of_another_process_are_not_seen_and_nothing_is_said_of_them() -
         None,
         None,
     )
-    assert "kernels" not in found.words
+    assert "kernels" not in found.summary
 
 
-def test_the_words_have_the_figures() -> None:
-    words = diagnose(with_busy_share(0.31)).words
+def test_the_summary_has_the_figures() -> None:
+    summary = diagnose(with_busy_share(0.31)).summary
     for part in (
         "1,240 kernels a call",
         "GPU busy 31%",
         "10% of the memory bandwidth",
         "10% of the arithmetic peak",
-        "CUDA graphs help",
+        "CUDA graphs",
     ):
-        assert part in words
+        assert part in summary
 
 
-def test_the_headroom_is_what_the_nearest_limit_leaves() -> None:
+def test_the_headroom_is_the_distance_to_the_nearest_peak() -> None:
     assert diagnose(weight_bytes=8 * 10**8, flops=10**9).headroom == pytest.approx(0.2)
     assert diagnose(weight_bytes=None, flops=4 * 10**9).headroom == pytest.approx(0.6)
     assert diagnose(flops=2 * 10**10).headroom == 0.0, "faster than the peak that was measured"
 
 
-def test_weights_that_would_have_moved_faster_than_memory_can_stayed_in_a_cache() -> None:
+def test_weights_above_the_memory_bandwidth_are_cached() -> None:
     found = diagnose(weight_bytes=2 * 10**9)
     assert found.memory_share is None
     assert found.bound == "mixed"
     assert found.headroom == pytest.approx(0.9)
 
 
-def test_on_a_processor_nothing_is_said_about_launches() -> None:
+def test_a_cpu_has_no_launch_counts() -> None:
     found = diagnose(ON_CPU, enqueue_seconds=1e-3)
     assert (found.kernels_per_call, found.device_busy_share, found.enqueue_share) == (
         None,
@@ -122,7 +119,7 @@ def test_on_a_processor_nothing_is_said_about_launches() -> None:
     assert found.bound == "mixed"
 
 
-def test_what_could_not_be_seen_is_null_and_said() -> None:
+def test_unknown_figures_are_null_and_named_in_the_summary() -> None:
     found = diagnose(None, flops=None, weight_bytes=None, peaks=None)
     assert (found.operators_per_call, found.memory_share, found.compute_share, found.headroom) == (
         None,
@@ -130,8 +127,8 @@ def test_what_could_not_be_seen_is_null_and_said() -> None:
         None,
         None,
     )
-    assert (found.bound, found.words) == ("unknown", diagnosis.ADVICE["unknown"])
+    assert (found.bound, found.summary) == ("unknown", diagnosis.ADVICE["unknown"])
 
 
-def test_a_precision_whose_peak_was_not_measured_has_no_share() -> None:
+def test_a_precision_without_a_measured_peak_has_no_compute_share() -> None:
     assert diagnose(dtype="bfloat16").compute_share is None

@@ -1,4 +1,4 @@
-"""Memory that cannot be what it is said to be is left open, with the reason; what is told is always possible."""
+"""Tests of summarising memory and of discarding implausible figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from advisor.domain.run_events import DeviceMemory, MemoryChecked
 from advisor.domain.worker_events import MemoryRead
 from advisor.measure import memory
-from advisor.probing.device_memory import MemoryWatch, above
+from advisor.probing.device_memory import DeviceMemoryMonitor, increase
 
 MEBIBYTE = 1 << 20
 TOTAL = 80 << 30
@@ -39,15 +39,15 @@ def summarise(
     return memory.summarise_memory(builders.process(device_memory=device, memory=host), checked)
 
 
-def seen(mebibytes: float | None) -> MemoryChecked:
+def checked_allocation(mebibytes: float | None) -> MemoryChecked:
     return MemoryChecked(
         allocated_bytes=256 * MEBIBYTE,
         seen_bytes=None if mebibytes is None else round(mebibytes * MEBIBYTE),
     )
 
 
-def test_what_can_be_is_told_with_what_serving_takes_and_pytorchs_own_count() -> None:
-    found = summarise(checked=seen(256))
+def test_plausible_memory_has_peak_serving_and_reserved_bytes() -> None:
+    found = summarise(checked=checked_allocation(256))
     assert (found.peak, found.serving, found.torch_reserved) == (
         900 * MEBIBYTE,
         800 * MEBIBYTE,
@@ -57,24 +57,24 @@ def test_what_can_be_is_told_with_what_serving_takes_and_pytorchs_own_count() ->
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "reason"),
     [
-        ({"peak_bytes": None}, "did not say"),
+        ({"peak_bytes": None}, "does not report"),
         ({"peak_bytes": 0}, "in some containers"),
         ({"peak_bytes": -5}, "in some containers"),
-        ({"peak_bytes": TOTAL + 1}, "more than it has"),
+        ({"peak_bytes": TOTAL + 1}, "more memory than it has"),
         ({"peak_bytes": 255 * MEBIBYTE}, "less than PyTorch alone"),
     ],
 )
-def test_what_cannot_be_is_left_open_and_said(changes: dict[str, Any], words: str) -> None:
+def test_implausible_memory_is_null_with_the_reason(changes: dict[str, Any], reason: str) -> None:
     found = summarise(msgspec.structs.replace(DEVICE, **changes))
     assert (found.peak, found.serving) == (None, None)
     assert found.source.startswith("not known: ")
-    assert words in found.source
+    assert reason in found.source
 
 
 @pytest.mark.parametrize(
-    ("mebibytes", "right"),
+    ("mebibytes", "is_plausible"),
     [
         (256, True),
         (248, True),
@@ -85,24 +85,24 @@ def test_what_cannot_be_is_left_open_and_said(changes: dict[str, Any], words: st
         (None, False),
     ],
 )
-def test_a_device_that_has_not_seen_a_known_allocation_is_not_believed(
-    mebibytes: float | None, right: bool
+def test_memory_is_not_known_if_the_device_miscounts_a_known_allocation(
+    mebibytes: float | None, is_plausible: bool
 ) -> None:
-    found = summarise(checked=seen(mebibytes))
-    assert (found.peak is not None) is right
-    assert right or "an allocation of 256 MiB was" in found.source
+    found = summarise(checked=checked_allocation(mebibytes))
+    assert (found.peak is not None) is is_plausible
+    assert is_plausible or "an allocation of 256 MiB" in found.source
 
 
-def fuzz(chance: random.Random) -> Any:
-    """Return one reply of a management library that lies, fails, or answers; what public reports have shown, and worse."""
-    kind = chance.randrange(8)
+def random_reply(generator: random.Random) -> Any:
+    """Return a right or wrong reply of NVML, or raise its error, as in public bug reports."""
+    kind = generator.randrange(8)
     if kind == 0:
         raise nvml.NVMLError("Unknown Error")
-    gibibytes = chance.uniform(1, 79)
+    gibibytes = generator.uniform(1, 79)
     values = [
         0,
-        -chance.randrange(1 << 40),
-        chance.randrange(1 << 64),
+        -generator.randrange(1 << 40),
+        generator.randrange(1 << 64),
         365455 * MEBIBYTE,
         18446744073709551615,
         int(gibibytes * (1 << 30)),
@@ -110,21 +110,22 @@ def fuzz(chance: random.Random) -> Any:
     return values[min(kind - 1, 5)]
 
 
-def test_a_thousand_replies_of_a_library_that_lies_give_no_figure_that_cannot_be() -> None:
-    chance = random.Random(12)
-    told = 0
+def test_random_replies_of_nvml_never_give_an_implausible_figure() -> None:
+    generator = random.Random(12)
+    plausible = 0
     for _ in range(1000):
-        watch = MemoryWatch(nvml.UUID, nvml.Nvml(used=lambda: fuzz(chance), total=TOTAL))
-        before, peak, after = (watch.used_bytes() for _ in range(3))
+        library = nvml.FakeNvml(used=lambda: random_reply(generator), total=TOTAL)
+        monitor = DeviceMemoryMonitor(nvml.UUID, library)
+        before, peak, after = (monitor.used_bytes() for _ in range(3))
         device = msgspec.structs.replace(
             DEVICE,
             before_bytes=before,
-            peak_bytes=above(peak, before),
-            resident_bytes=above(after, before),
-            total_bytes=watch.total_bytes,
+            peak_bytes=increase(before, peak),
+            resident_bytes=increase(before, after),
+            total_bytes=monitor.total_bytes,
         )
         found = summarise(device)
         assert found.peak is None or HOST.device_reserved_bytes <= found.peak <= TOTAL
         assert found.peak is not None or found.source.startswith("not known: ")
-        told += found.peak is not None
-    assert told > 20, "what can be is not thrown away with the rest"
+        plausible += found.peak is not None
+    assert plausible > 20, "plausible figures are discarded too"

@@ -1,4 +1,4 @@
-"""Figures of generated text: until the first token, between tokens, the cache, and the shares of what the device can do."""
+"""Tests of the metrics of text generation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from builders import BASELINE
 
 from advisor import measure
-from advisor.domain.measurement import Generation
+from advisor.domain.measurement import GenerationMetrics
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_state import ProcessState
 from advisor.domain.worker_events import Latency, Loaded, Peaks, Workload
@@ -27,16 +27,18 @@ LATENCY = Latency(
     whole_seconds=(0.41, 0.40, 0.41),
 )
 PEAKS = Peaks(bytes_per_second=1e6, operations_per_second={"bfloat16": 1e6})
-DEMAND = Workload(batch_size=4, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256)
+WORKLOAD = Workload(
+    batch_size=4, flops=41_000, moved_bytes=40_000, step_bytes=1_500, cache_bytes=256
+)
 
 
-def figures(
-    latency: Latency | None, demand: Workload, peaks: Peaks | None = PEAKS
-) -> tuple[Generation | None, float]:
-    """Return the arm's figures at batch size 4, and its throughput."""
+def metrics_of(
+    latency: Latency | None, workload: Workload, peaks: Peaks | None = PEAKS
+) -> tuple[GenerationMetrics | None, float]:
+    """Return the arm's metrics at batch size 4, and its throughput."""
     visits = builders.visits([0.4, 0.4, 0.4], batch_size=4)
     own = {"loaded": LOADED, "latency": {4: latency} if latency else {}}
-    reference = ProcessState(demand={4: demand}, workload={4: demand.flops}, peaks=peaks)
+    reference = ProcessState(workloads={4: workload}, peaks=peaks)
     processes = {
         BASELINE: builders.process(*visits),
         "compiled": builders.process(*visits, **own),
@@ -51,13 +53,13 @@ def figures(
     return cell.generation, cell.throughput.value
 
 
-def test_throughput_counts_the_new_tokens_of_the_whole_batch() -> None:
-    _, throughput = figures(LATENCY, DEMAND)
+def test_throughput_counts_the_generated_tokens_of_the_batch() -> None:
+    _, throughput = metrics_of(LATENCY, WORKLOAD)
     assert throughput == pytest.approx(4 * 32 / 0.4)
 
 
-def test_the_time_between_tokens_is_what_all_but_the_first_share() -> None:
-    found, _ = figures(LATENCY, DEMAND)
+def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() -> None:
+    found, _ = metrics_of(LATENCY, WORKLOAD)
     assert found is not None
     assert found.ttft_seconds == 0.1
     assert found.itl_seconds == pytest.approx((0.41 - 0.1) / 31)
@@ -67,9 +69,9 @@ def test_the_time_between_tokens_is_what_all_but_the_first_share() -> None:
     assert found.mfu == pytest.approx(41_000 / 0.41 / 1e6)
 
 
-def test_what_was_not_measured_is_null() -> None:
-    found, _ = figures(None, DEMAND)
-    assert found == Generation(
+def test_metrics_that_were_not_measured_are_null() -> None:
+    found, _ = metrics_of(None, WORKLOAD)
+    assert found == GenerationMetrics(
         ttft_seconds=None,
         itl_seconds=None,
         tokens_per_second_per_user=None,
@@ -78,20 +80,20 @@ def test_what_was_not_measured_is_null() -> None:
         mfu=None,
         method=found.method if found else "",
     )
-    without_peaks, _ = figures(LATENCY, DEMAND, peaks=None)
+    without_peaks, _ = metrics_of(LATENCY, WORKLOAD, peaks=None)
     assert without_peaks is not None
     assert (without_peaks.mbu, without_peaks.mfu) == (None, None)
 
 
-def test_one_token_has_no_time_between_tokens() -> None:
-    found, _ = figures(
+def test_a_text_of_one_token_has_no_inter_token_latency() -> None:
+    found, _ = metrics_of(
         Latency(batch_size=4, output_tokens=1, first_token_seconds=(0.1,), whole_seconds=(0.1,)),
-        DEMAND,
+        WORKLOAD,
     )
     assert found is not None
     assert (found.itl_seconds, found.tokens_per_second_per_user, found.mbu) == (None, None, None)
 
 
-def test_a_forward_pass_has_no_such_figures() -> None:
-    found, _ = figures(None, Workload(batch_size=4, flops=41_000))
+def test_a_forward_pass_has_no_generation_metrics() -> None:
+    found, _ = metrics_of(None, Workload(batch_size=4, flops=41_000))
     assert found is None

@@ -1,4 +1,4 @@
-"""A speed that changes while it is measured is seen; one that only varies is not."""
+"""Tests of the detection of speed changes and stalled calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MARGIN = 0.02
 
 
 def noise(rounds: int, spread: float, seed: int) -> list[float]:
-    chance = random.Random(seed)
-    return [chance.gauss(0, spread) for _ in range(rounds)]
+    generator = random.Random(seed)
+    return [generator.gauss(0, spread) for _ in range(rounds)]
 
 
 @pytest.mark.parametrize("place", [3, 6, 10])
 @pytest.mark.parametrize("size", [-0.22, 0.1, 0.05])
-def test_a_step_is_found_wherever_it_comes_and_with_its_size(place: int, size: float) -> None:
+def test_a_step_is_found_at_any_place_with_its_size(place: int, size: float) -> None:
     series = [
         each + (size if number >= place else 0.0)
         for number, each in enumerate(noise(13, 0.004, seed=place))
@@ -40,11 +40,11 @@ def test_a_step_without_any_noise_is_found() -> None:
     assert changepoint.find_shift([0.0] * 8, MARGIN) == 0.0
 
 
-def test_what_is_within_the_margin_is_no_change() -> None:
+def test_a_change_within_the_margin_is_ignored() -> None:
     assert changepoint.find_shift([0.0] * 6 + [0.015] * 6, MARGIN) == 0.0
 
 
-def test_one_odd_round_is_no_change() -> None:
+def test_a_single_outlier_is_not_a_change() -> None:
     series = noise(13, 0.004, seed=3)
     series[6] += 0.5
     assert changepoint.find_shift(series, MARGIN) == 0.0
@@ -57,7 +57,7 @@ def test_too_few_rounds_show_no_change(rounds: int) -> None:
 
 @pytest.mark.parametrize("spread", [0.005, 0.02, 0.1])
 @pytest.mark.parametrize("rounds", [6, 13, 40])
-def test_what_only_varies_is_hardly_ever_said_to_change(spread: float, rounds: int) -> None:
+def test_noise_rarely_gives_a_false_alarm(spread: float, rounds: int) -> None:
     assert (
         sum(changepoint.find_shift(noise(rounds, spread, seed), MARGIN) != 0 for seed in range(200))
         <= 1
@@ -73,7 +73,7 @@ def test_what_only_varies_is_hardly_ever_said_to_change(spread: float, rounds: i
         ([], 1.0, 0),
     ],
 )
-def test_a_stall_is_long_and_much_longer_than_the_rest(
+def test_a_stalled_call_is_long_and_far_above_the_typical_time(
     seconds: list[float], typical: float, stalls: int
 ) -> None:
     assert changepoint.count_stalls(seconds, typical) == stalls

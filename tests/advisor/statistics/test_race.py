@@ -1,4 +1,4 @@
-"""The race as a library that others drive: what it promises whoever feeds it, and every kind of verdict."""
+"""Tests of the race: order of visits, eliminations, verdicts, withdrawals and input checks."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from hypothesis import strategies as st
 
 from advisor.statistics.race import Race, Verdict
 
-Speeds = Callable[[str, int], float]
+LogSeconds = Callable[[str, int], float]
 MARGIN = math.log1p(0.02)
 
 
-def visit(race: Race, speeds: Speeds) -> tuple[str, ...]:
-    """Drive one round; return the arms in the order they were visited."""
+def visit(race: Race, log_seconds: LogSeconds) -> tuple[str, ...]:
+    """Drive one round and return the arms in the order of their visits."""
     number = race.rounds + 1
     order = race.next_round()
     for arm in order:
-        race.record(arm, speeds(arm, number))
+        race.record(arm, log_seconds(arm, number))
     return order
 
 
-def drive(race: Race, speeds: Speeds) -> Verdict:
+def drive(race: Race, log_seconds: LogSeconds) -> Verdict:
     while not race.finished:
-        visit(race, speeds)
+        visit(race, log_seconds)
         assert race.rounds <= 100, "nothing ended the race"
     return race.verdict
 
 
-def clear(**log_seconds: float) -> Speeds:
-    """Arms that differ by much more than they vary."""
+def clear(**log_seconds: float) -> LogSeconds:
+    """Return times of arms whose differences are far above their noise."""
     return lambda arm, number: log_seconds[arm] + 1e-3 * math.sin(number * sum(arm.encode()))
 
 
-def noisy(spread: float, seed: int = 0) -> Speeds:
-    """Arms that are the same but for noise."""
-    chance = random.Random(seed)
-    return lambda _arm, _number: chance.gauss(0, spread)
+def noisy(spread: float, seed: int = 0) -> LogSeconds:
+    """Return times of arms that differ only by noise."""
+    generator = random.Random(seed)
+    return lambda _arm, _number: generator.gauss(0, spread)
 
 
-def zigzag(arm: str, mean: float, half_width: float) -> Speeds:
-    """One arm that is slower by `mean` and alternates around it, and others that do not vary."""
+def zigzag(arm: str, mean: float, half_width: float) -> LogSeconds:
+    """Return times where one arm alternates around `mean` and the others are constant."""
     return lambda name, number: (mean + half_width * (-1) ** (number + 1)) if name == arm else 0.0
 
 
@@ -70,7 +70,7 @@ def test_another_seed_gives_another_order() -> None:
     )
 
 
-def test_each_round_has_an_order_of_its_own() -> None:
+def test_each_round_has_a_fresh_order() -> None:
     race = Race("abcd", baseline="a", most_rounds=20)
     orders = {visit(race, noisy(1.0)) for _ in range(20)}
     assert len(orders) > 5
@@ -81,7 +81,7 @@ def test_each_round_has_an_order_of_its_own() -> None:
     seed=st.integers(0, 1000),
     gaps=st.lists(st.sampled_from([0.0, 0.005, 0.1, 1.0]), min_size=1, max_size=5),
 )
-def test_every_round_visits_each_survivor_exactly_once(seed: int, gaps: list[float]) -> None:
+def test_every_round_visits_each_surviving_arm_once(seed: int, gaps: list[float]) -> None:
     arms = {f"arm{place}": gap for place, gap in enumerate(gaps)}
     race = Race(arms, baseline="arm0", seed=seed)
     noise = random.Random(seed)
@@ -95,14 +95,14 @@ def test_an_eliminated_arm_is_not_visited_again() -> None:
     race = Race(["eager", "slow", "alike"], baseline="eager")
     noise = random.Random(0)
 
-    def speeds(arm: str, number: int) -> float:
+    def log_seconds(arm: str, number: int) -> float:
         del number
         return (1.0 if arm == "slow" else 0.0) + noise.gauss(0, 0.02)
 
     for _ in range(4):
-        visit(race, speeds)
+        visit(race, log_seconds)
     assert race.verdict.eliminated == {"slow": 4}
-    assert sorted(visit(race, speeds)) == ["alike", "eager"]
+    assert sorted(visit(race, log_seconds)) == ["alike", "eager"]
 
 
 def test_nothing_is_decided_before_the_fourth_round() -> None:
@@ -113,7 +113,7 @@ def test_nothing_is_decided_before_the_fourth_round() -> None:
     assert race.verdict.eliminated == {}
 
 
-def test_arms_that_are_always_visited_are_visited_when_eliminated() -> None:
+def test_arms_in_always_are_visited_after_their_elimination() -> None:
     race = Race("ab", baseline="a", always=["a"], most_rounds=40)
     race.next_round()
     assert sorted(race.due) == ["a", "b"]
@@ -126,7 +126,7 @@ def test_arms_that_are_always_visited_are_visited_when_eliminated() -> None:
 
 
 @pytest.mark.parametrize("log_seconds", [-3.0, 0.0, 3.0])
-def test_an_arm_that_only_is_always_visited_takes_no_part_in_the_decision(
+def test_an_arm_only_in_always_takes_no_part_in_the_decision(
     log_seconds: float,
 ) -> None:
     with_duplicate = Race("ab", baseline="a", always=["a", "twin"])
@@ -136,31 +136,31 @@ def test_an_arm_that_only_is_always_visited_takes_no_part_in_the_decision(
 
 
 @pytest.mark.parametrize("most_rounds", [1, 3, 4, 5, 17])
-def test_a_race_that_stays_open_ends_at_the_cap(most_rounds: int) -> None:
+def test_an_undecided_race_ends_at_most_rounds(most_rounds: int) -> None:
     verdict = drive(Race("ab", baseline="a", most_rounds=most_rounds), noisy(1.0))
     assert verdict.kind == "INCONCLUSIVE"
     assert verdict.rounds == most_rounds
 
 
-def test_proven_is_that_every_rival_is_slower() -> None:
+def test_the_verdict_is_proven_when_every_rival_is_slower() -> None:
     assert drive(Race("abc", baseline="a"), clear(a=0.5, b=0.0, c=0.2)) == Verdict(
         kind="PROVEN", best="b", tied=("b",), unresolved=(), rounds=4, eliminated={"a": 4, "c": 4}
     )
 
 
-def test_a_lone_arm_is_proven() -> None:
+def test_a_single_arm_is_proven() -> None:
     verdict = drive(Race(["only"], baseline="only"), clear(only=0.0))
     assert (verdict.kind, verdict.best, verdict.rounds) == ("PROVEN", "only", 4)
 
 
-def test_tie_is_that_every_rival_is_slower_or_equivalent() -> None:
+def test_the_verdict_is_tie_when_every_rival_is_slower_or_equivalent() -> None:
     verdict = drive(Race("abc", baseline="a"), clear(a=0.5, b=0.0, c=0.001))
     assert verdict == Verdict(
         kind="TIE", best="b", tied=("b", "c"), unresolved=(), rounds=4, eliminated={"a": 4}
     )
 
 
-def test_safe_is_that_no_rival_can_be_faster_by_more_than_the_margin() -> None:
+def test_the_verdict_is_safe_when_no_rival_can_beat_the_margin() -> None:
     race = Race("ab", baseline="a", settle_rounds=13)
     verdict = drive(race, zigzag("b", mean=0.01, half_width=0.019))
     assert verdict == Verdict(
@@ -171,12 +171,12 @@ def test_safe_is_that_no_rival_can_be_faster_by_more_than_the_margin() -> None:
     assert ratio.high > 1.02
 
 
-def test_a_safe_race_goes_on_until_it_has_settled() -> None:
+def test_a_safe_race_continues_until_settle_rounds() -> None:
     race = Race("ab", baseline="a", settle_rounds=19)
     assert drive(race, zigzag("b", mean=0.01, half_width=0.019)).rounds == 19
 
 
-def test_inconclusive_is_that_a_rival_may_still_be_faster() -> None:
+def test_the_verdict_is_inconclusive_when_a_rival_may_be_faster() -> None:
     race = Race("ab", baseline="a", most_rounds=9)
     verdict = drive(race, zigzag("b", mean=0.001, half_width=0.2))
     assert verdict == Verdict(
@@ -185,7 +185,7 @@ def test_inconclusive_is_that_a_rival_may_still_be_faster() -> None:
     assert race.ratio("b", to="a").low < 1 / 1.02
 
 
-def test_an_arm_that_is_merely_not_yet_eliminated_is_not_called_tied() -> None:
+def test_an_arm_that_is_not_yet_eliminated_is_not_called_tied() -> None:
     assert Race("abc", baseline="b").verdict == Verdict(
         kind="INCONCLUSIVE", best="b", tied=("b",), unresolved=("a", "c"), rounds=0, eliminated={}
     )
@@ -194,7 +194,7 @@ def test_an_arm_that_is_merely_not_yet_eliminated_is_not_called_tied() -> None:
     assert (verdict.tied, verdict.unresolved) == (("a", "b"), ("c",))
 
 
-def test_the_margin_decides_what_is_equivalent() -> None:
+def test_epsilon_decides_which_arms_are_equivalent() -> None:
     kinds = [
         drive(Race("ab", baseline="a", epsilon=epsilon), clear(a=0.0, b=0.0)).kind
         for epsilon in (0.02, 1e-4)
@@ -203,16 +203,16 @@ def test_the_margin_decides_what_is_equivalent() -> None:
 
 
 @given(st.lists(st.floats(-5, 5), min_size=40, max_size=40))
-def test_what_slows_all_arms_of_a_round_alike_decides_nothing(drift: list[float]) -> None:
-    def speeds(arm: str, number: int) -> float:
+def test_drift_of_whole_rounds_does_not_change_the_verdict(drift: list[float]) -> None:
+    def log_seconds(arm: str, number: int) -> float:
         return clear(eager=0.3, one=0.0, other=0.004)(arm, number)
 
     arms = ["eager", "one", "other"]
-    steady = drive(Race(arms, baseline="eager"), speeds)
+    steady = drive(Race(arms, baseline="eager"), log_seconds)
     assert (
         drive(
             Race(arms, baseline="eager"),
-            lambda arm, number: speeds(arm, number) + drift[number - 1],
+            lambda arm, number: log_seconds(arm, number) + drift[number - 1],
         )
         == steady
     )
@@ -228,7 +228,7 @@ def test_the_order_in_which_arms_are_named_does_not_matter(arms: Sequence[str]) 
     )
 
 
-def test_a_withdrawn_arm_is_not_visited_again_and_not_in_the_verdict() -> None:
+def test_a_withdrawn_arm_is_not_visited_and_not_in_the_verdict() -> None:
     race = Race("abc", baseline="a")
     visit(race, clear(a=0.1, b=0.0, c=-5.0))
     race.withdraw("c")
@@ -243,7 +243,7 @@ def test_a_withdrawn_arm_is_not_visited_again_and_not_in_the_verdict() -> None:
     }
 
 
-def test_a_round_is_complete_without_the_arm_that_was_withdrawn_in_it() -> None:
+def test_a_round_is_complete_without_an_arm_withdrawn_in_it() -> None:
     race = Race("abc", baseline="a")
     race.next_round()
     race.record("a", 0.0)
@@ -262,7 +262,7 @@ def test_withdrawing_the_last_arm_that_is_due_completes_the_round() -> None:
     assert race.verdict.kind == "PROVEN"
 
 
-def test_arms_that_only_the_withdrawn_one_had_shown_slower_are_back() -> None:
+def test_arms_eliminated_against_a_withdrawn_arm_return() -> None:
     race = Race("abc", baseline="a")
     first = drive(race, clear(a=0.3, b=0.3, c=0.0))
     assert first.eliminated == {"a": 4, "b": 4}
@@ -272,20 +272,20 @@ def test_arms_that_only_the_withdrawn_one_had_shown_slower_are_back() -> None:
     assert sorted(drive(race, clear(a=0.3, b=0.3)).tied) == ["a", "b"]
 
 
-def test_an_arm_that_another_one_had_shown_slower_stays_out() -> None:
-    def speeds(arm: str, number: int) -> float:
+def test_an_arm_eliminated_against_another_arm_stays_eliminated() -> None:
+    def log_seconds(arm: str, number: int) -> float:
         return 1.0 if arm == "b" else zigzag("c", mean=0.01, half_width=0.05)(arm, number)
 
     race = Race("abc", baseline="a")
     for _ in range(4):
-        visit(race, speeds)
+        visit(race, log_seconds)
     assert (race.verdict.best, race.verdict.eliminated) == ("a", {"b": 4})
     race.withdraw("c")
     assert race.verdict.eliminated == {"b": 4}
     assert race.due == ("a",)
 
 
-def test_withdrawing_an_arm_after_the_end_leaves_the_rest_as_it_was() -> None:
+def test_withdrawing_an_arm_after_the_end_keeps_the_verdict() -> None:
     race = Race("abc", baseline="a")
     drive(race, clear(a=0.3, b=0.0, c=0.5))
     race.withdraw("c")
@@ -297,7 +297,7 @@ def test_withdrawing_an_arm_after_the_end_leaves_the_rest_as_it_was() -> None:
     )
 
 
-def test_a_revival_does_not_lift_the_cap() -> None:
+def test_a_returning_arm_does_not_lift_most_rounds() -> None:
     race = Race("abc", baseline="a", most_rounds=4)
     drive(race, clear(a=0.3, b=0.3, c=0.0))
     race.withdraw("c")
@@ -322,7 +322,7 @@ def test_a_ratio_is_the_seconds_of_one_arm_over_those_of_the_other() -> None:
     )
 
 
-def test_a_ratio_that_has_to_be_surer_is_wider() -> None:
+def test_a_ratio_with_higher_confidence_is_wider() -> None:
     race = Race("ab", baseline="a", most_rounds=6)
     drive(race, noisy(0.1))
     narrow, wide = race.ratio("b", to="a", confidence=0.8), race.ratio("b", to="a", confidence=0.99)
@@ -344,16 +344,16 @@ def test_a_ratio_before_the_second_round_has_no_bounds() -> None:
     assert (ratio.low, ratio.high) == (0.0, math.inf)
 
 
-def test_a_ratio_counts_only_the_rounds_that_both_ran() -> None:
+def test_a_ratio_counts_only_rounds_that_visited_both_arms() -> None:
     race = Race("abc", baseline="a", always=["a"])
     noise = noisy(0.03, seed=1)
 
-    def speeds(arm: str, number: int) -> float:
+    def log_seconds(arm: str, number: int) -> float:
         later = 5.0 if number > 4 else 0.0
         return {"a": 0.0, "b": 1.0, "c": 0.0}[arm] + later + noise(arm, number)
 
     for _ in range(6):
-        visit(race, speeds)
+        visit(race, log_seconds)
     assert race.verdict.eliminated == {"b": 4}
     assert race.ratio("b", to="a").value == pytest.approx(math.e, rel=0.1)
 
@@ -373,13 +373,13 @@ def test_a_ratio_counts_only_the_rounds_that_both_ran() -> None:
         ({"most_rounds": 0}, "most_rounds"),
     ],
 )
-def test_a_race_that_cannot_be_run_is_refused(arguments: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_raise_value_error(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Race(**{"arms": "ab", "baseline": "a", **arguments})
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_record_that_is_not_finite_is_refused_and_can_be_made_good(value: float) -> None:
+def test_a_record_that_is_not_finite_is_refused_and_can_be_repeated(value: float) -> None:
     race = Race("ab", baseline="a")
     race.next_round()
     with pytest.raises(ValueError, match="not finite"):
@@ -400,7 +400,7 @@ def test_a_record_that_is_not_due_is_refused() -> None:
             race.record(arm, 0.0)
 
 
-def test_a_round_has_to_be_complete_before_the_next() -> None:
+def test_the_next_round_needs_a_complete_round() -> None:
     race = Race("abc", baseline="a")
     race.next_round()
     race.record("b", 0.0)

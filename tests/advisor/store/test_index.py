@@ -1,4 +1,4 @@
-"""The index over the runs: whatever becomes of it, the history is that of the runs."""
+"""Tests of the index: the history stays correct when the index is lost, damaged or locked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import builders
 import pytest
 
 from advisor.domain.run_events import Finished, Planned
-from advisor.store import Entry, Store, index
+from advisor.store import HistoryEntry, Store, index
 
 IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
 HISTORY = list(reversed(IDS))
@@ -29,11 +29,11 @@ def three_runs(home: pathlib.Path) -> Store:
     return Store(home)
 
 
-def names(entries: list[Entry]) -> list[str]:
+def run_ids(entries: list[HistoryEntry]) -> list[str]:
     return [entry.run_id for entry in entries]
 
 
-def test_an_index_that_was_deleted_comes_back(three_runs: Store, home: pathlib.Path) -> None:
+def test_a_deleted_index_is_built_again(three_runs: Store, home: pathlib.Path) -> None:
     before = three_runs.history()
     (home / "index.sqlite").unlink()
     assert three_runs.history() == before
@@ -42,7 +42,7 @@ def test_an_index_that_was_deleted_comes_back(three_runs: Store, home: pathlib.P
 @pytest.mark.parametrize(
     "content", [b"", b"rubbish" * 1000, b"SQLite format 3\x00" + b"\xff" * 4096]
 )
-def test_an_index_that_was_damaged_comes_back(
+def test_a_damaged_index_is_built_again(
     three_runs: Store, home: pathlib.Path, content: bytes
 ) -> None:
     before = three_runs.history()
@@ -50,7 +50,7 @@ def test_an_index_that_was_damaged_comes_back(
     assert three_runs.history() == before
 
 
-def test_an_index_of_another_layout_comes_back(three_runs: Store, home: pathlib.Path) -> None:
+def test_an_index_of_another_layout_is_built_again(three_runs: Store, home: pathlib.Path) -> None:
     before = three_runs.history()
     (home / "index.sqlite").unlink()
     other = sqlite3.connect(home / "index.sqlite")
@@ -60,7 +60,7 @@ def test_an_index_of_another_layout_comes_back(three_runs: Store, home: pathlib.
 
 
 @pytest.mark.parametrize("whole_pages", [1, 2, 10])
-def test_an_index_that_was_damaged_further_back_comes_back(
+def test_an_index_with_damaged_later_pages_is_built_again(
     three_runs: Store, home: pathlib.Path, whole_pages: int
 ) -> None:
     before, file = three_runs.history(), home / "index.sqlite"
@@ -75,22 +75,22 @@ def test_an_index_that_was_damaged_further_back_comes_back(
     for _ in range(2):
         assert three_runs.history() == before
     make_run(home, "20261122-000000-0000")
-    assert names(three_runs.history()) == ["20261122-000000-0000", *HISTORY]
+    assert run_ids(three_runs.history()) == ["20261122-000000-0000", *HISTORY]
     with contextlib.closing(sqlite3.connect(file)) as other:
         assert len(other.execute("SELECT * FROM runs").fetchall()) == 4
 
 
-def test_without_an_index_the_history_is_read_from_the_runs(
+def test_the_history_works_where_the_index_cannot_be_made(
     three_runs: Store, home: pathlib.Path
 ) -> None:
     (home / "index.sqlite").mkdir()
-    assert names(three_runs.history()) == HISTORY
+    assert run_ids(three_runs.history()) == HISTORY
 
 
-def test_an_index_that_is_locked_or_not_writable_stays_as_it_is(
+def test_a_locked_index_is_left_unchanged(
     three_runs: Store, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(index, "LOCK_TIMEOUT_SECONDS", 0.1)
     before, file = three_runs.history(), home / "index.sqlite"
     content = file.read_bytes()
     make_run(home, "20261122-000000-0000")

@@ -1,4 +1,4 @@
-"""Runs on disk: what was written whole is read again, whatever happened in between, and what cannot be read is told."""
+"""Tests of storing and reading runs, their history and their errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from advisor.domain.run_events import (
     LoggedEvent,
     Planned,
     Resumed,
-    Spawned,
     WorkerReported,
+    WorkerSpawned,
 )
 from advisor.domain.worker_events import Ready
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store import Entry, Run, Store, runs
+from advisor.store import HistoryEntry, Run, Store, runs
 
 IDS = ("20261120-080000-aaaa", "20261121-120000-0000", "20261121-120000-00ff")
 HISTORY = list(reversed(IDS))
@@ -45,7 +45,7 @@ def make_run(home: pathlib.Path, run_id: str = IDS[0], *events: LoggedEvent) -> 
     return run
 
 
-def refuse(*_: object) -> None:
+def raise_permission_error(*_: object) -> None:
     raise PermissionError(errno.EACCES, "Permission denied")
 
 
@@ -63,7 +63,7 @@ def three_runs(home: pathlib.Path) -> Store:
     return Store(home)
 
 
-def test_a_run_is_read_as_it_was_written(home: pathlib.Path) -> None:
+def test_a_stored_run_is_read_back_unchanged(home: pathlib.Path) -> None:
     events = builders.events(Planned(plan=builders.plan("compiled")), Resumed(), Finished())
     made = make_run(home, IDS[0], *events)
     assert made.header() == header()
@@ -72,11 +72,11 @@ def test_a_run_is_read_as_it_was_written(home: pathlib.Path) -> None:
     assert made.scratch.is_dir()
 
 
-def test_a_run_without_events_has_none(home: pathlib.Path) -> None:
+def test_a_new_run_has_no_events(home: pathlib.Path) -> None:
     assert Store(home).create(header()).events() == []
 
 
-def test_events_are_readable_while_they_are_written(run: Run) -> None:
+def test_events_can_be_read_while_the_writer_is_open(run: Run) -> None:
     (event,) = builders.events(Resumed())
     with run.writer() as writer:
         writer.append(event)
@@ -88,7 +88,7 @@ def append_raw(run: Run, text: bytes) -> None:
         file.write(text)
 
 
-def test_a_last_line_that_was_not_written_whole_is_left_out(run: Run) -> None:
+def test_a_partial_last_line_is_ignored(run: Run) -> None:
     before = run.events()
     (whole,) = builders.events(Finished())
     for half in (b"{", msgspec.json.encode(whole)):
@@ -96,7 +96,7 @@ def test_a_last_line_that_was_not_written_whole_is_left_out(run: Run) -> None:
         assert run.events() == before
 
 
-def test_writing_goes_on_after_a_half_written_line(run: Run) -> None:
+def test_the_writer_removes_a_partial_last_line(run: Run) -> None:
     before = run.events()
     append_raw(run, b'{"seq": 2, "at"')
     (event,) = builders.events(Resumed())
@@ -112,27 +112,27 @@ def test_writing_goes_on_after_a_half_written_line(run: Run) -> None:
         b'{"seq": 2, "at": 0.0, "happening": {"type": "spawned", "arm": "\xff", "process": 0}}\n',
     ],
 )
-def test_a_damaged_line_is_told_and_not_skipped(run: Run, line: bytes) -> None:
+def test_a_damaged_line_raises_an_error(run: Run, line: bytes) -> None:
     append_raw(run, line)
-    for read in (run.events, run.state, lambda: run.events_after(0)):
+    for read in (run.events, run.state, lambda: run.read_events_after(0)):
         with pytest.raises(RunFileError, match="damaged"):
             read()
 
 
-def test_a_run_that_was_ended_before_its_plan_was_stored_is_told_and_not_resumed(
+def test_a_run_without_a_plan_raises_an_error_and_is_not_resumed(
     three_runs: Store,
 ) -> None:
     run = three_runs.create(header("20261122-000000-0000"))
     with pytest.raises(RunFileError, match="before its plan") as problem:
         run.state()
     assert run.directory.name in problem.value.next_step
-    assert three_runs.unfinished().directory.name == IDS[1]
+    assert three_runs.newest_resumable().directory.name == IDS[1]
 
 
-def test_events_that_do_not_follow_each_other_are_told(home: pathlib.Path) -> None:
+def test_missing_or_inconsistent_events_raise_an_error(home: pathlib.Path) -> None:
     run_events = (
         Planned(plan=builders.plan()),
-        Spawned(arm=builders.BASELINE, process=0),
+        WorkerSpawned(arm=builders.BASELINE, process=0),
         Resumed(),
     )
     for missing in range(2):
@@ -140,12 +140,12 @@ def test_events_that_do_not_follow_each_other_are_told(home: pathlib.Path) -> No
         del events[missing]
         with pytest.raises(RunFileError, match="missing"):
             make_run(home, IDS[missing], *events).state()
-    stranger = WorkerReported(arm="nobody", process=0, said=Ready())
+    unknown_arm = WorkerReported(arm="nobody", process=0, worker_event=Ready())
     with pytest.raises(RunFileError, match="do not fit together"):
-        make_run(home, IDS[2], *builders.events(*run_events, stranger)).state()
+        make_run(home, IDS[2], *builders.events(*run_events, unknown_arm)).state()
 
 
-def test_a_file_of_events_that_cannot_be_opened_is_told(run: Run) -> None:
+def test_an_event_file_that_cannot_be_opened_raises_an_error(run: Run) -> None:
     (run.directory / "events.jsonl").unlink()
     (run.directory / "events.jsonl").mkdir()
     with pytest.raises(RunFileError, match="cannot be read"):
@@ -167,7 +167,7 @@ def test_a_file_of_events_that_cannot_be_opened_is_told(run: Run) -> None:
         (b'{"schema": "p3-advisor/run-header/1"}', "is damaged"),
     ],
 )
-def test_a_header_that_cannot_be_read_is_told(run: Run, content: bytes, words: str) -> None:
+def test_a_damaged_or_foreign_header_raises_an_error(run: Run, content: bytes, words: str) -> None:
     (run.directory / "run.json").write_bytes(content)
     with pytest.raises(RunFileError) as problem:
         run.header()
@@ -175,7 +175,7 @@ def test_a_header_that_cannot_be_read_is_told(run: Run, content: bytes, words: s
     assert problem.value.next_step
 
 
-def test_a_header_of_a_newer_program_names_both_schemas(run: Run) -> None:
+def test_the_error_for_a_newer_header_names_both_schemas(run: Run) -> None:
     (run.directory / "run.json").write_bytes(b'{"schema": "p3-advisor/run-header/2"}')
     with pytest.raises(RunFileError) as problem:
         run.header()
@@ -184,13 +184,13 @@ def test_a_header_of_a_newer_program_names_both_schemas(run: Run) -> None:
     assert "newer" in problem.value.next_step
 
 
-def test_a_missing_header_is_told(run: Run) -> None:
+def test_a_missing_header_raises_an_error(run: Run) -> None:
     (run.directory / "run.json").unlink()
     with pytest.raises(RunFileError, match="cannot be read"):
         run.header()
 
 
-def test_only_one_works_on_a_run_at_a_time(run: Run) -> None:
+def test_only_one_process_writes_a_run_at_a_time(run: Run) -> None:
     with run.writer():
         with pytest.raises(RunIsActiveError, match=IDS[0]), Run(run.directory).writer():
             pass
@@ -199,14 +199,14 @@ def test_only_one_works_on_a_run_at_a_time(run: Run) -> None:
         pass
 
 
-def test_the_lock_goes_with_whoever_held_it(run: Run) -> None:
+def test_the_lock_is_released_after_an_interrupt(run: Run) -> None:
     with pytest.raises(KeyboardInterrupt), run.writer():
         raise KeyboardInterrupt
     with run.writer():
         pass
 
 
-def test_what_only_an_unfinished_run_needs_can_be_cleared_twice(run: Run) -> None:
+def test_scratch_can_be_cleared_twice(run: Run) -> None:
     (run.scratch / "weights").write_bytes(b"large")
     run.clear_scratch()
     run.clear_scratch()
@@ -224,21 +224,19 @@ def test_what_only_an_unfinished_run_needs_can_be_cleared_twice(run: Run) -> Non
         ("20261121-120000-00f", IDS[2]),
     ],
 )
-def test_a_run_is_found_by_its_id_or_the_beginning_of_it(
+def test_a_run_is_found_by_its_id_or_a_unique_prefix(
     three_runs: Store, name: str, found: str
 ) -> None:
     assert three_runs.find(name).header().run_id == found
 
 
-def test_a_whole_id_is_found_though_others_begin_with_it(home: pathlib.Path) -> None:
+def test_a_complete_id_is_found_although_it_is_a_prefix_of_another(home: pathlib.Path) -> None:
     for run_id in ("20261120-1", "20261120-12"):
         make_run(home, run_id)
     assert Store(home).find("20261120-1").directory.name == "20261120-1"
 
 
-def test_nothing_is_removed_without_a_name(
-    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_name_deletes_nothing(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only = make_run(home)
     monkeypatch.chdir(only.directory)
     with pytest.raises(UnknownRunError):
@@ -246,13 +244,13 @@ def test_nothing_is_removed_without_a_name(
     assert only.header() == header()
 
 
-def test_a_note_that_cannot_be_written_as_it_is_is_kept_as_far_as_it_can_be(
+def test_a_note_survives_bad_characters_and_failed_writes(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.write_note("before the\nupgrade")
     run.write_note("caf\udce9")
     assert run.note() == "caf?"
-    monkeypatch.setattr(pathlib.Path, "write_bytes", refuse)
+    monkeypatch.setattr(pathlib.Path, "write_bytes", raise_permission_error)
     with pytest.raises(NotWritableError):
         run.write_note("lost")
     assert run.note() == "caf?"
@@ -260,7 +258,7 @@ def test_a_note_that_cannot_be_written_as_it_is_is_kept_as_far_as_it_can_be(
     assert run.note() == ""
 
 
-def test_a_run_is_found_by_its_directory_wherever_it_lies(run: Run, tmp_path: pathlib.Path) -> None:
+def test_a_run_is_found_by_the_path_of_its_directory(run: Run, tmp_path: pathlib.Path) -> None:
     elsewhere = run.directory.rename(tmp_path / "moved")
     assert Store(tmp_path / "another home").find(str(elsewhere)).header() == header()
 
@@ -268,51 +266,51 @@ def test_a_run_is_found_by_its_directory_wherever_it_lies(run: Run, tmp_path: pa
 @pytest.mark.parametrize(
     "name", ["gone", "2026112x", "120000", "latest-", "/nowhere", "x" * 300, "", "a\0b"]
 )
-def test_an_unknown_run_is_told(three_runs: Store, name: str) -> None:
+def test_an_unknown_run_raises_an_error_with_its_name(three_runs: Store, name: str) -> None:
     with pytest.raises(UnknownRunError) as problem:
         three_runs.find(name)
     assert (repr(name) if name else "is empty") in problem.value.what
     assert "history" in problem.value.next_step
 
 
-def test_a_beginning_of_several_ids_is_told_with_them(three_runs: Store) -> None:
+def test_an_ambiguous_prefix_raises_an_error_with_the_ids(three_runs: Store) -> None:
     with pytest.raises(UnknownRunError) as problem:
         three_runs.find("20261121")
     assert "2 runs" in problem.value.what
     assert all(run_id in problem.value.next_step for run_id in IDS[1:])
 
 
-def test_without_runs_there_is_no_latest(home: pathlib.Path) -> None:
+def test_without_runs_latest_raises_an_error(home: pathlib.Path) -> None:
     with pytest.raises(UnknownRunError):
         Store(home).find("latest")
     assert Store(home).history() == []
 
 
-def test_the_newest_unfinished_run_is_resumed(three_runs: Store, home: pathlib.Path) -> None:
-    assert three_runs.unfinished().directory.name == IDS[1]
+def test_the_newest_unfinished_run_is_resumable(three_runs: Store, home: pathlib.Path) -> None:
+    assert three_runs.newest_resumable().directory.name == IDS[1]
     make_run(home, "20261122-000000-0000")
-    assert three_runs.unfinished().directory.name == "20261122-000000-0000"
+    assert three_runs.newest_resumable().directory.name == "20261122-000000-0000"
 
 
-def test_a_finished_run_is_not_resumed(home: pathlib.Path) -> None:
+def test_a_finished_run_is_not_resumable(home: pathlib.Path) -> None:
     make_run(home, IDS[0], *builders.events(Finished()))
     with pytest.raises(UnknownRunError, match="resumed"):
-        Store(home).unfinished()
+        Store(home).newest_resumable()
 
 
-def names(entries: list[Entry]) -> list[str]:
+def run_ids(entries: list[HistoryEntry]) -> list[str]:
     return [entry.run_id for entry in entries]
 
 
-def test_the_history_is_newest_first_and_says_what_was_asked(three_runs: Store) -> None:
+def test_the_history_is_newest_first_with_model_and_device(three_runs: Store) -> None:
     entries = three_runs.history()
-    assert names(entries) == HISTORY
+    assert run_ids(entries) == HISTORY
     assert [entry.finished for entry in entries] == [True, False, True]
     assert {(entry.model, entry.device) for entry in entries} == {("synthetic/ffn@8x16", "CPU")}
     assert entries == three_runs.history()
 
 
-def test_the_history_names_the_gpu_that_was_measured(home: pathlib.Path) -> None:
+def test_the_history_has_the_measured_gpu(home: pathlib.Path) -> None:
     two = (
         builders.gpu(uuid="GPU-a", name="NVIDIA A100"),
         builders.gpu(uuid="GPU-b", name="NVIDIA H200"),
@@ -326,7 +324,7 @@ def test_the_history_names_the_gpu_that_was_measured(home: pathlib.Path) -> None
     assert [entry.device for entry in Store(home).history()] == ["NVIDIA H200"]
 
 
-def test_the_history_sees_that_a_run_has_finished_since(home: pathlib.Path) -> None:
+def test_the_history_updates_a_run_that_has_finished(home: pathlib.Path) -> None:
     made = make_run(home)
     assert [entry.finished for entry in Store(home).history()] == [False]
     with made.writer() as writer:
@@ -334,27 +332,25 @@ def test_the_history_sees_that_a_run_has_finished_since(home: pathlib.Path) -> N
     assert [entry.finished for entry in Store(home).history()] == [True]
 
 
-def test_the_history_forgets_runs_that_are_gone(three_runs: Store, home: pathlib.Path) -> None:
+def test_the_history_drops_removed_runs(three_runs: Store, home: pathlib.Path) -> None:
     three_runs.history()
     (home / "runs" / IDS[2] / "run.json").unlink()
-    assert names(three_runs.history()) == HISTORY[1:]
+    assert run_ids(three_runs.history()) == HISTORY[1:]
 
 
-def test_the_history_leaves_out_a_run_that_cannot_be_read(
-    three_runs: Store, home: pathlib.Path
-) -> None:
+def test_the_history_omits_a_damaged_run(three_runs: Store, home: pathlib.Path) -> None:
     (home / "runs" / IDS[1] / "run.json").write_bytes(b"rubbish")
-    assert names(three_runs.history()) == [IDS[2], IDS[0]]
+    assert run_ids(three_runs.history()) == [IDS[2], IDS[0]]
 
 
 @pytest.fixture
 def blocked_home(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A home that nobody, whatever the rights, can make: a file is in the way."""
+    """A home that cannot be made even by root, because its parent is a file."""
     (tmp_path / "file").touch()
     return tmp_path / "file" / "home"
 
 
-def test_a_run_that_cannot_be_stored_is_told(blocked_home: pathlib.Path) -> None:
+def test_a_run_that_cannot_be_stored_raises_an_error(blocked_home: pathlib.Path) -> None:
     with pytest.raises(NotWritableError) as problem:
         Store(blocked_home).create(header())
     assert str(blocked_home) in problem.value.what
@@ -362,29 +358,33 @@ def test_a_run_that_cannot_be_stored_is_told(blocked_home: pathlib.Path) -> None
     assert problem.value.exit_code == 3
 
 
-def test_a_history_that_cannot_be_kept_is_told(blocked_home: pathlib.Path) -> None:
+def test_an_unreadable_history_raises_an_error(blocked_home: pathlib.Path) -> None:
     for read in (Store(blocked_home).history, lambda: Store(blocked_home).find("latest")):
         with pytest.raises(NotWritableError, match="cannot be read"):
             read()
 
 
-def test_a_directory_of_runs_that_cannot_be_read_is_told(
+def test_an_unreadable_directory_of_runs_raises_an_error(
     three_runs: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "scandir", refuse)
-    for read in (three_runs.history, three_runs.unfinished, lambda: three_runs.find("latest")):
+    monkeypatch.setattr(os, "scandir", raise_permission_error)
+    for read in (
+        three_runs.history,
+        three_runs.newest_resumable,
+        lambda: three_runs.find("latest"),
+    ):
         with pytest.raises(NotWritableError, match="cannot be read: Permission denied"):
             read()
 
 
-def test_a_run_that_cannot_be_written_is_told(run: Run) -> None:
+def test_a_run_that_cannot_be_locked_raises_an_error(run: Run) -> None:
     (run.directory / "lock").unlink()
     (run.directory / "lock").mkdir()
     with pytest.raises(NotWritableError, match=IDS[0]), run.writer():
         pass
 
 
-def test_a_full_disk_is_told() -> None:
+def test_a_full_disk_raises_an_error() -> None:
     with (
         pathlib.Path("/dev/full").open("wb", buffering=0) as full,
         pytest.raises(NotWritableError, match="No space left"),
@@ -392,19 +392,21 @@ def test_a_full_disk_is_told() -> None:
         runs.Writer(full).append(builders.events(Finished())[0])
 
 
-def test_a_disk_that_is_full_while_a_run_is_written_is_told(
+def test_a_full_disk_in_the_writer_raises_only_one_error(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever closes the file may not raise anything else."""
+    """Closing the file must not raise another error."""
     (run.directory / "events.jsonl").unlink(missing_ok=True)
     (run.directory / "events.jsonl").symlink_to("/dev/full")
-    monkeypatch.setattr(run, "_cut_half_line", lambda: None)  # it would read that device to its end
+    monkeypatch.setattr(
+        run, "_remove_partial_line", lambda: None
+    )  # it would read that device to its end
     with pytest.raises(NotWritableError, match="No space left"):  # noqa: SIM117 - what leaves the writer counts
         with run.writer() as writer:
             writer.append(builders.events(Finished())[0])
 
 
-def test_an_event_that_the_disk_takes_piece_by_piece_is_written_whole() -> None:
+def test_an_event_written_in_parts_is_complete() -> None:
     class Slow(io.RawIOBase):
         written = b""
 
@@ -417,7 +419,7 @@ def test_an_event_that_the_disk_takes_piece_by_piece_is_written_whole() -> None:
     assert slow.written == msgspec.json.encode(event) + b"\n"
 
 
-def test_runs_are_kept_where_the_environment_says_or_else_with_the_users_state(
+def test_the_default_home_is_the_named_directory_or_the_users_state(
     tmp_path: pathlib.Path,
 ) -> None:
     assert store.default_home({store.HOME_VARIABLE: str(tmp_path)}) == tmp_path

@@ -1,4 +1,4 @@
-"""Repetitions in fresh processes, calls without a pause, new shapes: what they add to the figures of the race, and what they take back."""
+"""Tests of repetitions, sustained calls, cold builds, shifts and new shapes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ import builders
 import msgspec
 import pytest
 from builders import BASELINE
-from run_results import RACES, WRONG, only_measurement, raced, summarise
+from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
 from advisor.domain.outcome import Crashed
-from advisor.domain.run_events import Energy
+from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Caches, NewShapeResult, Sustained
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:
-    """Return a run in which each process of `compiled` has a level of its own against the baseline: the race's first, then repetitions."""
-    ours, theirs = [], []
+    """Return a run in which each process of `compiled` has its own log ratio to the baseline.
+
+    The first level is that of the race, the others are those of its repetitions.
+    """
+    compiled, baseline = [], []
     for number, level in enumerate(levels):
         rounds = [0.1 * math.exp(level + spread * (-1) ** place) for place in range(4)]
-        ours.append(builders.process(*builders.visits(rounds), repeat=number))
-        theirs.append(builders.process(*builders.visits([0.1] * 4), repeat=number))
+        compiled.append(builders.process(*builders.visits(rounds), repeat=number))
+        baseline.append(builders.process(*builders.visits([0.1] * 4), repeat=number))
     repeats = dict.fromkeys(range(1, len(levels)), (BASELINE, "compiled"))
-    return builders.run_state({BASELINE: theirs, "compiled": ours}, repeats=repeats)
+    return builders.run_state({BASELINE: baseline, "compiled": compiled}, repeats=repeats)
 
 
-def test_with_three_processes_the_interval_includes_how_much_they_differ() -> None:
+def test_three_processes_give_an_interval_over_processes() -> None:
     measurement = only_measurement(summarise(repeated(0.0, 0.1, -0.1), RACES))
     (cell,) = measurement.cells
     assert cell.processes == 3
@@ -39,16 +42,14 @@ def test_with_three_processes_the_interval_includes_how_much_they_differ() -> No
     assert measurement.speedup == cell.speedup
 
 
-def test_with_two_processes_the_interval_is_that_of_the_race_and_nothing_is_said_about_their_difference() -> (
-    None
-):
+def test_two_processes_give_the_interval_of_the_race() -> None:
     results = summarise(repeated(0.0, 0.1), RACES)
     (cell,) = only_measurement(results).cells
     assert (cell.processes, cell.process_variation, results.repeats) == (2, None, 1)
     assert cell.speedup.value == pytest.approx(1.0)
 
 
-def test_rounds_of_a_repetition_are_paired_with_that_repetitions_baseline() -> None:
+def test_a_repetition_is_paired_with_its_own_baseline() -> None:
     drifting = repeated(0.05, 0.05, 0.05)
     slowed = [
         builders.process(
@@ -65,7 +66,7 @@ def test_rounds_of_a_repetition_are_paired_with_that_repetitions_baseline() -> N
     assert only_measurement(summarise(state, RACES)).speedup.value == pytest.approx(math.exp(-0.05))
 
 
-def test_a_repetition_that_failed_leaves_the_race_as_it_was() -> None:
+def test_a_failed_repetition_keeps_the_result_of_the_race() -> None:
     crashed = builders.process(
         *builders.visits([9.0]),
         repeat=1,
@@ -83,7 +84,7 @@ def test_a_repetition_that_failed_leaves_the_race_as_it_was() -> None:
     assert measurement.speedup.value == pytest.approx(4)
 
 
-def test_a_repetition_whose_outputs_were_wrong_takes_everything_back() -> None:
+def test_wrong_outputs_in_a_repetition_invalidate_the_arm() -> None:
     state = repeated(0.0, 0.0)
     wrong = [
         state.processes["compiled"][0],
@@ -95,15 +96,15 @@ def test_a_repetition_whose_outputs_were_wrong_takes_everything_back() -> None:
     assert [entry.arm for entry in results.measurements] == [BASELINE]
 
 
-# Calls without a pause
+# Sustained calls
 
 
 def sustained(
     seconds: float, calls: int = 100, joules: float | None = None, **changes: object
 ) -> ProcessState:
-    """Return a process that raced at 0.1 s and took these seconds a call, twice, when it was called without a pause."""
+    """Return a process with 0.1 s in the race and these seconds in two sustained periods."""
     without_pause = (Sustained(batch_size=1, calls=calls, seconds=seconds * calls),) * 2
-    energy = (Energy(arm="x", process=0, batch_size=1, joules=joules),) * 2
+    energy = (EnergyMeasured(arm="x", process=0, batch_size=1, joules=joules),) * 2
     return builders.process(
         *builders.visits([0.1] * 4), sustained=without_pause, energy=energy, **changes
     )
@@ -112,7 +113,7 @@ def sustained(
 @pytest.mark.parametrize(
     ("seconds", "agrees"), [(0.1, True), (0.1015, True), (0.103, False), (0.09, False)]
 )
-def test_calls_without_a_pause_agree_with_calls_in_turn_within_the_margin(
+def test_sustained_calls_agree_with_the_race_within_the_margin(
     seconds: float, agrees: bool
 ) -> None:
     check = summarise(
@@ -124,7 +125,7 @@ def test_calls_without_a_pause_agree_with_calls_in_turn_within_the_margin(
     assert (check.burst_ratio, check.sustained_ratio) == pytest.approx((1.0, seconds / 0.1))
 
 
-def test_energy_is_told_for_a_call_where_it_is_counted() -> None:
+def test_joules_per_call_are_null_without_an_energy_counter() -> None:
     state = builders.run_state(
         {BASELINE: sustained(0.1, calls=50, joules=200.0), "compiled": sustained(0.1)}
     )
@@ -133,7 +134,7 @@ def test_energy_is_told_for_a_call_where_it_is_counted() -> None:
     assert check.joules_per_call == {BASELINE: pytest.approx(4.0), "compiled": None}
 
 
-def test_without_a_pair_there_is_no_sustained_check() -> None:
+def test_a_sustained_check_needs_two_valid_arms() -> None:
     assert (
         summarise(
             builders.run_state({BASELINE: sustained(0.1), "compiled": builders.process()}), RACES
@@ -146,7 +147,7 @@ def test_without_a_pair_there_is_no_sustained_check() -> None:
     assert summarise(wrong, RACES).sustained is None
 
 
-# Cold builds, streams, shifts, new shapes
+# Cold builds, streamed calls, shifts, new shapes
 
 
 @pytest.mark.parametrize(
@@ -159,16 +160,18 @@ def test_without_a_pair_there_is_no_sustained_check() -> None:
         (Caches(bytes_before=0, bytes_after=900, hits=2), None),
     ],
 )
-def test_a_build_is_proven_cold_by_caches_that_were_empty_and_gave_nothing(
+def test_a_build_is_proven_cold_by_empty_caches_without_hits(
     caches: Caches | None, proven: bool | None
 ) -> None:
     assert (
-        only_measurement(summarise(raced(0.1, 0.1, caches=caches), RACES)).build_seconds.proven_cold
+        only_measurement(
+            summarise(run_with(0.1, 0.1, caches=caches), RACES)
+        ).build_seconds.proven_cold
         is proven
     )
 
 
-def test_where_the_device_streams_the_throughput_is_that_of_calls_nobody_waits_for() -> None:
+def test_throughput_uses_streamed_seconds_where_there_are_some() -> None:
     streaming = [
         msgspec.structs.replace(visit, streamed_seconds=0.05)
         for visit in builders.visits([0.1] * 4)
@@ -184,12 +187,12 @@ def test_where_the_device_streams_the_throughput_is_that_of_calls_nobody_waits_f
     assert cell.seconds.median == pytest.approx(0.1)
 
 
-def test_a_speed_that_changed_while_it_was_measured_is_told_with_its_size() -> None:
+def test_a_shift_of_the_speed_is_reported_with_its_size() -> None:
     (cell,) = only_measurement(
-        summarise(raced(0.1, 0.101, 0.1, 0.1, 0.125, 0.126, 0.125, 0.125), RACES)
+        summarise(run_with(0.1, 0.101, 0.1, 0.1, 0.125, 0.126, 0.125, 0.125), RACES)
     ).cells
     assert cell.shift == pytest.approx(0.25, abs=0.01)
-    (steady,) = only_measurement(summarise(raced(*[0.1, 0.101] * 4), RACES)).cells
+    (steady,) = only_measurement(summarise(run_with(*[0.1, 0.101] * 4), RACES)).cells
     assert steady.shift == 0.0
 
 
@@ -207,7 +210,7 @@ def flexed(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "eagers", "new_shapes"),
+    ("seconds", "eager_seconds", "new_shapes"),
     [
         (0.01, 0.02, "served"),
         (0.0199, 0.02, "recompiles"),
@@ -215,32 +218,38 @@ def flexed(
         (0.03, None, "served"),
     ],
 )
-def test_a_clear_gain_that_is_gone_for_a_new_shape_is_a_silent_fall_back(
-    seconds: float, eagers: float | None, new_shapes: str
+def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
+    seconds: float, eager_seconds: float | None, new_shapes: str
 ) -> None:
     state = builders.run_state(
         {
-            BASELINE: builders.process(*builders.visits([0.4] * 4), flexed=flexed(steady=eagers)),
+            BASELINE: builders.process(
+                *builders.visits([0.4] * 4), new_shape_results=flexed(steady=eager_seconds)
+            ),
             "compiled": builders.process(
-                *builders.visits([0.1] * 4), flexed=flexed(steady=seconds)
+                *builders.visits([0.1] * 4), new_shape_results=flexed(steady=seconds)
             ),
         }
     )
     assert only_measurement(summarise(state, RACES)).new_shapes == new_shapes
 
 
-def test_an_arm_without_a_clear_gain_has_none_to_lose() -> None:
+def test_an_arm_without_a_clear_speedup_has_no_silent_fallback() -> None:
     state = builders.run_state(
         {
-            BASELINE: builders.process(*builders.visits([0.11] * 4), flexed=flexed(steady=0.02)),
-            "compiled": builders.process(*builders.visits([0.1] * 4), flexed=flexed(steady=0.02)),
+            BASELINE: builders.process(
+                *builders.visits([0.11] * 4), new_shape_results=flexed(steady=0.02)
+            ),
+            "compiled": builders.process(
+                *builders.visits([0.1] * 4), new_shape_results=flexed(steady=0.02)
+            ),
         }
     )
     assert only_measurement(summarise(state, RACES)).new_shapes == "served"
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "word"),
+    ("outcomes", "rating"),
     [
         (["served"], "served"),
         (["served", "stalled"], "recompiles"),
@@ -249,18 +258,21 @@ def test_an_arm_without_a_clear_gain_has_none_to_lose() -> None:
         (["wrong"], "refused"),
     ],
 )
-def test_new_shapes_are_as_good_as_the_worst_of_them(outcomes: list[str], word: str) -> None:
+def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rating: str) -> None:
     tried = {
         size: flexed(outcome, batch_size=size)[size]
         for size, outcome in enumerate(outcomes, start=2)
     }
-    assert only_measurement(summarise(raced(0.1, 0.1, flexed=tried), RACES)).new_shapes == word
+    assert (
+        only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES)).new_shapes
+        == rating
+    )
 
 
-def test_stalls_are_counted_in_kept_and_discarded_calls() -> None:
+def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:
     visits = builders.visits([0.01] * 4)
     stalled = (
-        msgspec.structs.replace(visits[0], lead_seconds=(0.9,)),
+        msgspec.structs.replace(visits[0], warmup_seconds=(0.9,)),
         msgspec.structs.replace(visits[1], seconds=(0.01, 0.01, 0.7)),
         *visits[2:],
     )

@@ -1,4 +1,4 @@
-"""Runs as files: whole or refused, with the reason; nothing of the sender's machine in them, nothing of the receiver's touched."""
+"""Tests of exporting a run to a file and importing it on another machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from advisor.errors import ExportFileError, RunIsImportedError
 from advisor.pipeline import decision as deciding
 from advisor.pipeline.decision import decide, evaluate_imported
 from advisor.pipeline.execution import execute
-from advisor.store import Run, Store, exchange
+from advisor.store import Run, Store, export_file
 
 RECIPE = Recipe(
     imports=("import json",),
@@ -58,7 +58,7 @@ EVENTS = builders.events(
 
 @pytest.fixture
 def run(home: pathlib.Path) -> Run:
-    """A stored run whose interpreter has a telling name."""
+    """A stored run with identifiable paths."""
     interpreter = "/home/somebody/venv/bin/python3"
     machine = builders.machine(
         software=builders.interpreter(executable=interpreter),
@@ -75,28 +75,28 @@ def run(home: pathlib.Path) -> Run:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: pathlib.Path) -> Store:
-    """Another machine's runs."""
-    return Store(tmp_path / "elsewhere")
+def other_store(tmp_path: pathlib.Path) -> Store:
+    """The store of another machine."""
+    return Store(tmp_path / "other_store")
 
 
-def written(tmp_path: pathlib.Path, content: bytes) -> pathlib.Path:
+def write_export(tmp_path: pathlib.Path, content: bytes) -> pathlib.Path:
     file = tmp_path / "a.p3run"
     file.write_bytes(content)
     return file
 
 
-def packed(
+def export_content(
     header: Header | bytes, events: list[LoggedEvent] | list[bytes], **changes: Any
 ) -> bytes:
-    """Return a file with a right checksum, whatever it holds."""
+    """Return the content of a file with a correct checksum."""
     lines = [
         line if isinstance(line, bytes) else msgspec.json.encode(line) for line in (header, *events)
     ]
     body = b"".join(line + b"\n" for line in lines)
     run_id = header.run_id if isinstance(header, Header) else builders.header().run_id
     fields = {
-        "schema": exchange.SCHEMA,
+        "schema": export_file.SCHEMA,
         "run_id": run_id,
         "advisor_version": "0.1",
         "bytes": len(body),
@@ -108,55 +108,64 @@ def packed(
     )
 
 
-def test_a_run_comes_back_as_it_was_but_for_being_imported(
-    run: Run, elsewhere: Store, tmp_path: pathlib.Path
+def test_an_imported_run_equals_the_exported_run(
+    run: Run, other_store: Store, tmp_path: pathlib.Path
 ) -> None:
-    header, events = exchange.read(written(tmp_path, exchange.pack(run)))
-    taken = exchange.put(elsewhere, header, events)
-    assert taken.header().imported
-    assert taken.header().question.batch_sizes == run.header().question.batch_sizes
-    assert [event.seq for event in taken.events()] == [event.seq for event in run.events()]
-    (entry,) = elsewhere.history()
+    header, events = export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
+    imported = export_file.import_run(other_store, header, events)
+    assert imported.header().imported
+    assert imported.header().question.batch_sizes == run.header().question.batch_sizes
+    assert [event.seq for event in imported.events()] == [event.seq for event in run.events()]
+    (entry,) = other_store.history()
     assert (entry.run_id, entry.imported) == (run.directory.name, True)
 
 
-def test_a_file_names_neither_the_machine_nor_its_interpreters(run: Run) -> None:
-    content = exchange.pack(run)
+def test_an_export_contains_no_host_name_and_no_interpreter_paths(run: Run) -> None:
+    content = export_file.encode_run(run)
     assert b"somebody" not in content
     assert b'"/' not in b"\n".join(content.splitlines()[1:3]), "a path of the header or the plan"
     assert b'"engine":"podman"' in content
     assert str(pathlib.Path(sys.executable).parent).encode() not in content
     assert b'"host":null' in content
-    assert b'"host":"this one"' in exchange.pack(run, "this one")
+    assert b'"host":"this one"' in export_file.encode_run(run, "this one")
 
 
-def test_an_imported_run_is_not_worked_on(
-    run: Run, elsewhere: Store, tmp_path: pathlib.Path, fake_context: Callable[[], Context]
+def test_an_imported_run_cannot_be_executed_or_resumed(
+    run: Run, other_store: Store, tmp_path: pathlib.Path, fake_context: Callable[[], Context]
 ) -> None:
-    taken = exchange.put(elsewhere, *exchange.read(written(tmp_path, exchange.pack(run))))
+    imported = export_file.import_run(
+        other_store, *export_file.read_export(write_export(tmp_path, export_file.encode_run(run)))
+    )
     with pytest.raises(RunIsImportedError):
-        list(execute(taken, fake_context()))
-    assert builders.error_of(elsewhere.unfinished) is not None
+        list(execute(imported, fake_context()))
+    assert builders.error_of(other_store.newest_resumable) is not None
 
 
-def test_a_run_of_a_fleet_travels_too(elsewhere: Store) -> None:
+def test_a_run_of_a_fleet_can_be_imported(other_store: Store) -> None:
     race = builders.header(run_id="20261121-120000-f1ee-0001-2")
     assert (
-        exchange.put(elsewhere, *exchange.unpack(packed(race, EVENTS), "a file")).header().run_id
+        export_file.import_run(
+            other_store, *export_file.decode_run(export_content(race, EVENTS), "a file")
+        )
+        .header()
+        .run_id
         == race.run_id
     )
 
 
-def test_a_run_that_is_there_is_not_replaced(
+def test_an_import_does_not_replace_an_existing_run(
     run: Run, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(ExportFileError, match="already"):
-        exchange.put(Store(home), *exchange.read(written(tmp_path, exchange.pack(run))))
+        export_file.import_run(
+            Store(home),
+            *export_file.read_export(write_export(tmp_path, export_file.encode_run(run))),
+        )
 
 
 HEADER = builders.header()
 DEEP = b"[" * 100_000 + b"]" * 100_000
-STRANGER = WorkerReported(arm="compiled", process=7, worker_event=RECIPE)
+UNKNOWN_PROCESS = WorkerReported(arm="compiled", process=7, worker_event=RECIPE)
 VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_seconds=0.1)
 
 
@@ -168,30 +177,40 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_se
         (DEEP, "no exported run"),
         (b'{"schema": "p3-advisor/export/1"}\n', "no exported run"),
         (b'{"schema": "p3-advisor/export/2"}\n', "schema"),
-        (packed(HEADER, EVENTS)[:-20], "truncated"),
-        (packed(HEADER, EVENTS) + b"{}\n", "checksum"),
-        (packed(HEADER, EVENTS).replace(b'"seed":0', b'"seed":1'), "checksum"),
-        (packed(HEADER, EVENTS, bytes=-1), "checksum"),
-        (packed(b"{}", EVENTS), "no run"),
-        (packed(HEADER, [b"{}"]), "no run"),
-        (packed(HEADER, [DEEP]), "no run"),
+        (export_content(HEADER, EVENTS)[:-20], "truncated"),
+        (export_content(HEADER, EVENTS) + b"{}\n", "checksum"),
+        (export_content(HEADER, EVENTS).replace(b'"seed":0', b'"seed":1'), "checksum"),
+        (export_content(HEADER, EVENTS, bytes=-1), "checksum"),
+        (export_content(b"{}", EVENTS), "does not hold a run"),
+        (export_content(HEADER, [b"{}"]), "does not hold a run"),
+        (export_content(HEADER, [DEEP]), "does not hold a run"),
         (
-            packed(HEADER, [msgspec.json.encode(EVENTS[0]).replace(b"compiled", b"compile\xff")]),
-            "no run",
+            export_content(
+                HEADER, [msgspec.json.encode(EVENTS[0]).replace(b"compiled", b"compile\xff")]
+            ),
+            "does not hold a run",
         ),
         (b'{"schema": "\xff"}\n', "no exported run"),
         (
-            packed(msgspec.structs.replace(HEADER, schema="p3-advisor/run-header/9"), EVENTS),
+            export_content(
+                msgspec.structs.replace(HEADER, schema="p3-advisor/run-header/9"), EVENTS
+            ),
             "schema",
         ),
-        (packed(msgspec.structs.replace(HEADER, run_id="../../evil"), EVENTS), "impossible id"),
-        (packed(msgspec.structs.replace(HEADER, run_id="/etc/passwd"), EVENTS), "impossible id"),
-        (packed(HEADER, EVENTS, run_id="20261121-120000-ffff"), "impossible id"),
-        (packed(HEADER, EVENTS[1:]), "one run"),
-        (packed(HEADER, []), "one run"),
-        (packed(HEADER, [*EVENTS, EVENTS[0]]), "one run"),
         (
-            packed(
+            export_content(msgspec.structs.replace(HEADER, run_id="../../evil"), EVENTS),
+            "invalid id",
+        ),
+        (
+            export_content(msgspec.structs.replace(HEADER, run_id="/etc/passwd"), EVENTS),
+            "invalid id",
+        ),
+        (export_content(HEADER, EVENTS, run_id="20261121-120000-ffff"), "invalid id"),
+        (export_content(HEADER, EVENTS[1:]), "one run"),
+        (export_content(HEADER, []), "one run"),
+        (export_content(HEADER, [*EVENTS, EVENTS[0]]), "one run"),
+        (
+            export_content(
                 HEADER,
                 builders.events(
                     EVENTS[0].run_event, WorkerReported(arm="nobody", process=0, worker_event=VISIT)
@@ -200,29 +219,31 @@ VISIT = BlockTimed(batch_size=1, round=1, seconds=(0.1,), warmup_calls=1, cpu_se
             "do not fit together",
         ),
         (
-            packed(HEADER, builders.events(EVENTS[0].run_event, EVENTS[1].run_event, STRANGER)),
+            export_content(
+                HEADER, builders.events(EVENTS[0].run_event, EVENTS[1].run_event, UNKNOWN_PROCESS)
+            ),
             "do not fit",
         ),
     ],
 )
-def test_what_is_no_whole_run_is_refused_with_the_reason(
+def test_a_damaged_or_edited_file_is_refused_with_the_reason(
     content: bytes, reason: str, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(ExportFileError, match=reason):
-        exchange.read(written(tmp_path, content))
+        export_file.read_export(write_export(tmp_path, content))
 
 
-def test_a_file_that_is_too_large_is_refused_without_reading_it(
+def test_a_file_above_the_size_limit_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(export_file, "MAX_BYTES", 1 << 20)
     with pytest.raises(ExportFileError, match="larger than 1 MiB"):
-        exchange.read(written(tmp_path, b"x" * (1 << 21)))
+        export_file.read_export(write_export(tmp_path, b"x" * (1 << 21)))
     with pytest.raises(ExportFileError, match="cannot be read"):
-        exchange.read(tmp_path / "absent")
+        export_file.read_export(tmp_path / "absent")
 
 
-def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(*_: object) -> None:
         raise OverflowError("math range error")
 
@@ -237,8 +258,13 @@ def test_figures_that_nobody_can_reckon_with_are_refused(monkeypatch: pytest.Mon
     sorted((pathlib.Path(__file__).parent / "recorded").iterdir()),
     ids=lambda file: file.stem,
 )
-def test_a_run_of_any_age_reads_back_and_is_decided(file: pathlib.Path, elsewhere: Store) -> None:
-    header, events = exchange.read(file)
+def test_runs_of_older_versions_can_be_imported_and_decided(
+    file: pathlib.Path, other_store: Store
+) -> None:
+    header, events = export_file.read_export(file)
     decision = evaluate_imported(header, events, file.name)
     assert decision.recommendation is not None
-    assert decide(exchange.put(elsewhere, header, events)).recommendation == decision.recommendation
+    assert (
+        decide(export_file.import_run(other_store, header, events)).recommendation
+        == decision.recommendation
+    )

@@ -1,0 +1,239 @@
+"""Write a run as one file and import it on another machine.
+
+The first line is a manifest with a checksum, the second is the run's header, and each further line
+is an event. An exported run contains no paths of interpreters, and the name of the machine only on
+request; the name of a local model and messages of stacks stay in it.
+
+A file may come from anybody. The checksum detects damage and does not authenticate the sender: an
+imported run is evidence, but its code is not run and its paths are not opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from advisor.domain.machine import Machine
+from advisor.domain.run import RUN_ID, Header
+from advisor.domain.run import SCHEMA as HEADER_SCHEMA
+from advisor.domain.run_events import LoggedEvent, Planned, RunEvent, WorkerReported
+from advisor.domain.run_state import fold
+from advisor.domain.worker_events import Environment, Imported, Recipe
+from advisor.errors import ExportFileError, NotWritableError
+from advisor.store import HOME_VARIABLE, Run, Store
+from advisor.store.runs import DECODE_ERRORS
+from advisor.store.write_errors import report_unwritable
+from advisor.system.atomic_write import write_atomically
+
+SCHEMA: Final = "p3-advisor/export/1"
+SUFFIX = ".p3run"
+#: Larger files are refused; every known run is smaller.
+MAX_BYTES = 256 << 20
+SEND_AGAIN = "have it exported and sent again"
+ASK_SENDER = "ask the sender for the origin of the file"
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line: size and checksum of the content after it."""
+
+    schema: str
+    run_id: str
+    advisor_version: str
+    bytes: int
+    sha256: str
+    #: Name of the machine, if the sender chose to give it.
+    host: str | None = None
+
+
+def encode_run(run: Run, host: str | None = None) -> bytes:
+    """Return the content of the file for a run."""
+    header = run.header()
+    shared = msgspec.structs.replace(
+        header,
+        question=_keep_file_name(header.question, "python"),
+        machine=_remove_paths(header.machine),
+    )
+    lines = [
+        msgspec.json.encode(shared),
+        *(msgspec.json.encode(_remove_interpreters(event)) for event in run.events()),
+    ]
+    body = b"".join(line + b"\n" for line in lines)
+    manifest = Manifest(
+        schema=SCHEMA,
+        run_id=header.run_id,
+        advisor_version=header.advisor_version,
+        bytes=len(body),
+        sha256=hashlib.sha256(body).hexdigest(),
+        host=host,
+    )
+    return msgspec.json.encode(manifest) + b"\n" + body
+
+
+def _remove_paths(machine: Machine) -> Machine:
+    environments = {
+        name: _keep_file_name(environment, "python")
+        for name, environment in machine.environments.items()
+    }
+    changed = msgspec.structs.replace(
+        machine,
+        software=_keep_file_name(machine.software, "executable"),
+        environments=environments,
+    )
+    return _keep_file_name(changed, "engine")
+
+
+def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
+    match event.run_event:
+        case Planned(plan=plan) as planned:
+            arms = tuple(_keep_file_name(arm, "python") for arm in plan.arms)
+            run_event: RunEvent = msgspec.structs.replace(
+                planned, plan=msgspec.structs.replace(plan, arms=arms)
+            )
+        case WorkerReported(worker_event=Recipe() as recipe) as reported:
+            run_event = msgspec.structs.replace(
+                reported, worker_event=_keep_file_name(recipe, "interpreter")
+            )
+        case (
+            WorkerReported(
+                worker_event=Imported(environment=Environment() as environment) as imported
+            ) as reported
+        ):
+            environment = _keep_file_name(environment, "interpreter")
+            run_event = msgspec.structs.replace(
+                reported, worker_event=msgspec.structs.replace(imported, environment=environment)
+            )
+        case _:
+            return event
+    return msgspec.structs.replace(event, run_event=run_event)
+
+
+def _keep_file_name(struct: S, field: str) -> S:
+    """Return the struct with only the last part of the path in this field."""
+    path = getattr(struct, field)
+    return msgspec.structs.replace(struct, **{field: pathlib.Path(path).name}) if path else struct
+
+
+def read_export(file: pathlib.Path) -> tuple[Header, list[LoggedEvent]]:
+    """Return the run in a file; raise `ExportFileError` if it is damaged, edited or too large."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as problem:
+        raise ExportFileError(
+            f"{file} cannot be read: {problem.strerror}", "check the name"
+        ) from problem
+    if len(content) > MAX_BYTES:
+        raise ExportFileError(
+            f"{file} is larger than {MAX_BYTES >> 20} MiB, the limit for a run", ASK_SENDER
+        )
+    return decode_run(content, str(file))
+
+
+def decode_run(content: bytes, name: str) -> tuple[Header, list[LoggedEvent]]:
+    """Return the header and the events in the content of the file called `name`."""
+    first_line, _, body = content.partition(b"\n")
+    manifest = _decode_manifest(first_line, name)
+    _check_integrity(body, manifest, name)
+    header_line, *event_lines = body.split(b"\n")[:-1] or [b""]
+    try:
+        header = msgspec.json.decode(header_line, type=Header)
+        events = [msgspec.json.decode(line, type=LoggedEvent) for line in event_lines]
+    except DECODE_ERRORS as problem:
+        raise ExportFileError(
+            f"{name} does not hold a run of this version: {problem}",
+            "use a version of p3-advisor that is not older",
+        ) from problem
+    if header.schema != HEADER_SCHEMA:
+        raise ExportFileError(
+            f"{name} holds a run of the schema {header.schema!r}, "
+            f"this program reads {HEADER_SCHEMA}",
+            "use the version of p3-advisor that wrote it, or a newer one",
+        )
+    if header.run_id != manifest.run_id or not RUN_ID.fullmatch(header.run_id):
+        raise ExportFileError(
+            f"{name} holds a run with the invalid id {header.run_id[:40]!r}", ASK_SENDER
+        )
+    _check_order(events, name)
+    return header, events
+
+
+def _decode_manifest(line: bytes, name: str) -> Manifest:
+    try:
+        schema = msgspec.json.decode(line, type=dict[str, msgspec.Raw]).get("schema", b"null")
+        if msgspec.json.decode(schema) != SCHEMA:
+            raise ExportFileError(
+                f"{name} has the schema {bytes(schema)[:60].decode('utf-8', 'replace')}, "
+                f"this program reads {SCHEMA}",
+                "use a version of p3-advisor that is not older than the one that wrote it",
+            )
+        return msgspec.json.decode(line, type=Manifest)
+    except DECODE_ERRORS as problem:
+        raise ExportFileError(
+            f"{name} is no exported run: {problem}", "use a file that p3-advisor export-run wrote"
+        ) from problem
+
+
+def _check_integrity(body: bytes, manifest: Manifest, name: str) -> None:
+    if len(body) < manifest.bytes:
+        raise ExportFileError(
+            f"{name} is truncated: it has {len(body):,} of {manifest.bytes:,} bytes", SEND_AGAIN
+        )
+    if len(body) > manifest.bytes or hashlib.sha256(body).hexdigest() != manifest.sha256:
+        raise ExportFileError(
+            f"{name} was changed after the export: its checksum differs", SEND_AGAIN
+        )
+
+
+def _check_order(events: Sequence[LoggedEvent], name: str) -> None:
+    """Refuse events that are not those of one run in their order."""
+    is_plan = [isinstance(event.run_event, Planned) for event in events]
+    if (
+        [event.seq for event in events] != list(range(1, len(events) + 1))
+        or is_plan[:1] != [True]
+        or any(is_plan[1:])
+    ):
+        raise ExportFileError(
+            f"the events in {name} are not those of one run, from its plan on", SEND_AGAIN
+        )
+    try:
+        fold(events)
+    except (LookupError, ValueError) as problem:
+        raise ExportFileError(
+            f"the events in {name} do not fit together: {problem}", SEND_AGAIN
+        ) from problem
+
+
+def import_run(store: Store, header: Header, events: Sequence[LoggedEvent]) -> Run:
+    """Store an imported run, complete or not at all.
+
+    Raise `ExportFileError` if a run with its id exists.
+    """
+    directory = store.run_directory(header.run_id)
+    if directory.exists():
+        raise ExportFileError(
+            f"there is a run {header.run_id} already",
+            f"see p3-advisor show {header.run_id}, or delete it first",
+        )
+    with report_unwritable(directory.parent, f"make it writable, or set {HOME_VARIABLE}"):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        partial = pathlib.Path(tempfile.mkdtemp(prefix=".import-", dir=directory.parent))
+    imported = msgspec.structs.replace(header, imported=True)
+    try:
+        write_atomically(partial / "run.json", msgspec.json.encode(imported))
+        content = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+        write_atomically(partial / "events.jsonl", content)
+        partial.chmod(directory.parent.stat().st_mode & 0o777)
+        partial.rename(directory)
+    except OSError as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise NotWritableError(
+            f"{directory} cannot be written: {problem.strerror}", "free disk space"
+        ) from problem
+    return Run(directory)

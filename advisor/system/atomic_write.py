@@ -1,0 +1,22 @@
+"""Write files so that readers see either the old or the new content."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+
+
+def write_atomically(file: pathlib.Path, content: bytes) -> None:
+    """Replace the content of `file`; make its directory if it is missing.
+
+    Raise `OSError` and leave `file` unchanged if it cannot be written.
+    """
+    partial = file.with_name(f".{file.name}.part")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        partial.write_bytes(content)
+        partial.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
