@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import builders
 
+from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.run_events import Ended, RunEvent, WorkerReported
+from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
+from advisor.domain.worker_events import WorkerEvent
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.probing.session import Session
+from advisor.question.answers import Answers
+from advisor.store import Run
+
+Reported = TypeVar("Reported")
 
 QUICK = builders.arm("quick", options={"milliseconds": 1})
 ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
@@ -17,22 +25,60 @@ BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
 
 
 def bring_up(session: Session, *arms: Arm) -> list[RunEvent]:
-    """Make the reference and import, as the pipeline does before the first build."""
+    """Start the reference and import the arms, as the pipeline does before the first build."""
     return [
-        *session.make_reference(BASELINE, 0),
+        *session.start_reference(BASELINE, 0),
         *session.start((arm, 0) for arm in arms),
-        *session.ask(REFERENCE, "peaks"),
+        *session.send_and_wait(REFERENCE, "peaks"),
     ]
 
 
-def said(run_events: Iterable[RunEvent], kind: type[Any], arm: str | None = None) -> list[Any]:
-    """Return what workers said of this kind."""
-    heard = [run_event for run_event in run_events if isinstance(run_event, WorkerReported)]
-    return [each.said for each in heard if isinstance(each.said, kind) and arm in {None, each.arm}]
+def worker_events_of(
+    run_events: Iterable[RunEvent], kind: type[Any], arm: str | None = None
+) -> list[Any]:
+    """Return the events of this kind that workers reported, of one arm or of all."""
+    reports = [run_event for run_event in run_events if isinstance(run_event, WorkerReported)]
+    return [
+        each.worker_event
+        for each in reports
+        if isinstance(each.worker_event, kind) and arm in {None, each.arm}
+    ]
 
 
-def ends(run_events: Iterable[RunEvent]) -> dict[str, object]:
-    """Return how each arm ended."""
+def outcomes_by_arm(run_events: Iterable[RunEvent]) -> dict[str, object]:
+    """Return the outcome of each worker that ended."""
     return {
-        run_event.arm: run_event.outcome for run_event in run_events if isinstance(run_event, Ended)
+        run_event.arm: run_event.outcome
+        for run_event in run_events
+        if isinstance(run_event, WorkerEnded)
     }
+
+
+def exhaust(events: Iterable[object]) -> None:
+    """Run a generator to its end."""
+    for _ in events:
+        pass
+
+
+def execute_run(context: Context, answers: Answers) -> Run:
+    """Return a new run of these answers, executed to its end."""
+    run = prepare(answers, context)
+    exhaust(execute(run, context))
+    return run
+
+
+def worker_event_of(event: LoggedEvent) -> WorkerEvent | None:
+    """Return what a worker reported; None for an event that no worker reported."""
+    return event.run_event.worker_event if isinstance(event.run_event, WorkerReported) else None
+
+
+def reports_of(
+    events: Iterable[LoggedEvent], kind: type[Reported]
+) -> list[tuple[WorkerReported, Reported]]:
+    """Return the reports of one kind, each with the event that holds it."""
+    return [
+        (event.run_event, event.run_event.worker_event)
+        for event in events
+        if isinstance(event.run_event, WorkerReported)
+        and isinstance(event.run_event.worker_event, kind)
+    ]

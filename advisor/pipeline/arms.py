@@ -1,14 +1,17 @@
-"""Which arms of a run have failed, have raced, or control every race."""
+"""Classify the arms of a run: failed, raced, controls of every race, order by speed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from advisor import measure
+from advisor.domain.measurement import RaceResult
 from advisor.domain.plan import Plan
 from advisor.domain.run_state import RunState
 
 
 def failed_arms(state: RunState) -> set[str]:
-    """Return the arms that have ended otherwise than by being done."""
+    """Return the arms that have ended and have no valid measurement."""
     return {
         arm
         for arm in state.processes
@@ -18,18 +21,37 @@ def failed_arms(state: RunState) -> set[str]:
 
 
 def raced_arms(state: RunState) -> set[str]:
-    """Return the arms that a race has had."""
+    """Return the arms that entered a race at any batch size."""
     return {arm for groups in state.groups.values() for group in groups for arm in group.arms}
 
 
 def controls(state: RunState) -> set[str]:
-    """Return the baseline and its duplicate, which are in every group: without them nothing can be said."""
+    """Return the baseline and its duplicate, which every race group contains.
+
+    Speedups refer to the baseline; the duplicate gives the noise floor.
+    """
     plan = plan_of(state)
     return {plan.baseline.id, *(arm.id for arm in plan.arms if arm.duplicate_of)}
 
 
+def arms_by_speed(races: Mapping[int, RaceResult], state: RunState, batch_size: int) -> list[str]:
+    """Return the arms with valid measurements at a batch size, fastest first.
+
+    The best arm and the arms tied or unresolved with it come before the eliminated arms.
+    """
+    race = races.get(batch_size)
+    if race is None:
+        return []
+    speedups = measure.mean_log_speedups(state, batch_size)
+    ahead = [race.best, *(arm for arm in (*race.tied, *race.unresolved) if arm != race.best)]
+    return [
+        *ahead,
+        *sorted((arm for arm in speedups if arm not in ahead), key=lambda arm: -speedups[arm]),
+    ]
+
+
 def plan_of(state: RunState) -> Plan:
-    """Return the plan; a stored run always begins with it."""
+    """Return the plan, which is the first event of every stored run."""
     if state.plan is None:
         message = "the run has no plan"
         raise ValueError(message)

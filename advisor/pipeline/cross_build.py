@@ -1,4 +1,7 @@
-"""An artefact of a run's model for a GPU that is not attached: built, never run, so it is no measurement."""
+"""Build a run's model for a GPU that is not attached.
+
+The artefact is built and never run, so nothing is measured.
+"""
 
 from __future__ import annotations
 
@@ -14,77 +17,84 @@ from advisor.domain.machine import Machine
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import CROSS_BUILD, Arm
 from advisor.domain.run import Header
-from advisor.domain.run_events import Ended, RunEvent
+from advisor.domain.run_events import RunEvent, WorkerEnded
 from advisor.domain.workflow import Workflow
-from advisor.errors import EnvironmentNotMadeError, NothingViableError, UnknownGpuError
-from advisor.pipeline.draft import look
-from advisor.pipeline.execution import site_of
-from advisor.probing.conditions import Guard
+from advisor.errors import EnvironmentNotUsableError, NothingViableError, UnknownGpuError
+from advisor.pipeline.draft import detect_machine
+from advisor.pipeline.execution import run_config_of
+from advisor.probing.conditions import ConditionsMonitor
+from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 from advisor.store import Run
 
 
-def build(run: Run, target: str, place: pathlib.Path, world: Context) -> Iterator[RunEvent]:
-    """Build the run's model for `target` and lay the artefact into `place`; raise the `UserError` that stands in the way."""
+def build(run: Run, target: str, directory: pathlib.Path, context: Context) -> Iterator[RunEvent]:
+    """Build the run's model for the GPU `target` and copy the artefact into `directory`.
+
+    Raise a `UserError` if no workflow builds for the target or the build fails.
+    """
     header = run.header()
-    workflow = choose(header, target)
-    here = look(header.question.python, header.catalogue, world)
-    header = msgspec.structs.replace(
-        header,
-        machine=here,
-        question=msgspec.structs.replace(header.question, device="cpu", gpu=None),
-    )
+    workflow = choose_workflow(header, target)
+    here = detect_machine(header.question.python, header.catalogue, context)
+    question = msgspec.structs.replace(header.question, device="cpu", gpu=None)
+    header = msgspec.structs.replace(header, machine=here, question=question)
     arm = Arm(
         id=CROSS_BUILD,
         workflow=workflow.id,
         option=target,
         options={"target": target},
-        python=find_python(workflow, here),
+        python=interpreter_of(workflow, here),
     )
-    site = site_of(run, header, world)
+    run_config = run_config_of(run, header, context)
+    scratch = run_config.scratch_directory / CROSS_BUILD
     try:
-        with Supervisor(header.catalogue.presets.deadlines, clock=world.clock) as supervisor:
-            session = Session(supervisor, site, Guard(None))
-            for run_event in work(session, arm):
+        yield from _build_with_worker(run_config, arm, header, context)
+        directory.mkdir(parents=True, exist_ok=True)
+        for artefact in scratch.glob(f"{target}.*"):
+            shutil.copy(artefact, directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _build_with_worker(
+    run_config: RunConfig, arm: Arm, header: Header, context: Context
+) -> Iterator[RunEvent]:
+    """Start one worker and build; raise `NothingViableError` if it fails."""
+    with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
+        session = Session(supervisor, run_config, ConditionsMonitor(None))
+        for run_events in (session.start([(arm, 0)]), session.build(arm.id)):
+            for run_event in run_events:
                 yield run_event
-                if isinstance(run_event, Ended) and not isinstance(run_event.outcome, Completed):
+                if isinstance(run_event, WorkerEnded) and not isinstance(
+                    run_event.outcome, Completed
+                ):
                     raise NothingViableError(
-                        f"{workflow.id} does not build it for {target}: {run_event.outcome.reason}",
+                        f"{arm.workflow} does not build it for {arm.option}: "
+                        f"{run_event.outcome.reason}",
                         "see the run's log",
                     )
-        place.mkdir(parents=True, exist_ok=True)
-        for artefact in (site.scratch / CROSS_BUILD).glob(f"{target}.*"):
-            shutil.copy(artefact, place)
-    finally:
-        shutil.rmtree(site.scratch / CROSS_BUILD, ignore_errors=True)
 
 
-def work(session: Session, arm: Arm) -> Iterator[RunEvent]:
-    """Start the one worker and let it build."""
-    yield from session.start([(arm, 0)])
-    yield from session.build(arm.id)
-
-
-def choose(header: Header, target: str) -> Workflow:
-    """Return the workflow that builds for `target` without it."""
+def choose_workflow(header: Header, target: str) -> Workflow:
+    """Return the first workflow that builds for the GPU `target` without having it."""
     able = [workflow for workflow in header.catalogue.workflows if workflow.builds_for]
     chosen = next((workflow for workflow in able if target in workflow.builds_for), None)
     if chosen is None:
-        known = ", ".join(sorted({each for workflow in able for each in workflow.builds_for}))
+        targets = ", ".join(sorted({gpu for workflow in able for gpu in workflow.builds_for}))
         raise UnknownGpuError(
-            f"nothing builds for {target!r} without having it", f"choose among {known}"
+            f"nothing builds for {target!r} without having it", f"choose among {targets}"
         )
     return chosen
 
 
-def find_python(workflow: Workflow, here: Machine) -> str:
-    """Return the interpreter that has the workflow; empty for that of the question."""
+def interpreter_of(workflow: Workflow, here: Machine) -> str:
+    """Return the interpreter that has the workflow's stack; empty for that of the question."""
     name = applicability.environment_name(workflow)
     made = here.environments.get(name)
-    own = workflow.environment.kind == "own" and not applicability.is_served(workflow, here)
-    if own and (made is None or made.fault):
-        raise EnvironmentNotMadeError(
+    needs_own = workflow.environment.kind == "own" and not applicability.is_served(workflow, here)
+    if needs_own and (made is None or made.fault):
+        raise EnvironmentNotUsableError(
             f"the environment of {workflow.id} has not been made", f"p3-advisor env create {name}"
         )
-    return applicability.python_of(workflow, here)
+    return applicability.environment_interpreter(workflow, here)

@@ -1,4 +1,7 @@
-"""Stored happenings -> results, scores and a decision: the stages after the measuring, in their order. Pure but for reading the run."""
+"""Compute results, scores and a recommendation from stored events.
+
+Reads the run and has no other effect.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,28 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from advisor import catalogue, measure, recommend, score
+from advisor import measure, recommend, score
+from advisor.catalogue import read_rubric
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.measurement import Results
 from advisor.domain.question import Constraint, Priorities
 from advisor.domain.run import Header
-from advisor.domain.run_events import LoggedEvent
+from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, UserError
-from advisor.pipeline import other_platforms, racing, replay
-from advisor.pipeline import survey as surveying
+from advisor.pipeline import other_platforms, replay
 from advisor.pipeline.arms import plan_of
+from advisor.pipeline.survey_findings import collect_findings
 from advisor.score import architecture_survey, performance_portability
 from advisor.store import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What follows from a run's state; without a recommendation `problem` says why there is none."""
+    """The results, scores and recommendation of a run.
+
+    `problem` is the reason when there is no recommendation.
+    """
 
     header: Header
     state: RunState
@@ -43,48 +50,48 @@ def decide(
     rubric: pathlib.Path | None = None,
     platforms: Sequence[Run] = (),
 ) -> Decision:
-    """Score and decide from what is stored; the same run gives the same answer.
+    """Score the arms of a stored run and recommend one; the same run gives the same decision.
 
-    Other priorities, constraints, rubric and runs on other platforms take the place of the run's
-    own.
+    Priorities, constraints, a rubric and runs on other platforms replace those of the run.
     """
     header, state = run.header(), run.state()
     if platforms:
-        state = msgspec.structs.replace(state, platforms=other_platforms.named(platforms, header))
+        others = other_platforms.load_platforms(platforms, header)
+        state = msgspec.structs.replace(state, platforms=others)
     changes = {"priorities": priorities, "constraints": constraints}
-    asked = msgspec.structs.replace(
+    question = msgspec.structs.replace(
         header.question, **{name: value for name, value in changes.items() if value is not None}
     )
-    known = (
-        msgspec.structs.replace(header.catalogue, rubric=catalogue.read_rubric(rubric))
-        if rubric
-        else header.catalogue
-    )
-    return judge(msgspec.structs.replace(header, question=asked, catalogue=known), state)
+    catalogue = header.catalogue
+    if rubric:
+        catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
+    return evaluate(msgspec.structs.replace(header, question=question, catalogue=catalogue), state)
 
 
-def judge(header: Header, state: RunState) -> Decision:
-    """Summarise, score and decide, as far as the run has come."""
+def evaluate(header: Header, state: RunState) -> Decision:
+    """Summarise and score a run as far as it has come, and recommend an arm."""
     races = replay.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     surveys = architecture_survey.summarise(
-        surveying.findings_of(state, header.question), header.catalogue.panel
+        collect_findings(state, header.question), header.catalogue.panel
     )
-    platforms = (other_platforms.describe(header, state, results), *state.platforms)
-    carried = (
+    platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
+    portability = (
         performance_portability.compare(platforms, header.catalogue.workflows)
         if results.measurements
         else None
     )
-    return _advise(
-        header, state, msgspec.structs.replace(results, surveys=surveys, portability=carried)
-    )
+    results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
+    return _score_and_recommend(header, state, results)
 
 
-def examine(header: Header, events: Iterable[LoggedEvent], name: str) -> Decision:
-    """Decide on a run that was read from elsewhere; raise `ExportFileError` when its figures are such that nobody can."""
+def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Decision:
+    """Decide on a run read from the export file `name`.
+
+    Raise `ExportFileError` if its figures contradict each other.
+    """
     try:
-        return judge(header, fold(events))
+        return evaluate(header, fold(events))
     except (ArithmeticError, LookupError, ValueError) as problem:
         raise ExportFileError(
             f"the figures in {name} are none that a run can have: {problem}",
@@ -92,45 +99,48 @@ def examine(header: Header, events: Iterable[LoggedEvent], name: str) -> Decisio
         ) from problem
 
 
-def reconsider(
+def rescore(
     decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]
 ) -> Decision:
-    """Decide again from the same results with other priorities and constraints: quick enough to be done while a weight is moved."""
-    asked = msgspec.structs.replace(
+    """Decide again from the same results with other priorities and constraints.
+
+    Fast enough to run while a weight is being dragged on a screen.
+    """
+    question = msgspec.structs.replace(
         decision.header.question, priorities=priorities, constraints=constraints
     )
-    return _advise(
-        msgspec.structs.replace(decision.header, question=asked), decision.state, decision.results
-    )
+    header = msgspec.structs.replace(decision.header, question=question)
+    return _score_and_recommend(header, decision.state, decision.results)
 
 
-def advise(
+def recommend_arm(
     header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]
 ) -> Recommendation:
-    """Recommend one of the scored arms with all that the catalogue and the machine add; raise `NothingViableError` for none."""
-    known, asked = header.catalogue, header.question
-    gpu = header.machine.find_gpu(asked.gpu)
+    """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
+    catalogue, question = header.catalogue, header.question
+    gpu = header.machine.find_gpu(question.gpu)
     return recommend.recommend(
         results,
         scored,
-        asked,
+        question,
         plan_of(state).excluded,
-        known.guidelines,
-        tree=known.tree,
-        workflows=known.workflows,
+        catalogue.guidelines,
+        tree=catalogue.tree,
+        workflows=catalogue.workflows,
         device_bytes=gpu.memory_bytes if gpu else None,
     )
 
 
-def _advise(header: Header, state: RunState, results: Results) -> Decision:
+def _score_and_recommend(header: Header, state: RunState, results: Results) -> Decision:
     scored = score.score(results, header.question, header.catalogue)
     try:
-        if not scored and racing.OUT_OF_TIME in state.closed.values():
+        causes = {end_cause(closed) for closed in state.closed.values()}
+        if not scored and "out-of-time" in causes:
             raise BudgetSpentError(
                 "the measuring time was spent before there was anything to decide on",
                 "allow more with --budget",
             )
-        advice = advise(header, state, results, scored)
+        recommendation = recommend_arm(header, state, results, scored)
     except UserError as problem:
         return Decision(header, state, results, scored, None, problem)
-    return Decision(header, state, results, scored, advice, None)
+    return Decision(header, state, results, scored, recommendation, None)

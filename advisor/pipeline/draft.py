@@ -1,4 +1,4 @@
-"""A run before it starts: the question, the machine and the plan."""
+"""Draft a run (question, machine and plan) and store it as a new run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pathlib
 import msgspec
 
 import advisor
-from advisor import applicability, catalogue, machine, question
+from advisor import applicability, machine
+from advisor.catalogue import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
@@ -16,15 +17,16 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
-from advisor.pipeline import other_platforms, survey
-from advisor.probing.environments import containers, places
+from advisor.pipeline import other_platforms, survey_findings
+from advisor.probing.environments import containers, registry
+from advisor.question import VISIBLE_DEVICES, resolve, worker_interpreter
 from advisor.question.answers import Answers
 from advisor.store import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class DraftRun:
-    """What a run would be, before anything is stored."""
+    """A run before it is stored."""
 
     catalogue: Catalogue
     machine: Machine
@@ -32,53 +34,68 @@ class DraftRun:
     plan: Plan
 
 
-def propose(answers: Answers, world: Context, here: Machine | None = None) -> DraftRun:
-    """Check the answers, look at the machine unless `here` is what was seen, and make the plan."""
-    known = catalogue.load(
-        world.rubric,
-        probes=world.probes,
+def propose(answers: Answers, context: Context, detected: Machine | None = None) -> DraftRun:
+    """Check the answers, detect the machine and make the plan.
+
+    `detected` is the machine with its interpreter if the caller has detected it already.
+    """
+    catalogue = load_catalogue(
+        context.rubric,
+        probes=context.probes,
         rubric=pathlib.Path(answers.rubric) if answers.rubric else None,
     )
-    here = look(question.interpreter_of(answers), known, world, here)
-    asked = question.resolve(answers, here, known, world.environment.get(question.VISIBLE_DEVICES))
-    known = known.on(asked.device)
-    return DraftRun(known, here, asked, applicability.plan(asked, here, known))
+    here = detect_machine(worker_interpreter(answers), catalogue, context, detected)
+    question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
+    catalogue = catalogue.for_device(question.device)
+    return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
 
 
-def look(python: str, known: Catalogue, world: Context, here: Machine | None = None) -> Machine:
-    """Return the machine with the interpreter `python`, unless `here` is what was seen of it, and the environments made on it."""
-    here = here or machine.detect(python, applicability.required_packages(known))
-    made = places.find_made(places.default_root(world.environment), known.workflows, world.rubric)
-    engine = containers.find_engine(world.environment)
-    wanted = {container.image for workflow in known.workflows for container in workflow.containers}
-    images = containers.find_images(engine, sorted(wanted)) if engine else ()
-    return msgspec.structs.replace(here, environments=made, engine=engine, images=images)
+def detect_machine(
+    python: str, catalogue: Catalogue, context: Context, detected: Machine | None = None
+) -> Machine:
+    """Return the machine with the interpreter `python`, its environments and container images.
+
+    `detected` is the machine with its interpreter if the caller has detected it already.
+    """
+    here = detected or machine.detect(python, applicability.required_packages(catalogue))
+    root = registry.default_root(context.environment)
+    environments = registry.find_created(root, catalogue.workflows, context.rubric)
+    engine = containers.find_container_engine(context.environment)
+    wanted = {
+        container.image for workflow in catalogue.workflows for container in workflow.containers
+    }
+    images = containers.find_local_images(engine, sorted(wanted)) if engine else ()
+    return msgspec.structs.replace(here, environments=environments, engine=engine, images=images)
 
 
-def prepare(answers: Answers, world: Context) -> Run:
-    """Check the answers, look at the machine, make the plan and store all of it as a new run."""
-    return create(propose(answers, world), world)
+def prepare(answers: Answers, context: Context) -> Run:
+    """Check the answers, detect the machine, make the plan and store all of it as a new run."""
+    return create(propose(answers, context), context)
 
 
-def create(proposal: DraftRun, world: Context) -> Run:
-    """Store a proposal as a new run."""
-    created = world.now()
+def create(draft: DraftRun, context: Context) -> Run:
+    """Store a draft as a new run, with the findings of comparable stored runs."""
+    created = context.now()
     header = Header(
         schema=SCHEMA,
-        run_id=f"{created:%Y%m%d-%H%M%S}-{world.random.getrandbits(16):04x}",
+        run_id=f"{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
         created=created.isoformat(timespec="seconds"),
         advisor_version=advisor.__version__,
-        question=proposal.question,
-        machine=proposal.machine,
-        catalogue=proposal.catalogue,
+        question=draft.question,
+        machine=draft.machine,
+        catalogue=draft.catalogue,
     )
-    known = () if proposal.question.survey else survey.recall(world.store, header)
+    recalled = (
+        ()
+        if draft.question.survey
+        else survey_findings.find_comparable_survey(context.store, header)
+    )
     first: tuple[RunEvent, ...] = (
-        Planned(plan=proposal.plan),
-        *known,
-        *other_platforms.recall(world.store, header),
+        Planned(plan=draft.plan),
+        *recalled,
+        *other_platforms.find_platforms(context.store, header),
     )
-    run = world.store.create(header)
+    run = context.store.create(header)
     with run.writer() as writer:
         for number, run_event in enumerate(first, start=1):
             writer.append(LoggedEvent(seq=number, at=0.0, run_event=run_event))

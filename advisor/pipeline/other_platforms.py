@@ -1,4 +1,4 @@
-"""Evidence from other devices: runs in the store that were made where this one was not, imported ones among them."""
+"""Results of the same question on other devices, from stored and imported runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from advisor.domain.measurement import Platform, Results
 from advisor.domain.outcome import Completed
 from advisor.domain.question import Question
 from advisor.domain.run import Header
-from advisor.domain.run_events import PlatformKnown
+from advisor.domain.run_events import OtherPlatformFound
 from advisor.domain.run_state import RunState
 from advisor.errors import PlatformError, UserError
 from advisor.pipeline import replay
@@ -18,8 +18,11 @@ from advisor.score import performance_portability
 from advisor.store import Run, Store
 
 
-def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
-    """Return every other device on which a finished run has measured the same model and sizes, by its newest run."""
+def find_platforms(store: Store, header: Header) -> tuple[OtherPlatformFound, ...]:
+    """Return every other device with a finished run of the same work, by its newest run.
+
+    Unreadable runs are skipped.
+    """
     platforms: dict[str, Platform] = {}
     for entry in store.history():
         if (
@@ -30,35 +33,39 @@ def recall(store: Store, header: Header) -> tuple[PlatformKnown, ...]:
             try:
                 run = store.find(entry.run_id)
                 other = run.header()
-                if is_same_question(other.question, header.question) and other.device not in {
-                    header.device,
-                    *platforms,
-                }:
-                    platforms[other.device] = read(run)
+                known_devices = {header.device, *platforms}
+                if (
+                    is_same_work(other.question, header.question)
+                    and other.device not in known_devices
+                ):
+                    platforms[other.device] = load_platform(run)
             except UserError:
                 continue
-    return tuple(PlatformKnown(platform=platform) for platform in platforms.values())
+    return tuple(OtherPlatformFound(platform=platform) for platform in platforms.values())
 
 
-def is_same_question(one: Question, two: Question) -> bool:
-    """Say whether two runs measure the same work; precision may differ, as devices have their own."""
+def is_same_work(one: Question, two: Question) -> bool:
+    """Return whether two questions measure the same work.
+
+    The precision may differ: devices support different ones.
+    """
     facts = [
-        (asked.model, asked.task, asked.batch_sizes, asked.input_tokens, asked.output_tokens)
-        for asked in (one, two)
+        (each.model, each.task, each.batch_sizes, each.input_tokens, each.output_tokens)
+        for each in (one, two)
     ]
     return facts[0] == facts[1]
 
 
-def read(run: Run) -> Platform:
-    """Return a stored run as a platform."""
+def load_platform(run: Run) -> Platform:
+    """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
     races = replay.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
-    return describe(header, state, results)
+    return platform_of(header, state, results)
 
 
-def describe(header: Header, state: RunState, results: Results) -> Platform:
-    """Return a run's results as a platform."""
+def platform_of(header: Header, state: RunState, results: Results) -> Platform:
+    """Return the results of a run as a platform."""
     return performance_portability.describe(
         results,
         header.catalogue.workflows,
@@ -70,30 +77,38 @@ def describe(header: Header, state: RunState, results: Results) -> Platform:
 
 
 def refused_workflows(state: RunState) -> tuple[str, ...]:
-    """Return the workflows that cannot run there: known limits, and those all of whose arms have failed."""
+    """Return the workflows that cannot run on the device of a run.
+
+    They are unsupported there, or all their arms have failed.
+    """
     plan = plan_of(state)
-    limits = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
-    ended: dict[str, list[bool]] = {}
+    unsupported = [entry.workflow for entry in plan.excluded if entry.status == "unsupported"]
+    has_completed: dict[str, list[bool]] = {}
     for arm in plan.arms:
         for process in state.processes.get(arm.id, ()):
             if process.outcome is not None:
-                ended.setdefault(arm.workflow, []).append(isinstance(process.outcome, Completed))
-    return (*limits, *(workflow for workflow, completed in ended.items() if not any(completed)))
+                completed = isinstance(process.outcome, Completed)
+                has_completed.setdefault(arm.workflow, []).append(completed)
+    failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
+    return (*unsupported, *failed)
 
 
-def named(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
-    """Return these runs as platforms, in this order; raise `PlatformError` for one that cannot stand beside the run of `header`."""
-    seen = {header.device}
+def load_platforms(runs: Sequence[Run], header: Header) -> tuple[Platform, ...]:
+    """Return the results of these runs as platforms, in this order.
+
+    Raise `PlatformError` for a run of other work, or two runs of one device.
+    """
+    devices = {header.device}
     for run in runs:
         other = run.header()
-        if not is_same_question(other.question, header.question):
+        if not is_same_work(other.question, header.question):
             raise PlatformError(
                 f"run {other.run_id} measured another model or other sizes",
                 "name runs of the same model and sizes",
             )
-        if other.device in seen:
+        if other.device in devices:
             raise PlatformError(
                 f"run {other.run_id} is on {other.device} too", "name one run for each device"
             )
-        seen.add(other.device)
-    return tuple(read(run) for run in runs)
+        devices.add(other.device)
+    return tuple(load_platform(run) for run in runs)

@@ -1,73 +1,84 @@
-"""The answer for a GPU that is not attached: published figures through the same rubric, said to be of lower evidence."""
+"""Answer for a GPU that is not attached, from published figures scored with the same rubric."""
 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 import msgspec
 
-from advisor import catalogue, machine, question, recommend, score
+from advisor import machine, recommend, score
 from advisor.applicability import required_packages
+from advisor.catalogue import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.plan import Excluded
-from advisor.domain.question import Question, Transformers
+from advisor.domain.question import Question, TransformersModel
 from advisor.domain.rubric import Criterion
 from advisor.errors import NothingViableError, UserError
+from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
 from advisor.question.answers import Answers
 from advisor.recommend import guidelines, published_figures, sensitivity
 
-MEASURE = "run p3-advisor on a machine with that GPU"
+NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
 
-def answer(answers: Answers, world: Context, absent: UserError) -> PublishedAnswer:
-    """Return what the published figures give; raise `absent` where there are none, `NothingViableError` where they contradict."""
-    known = catalogue.load(
-        world.rubric,
-        probes=world.probes,
+def answer_from_figures(answers: Answers, context: Context, absent: UserError) -> PublishedAnswer:
+    """Return the answer of the published figures.
+
+    Raise `absent` if there are none, `NothingViableError` if they contradict each other.
+    """
+    catalogue = load_catalogue(
+        context.rubric,
+        probes=context.probes,
         rubric=pathlib.Path(answers.rubric) if answers.rubric else None,
     )
-    here = machine.detect(question.interpreter_of(answers), required_packages(known))
-    gpu = question.find_known_gpu(answers.gpu, known)
+    here = machine.detect(worker_interpreter(answers), required_packages(catalogue))
+    gpu = find_known_gpu(answers.gpu, catalogue)
     if gpu is None:
         raise absent
-    local = question.resolve(msgspec.structs.replace(answers, gpu=question.CPU), here, known)
-    asked = msgspec.structs.replace(
-        local,
+    on_cpu = resolve(msgspec.structs.replace(answers, gpu=CPU), here, catalogue)
+    question = msgspec.structs.replace(
+        on_cpu,
         device="cuda",
         gpu=gpu,
-        task="generate" if isinstance(local.model, Transformers) else "forward",
-        dtype=question.choose_dtype(answers.dtype, local.model, known.models, on_gpu=True),
+        task="generate" if isinstance(on_cpu.model, TransformersModel) else "forward",
+        dtype=choose_dtype(answers.dtype, on_cpu.model, catalogue.models, on_gpu=True),
     )
-    cases = published_figures.find_cases(known.published, gpu, asked.model.name, asked.batch_sizes)
+    cases = published_figures.find_cases(
+        catalogue.published, gpu, question.model.name, question.batch_sizes
+    )
     if not cases:
         raise absent
-    scored, advice = decide(cases, asked, known, gpu)
+    scored, recommendation = recommend_case(cases, question, catalogue, gpu)
     return PublishedAnswer(
-        created=world.now().isoformat(timespec="seconds"),
-        question=asked,
+        created=context.now().isoformat(timespec="seconds"),
+        question=question,
         machine=here,
-        catalogue=known,
+        catalogue=catalogue,
         cases=cases,
         scored=scored,
-        failures=failures(asked, known),
-        recommendation=advice,
+        failures=published_failures(question, catalogue),
+        recommendation=recommendation,
     )
 
 
-def decide(
-    cases: tuple[PublishedCase, ...], asked: Question, known: Catalogue, gpu: str
+def recommend_case(
+    cases: tuple[PublishedCase, ...], question: Question, catalogue: Catalogue, gpu: str
 ) -> tuple[tuple[ScoredArm, ...], Recommendation]:
-    """Score the published cases and recommend one of them; eager PyTorch, the measure of all of them, is no candidate."""
+    """Score the published cases and recommend one of them.
+
+    Eager PyTorch is the baseline of all published speedups and no candidate.
+    """
     contradicting = [case.workflow for case in cases if case.contradicts]
     if contradicting:
         raise NothingViableError(
             f"published figures for the {gpu} contradict each other: {', '.join(contradicting)}",
-            MEASURE,
+            NEXT_STEP,
         )
     scored = score.rank(
-        [_score(case, max(other.low for other in cases), asked, known) for case in cases]
+        [_score(case, max(other.low for other in cases), question, catalogue) for case in cases]
     )
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
@@ -75,47 +86,73 @@ def decide(
             f"every workflow with published figures for the {gpu} fails a constraint",
             "ask for less with --require",
         )
+    return scored, _recommend(scored, viable, cases, question, catalogue, gpu)
+
+
+def _recommend(
+    scored: Sequence[ScoredArm],
+    viable: Sequence[ScoredArm],
+    cases: Sequence[PublishedCase],
+    question: Question,
+    catalogue: Catalogue,
+    gpu: str,
+) -> Recommendation:
+    """Recommend the first of the viable arms, which are in the order of their rank."""
     winner, runner_up = viable[0], (viable[1] if len(viable) > 1 else None)
-    simplex = sensitivity.share_simplex(viable, asked.priorities)
-    guideline = guidelines.choose_guideline(known.guidelines, asked)
+    simplex = sensitivity.share_simplex(viable, question.priorities)
+    guideline = guidelines.choose_guideline(catalogue.guidelines, question)
     case = next(case for case in cases if case.workflow == winner.workflow)
-    sizes = ", ".join(map(str, case.speedups))
-    return scored, Recommendation(
+    return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
         verdict="INCONCLUSIVE",
         trust="D",
-        trust_reasons=(
-            f"nothing was measured: the {gpu} is not attached, and these are figures of the paper",
-            "eager PyTorch, which all published speed-ups are measured against, is no candidate here, though it may be the better choice",
-            "facts without a published figure were left out of the rules",
-        ),
+        trust_reasons=_trust_reasons(gpu),
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         ties=(),
-        flips=recommend.find_flips(viable, asked.priorities),
-        reasons=(
-            f"published: {case.low:.2f}x as fast as eager PyTorch, geometric mean over batch sizes {sizes}",
-            f"published for the {gpu} with {case.stack}, section {', '.join(case.sections)}",
-            *(
-                f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})"
-                for name, rating in winner.ratings.items()
-            ),
-        ),
-        next_steps=(MEASURE,),
+        flips=recommend.find_flips(viable, question.priorities),
+        reasons=_reasons(winner, case, gpu),
+        next_steps=(NEXT_STEP,),
         simplex_share=simplex[winner.arm],
         simplex=simplex,
-        constraints=sensitivity.weigh_constraints(scored, asked.constraints, winner.arm),
+        constraints=sensitivity.weigh_constraints(scored, question.constraints, winner.arm),
         guideline=guidelines.compare_with_guideline(
-            guideline, winner, scored, failures(asked, known)
+            guideline, winner, scored, published_failures(question, catalogue)
         )
         if guideline
         else None,
-        tree=guidelines.follow_tree(known.tree, asked),
+        tree=guidelines.follow_tree(catalogue.tree, question),
     )
 
 
-def failures(asked: Question, known: Catalogue) -> tuple[Excluded, ...]:
+def _trust_reasons(gpu: str) -> tuple[str, ...]:
+    return (
+        f"nothing was measured: the {gpu} is not attached, and these are figures of the paper",
+        (
+            "eager PyTorch, the baseline of all published speed-ups, is no candidate here, "
+            "though it may be the better choice"
+        ),
+        "facts without a published figure were left out of the rules",
+    )
+
+
+def _reasons(winner: ScoredArm, case: PublishedCase, gpu: str) -> tuple[str, ...]:
+    sizes = ", ".join(map(str, case.speedups))
+    return (
+        (
+            f"published: {case.low:.2f}x as fast as eager PyTorch, "
+            f"geometric mean over batch sizes {sizes}"
+        ),
+        f"published for the {gpu} with {case.stack}, section {', '.join(case.sections)}",
+        *(
+            f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})"
+            for name, rating in winner.ratings.items()
+        ),
+    )
+
+
+def published_failures(question: Question, catalogue: Catalogue) -> tuple[Excluded, ...]:
     """Return the workflows that the paper could not run for this model."""
     return tuple(
         Excluded(
@@ -124,13 +161,15 @@ def failures(asked: Question, known: Catalogue) -> tuple[Excluded, ...]:
             reason=f"published: {entry.reason}",
             fix=None,
         )
-        for entry in known.published.failure
-        if entry.model == asked.model.name
+        for entry in catalogue.published.failure
+        if entry.model == question.model.name
     )
 
 
-def _score(case: PublishedCase, fastest: float, asked: Question, known: Catalogue) -> ScoredArm:
-    workflow = next(workflow for workflow in known.workflows if workflow.id == case.workflow)
+def _score(
+    case: PublishedCase, fastest: float, question: Question, catalogue: Catalogue
+) -> ScoredArm:
+    workflow = next(workflow for workflow in catalogue.workflows if workflow.id == case.workflow)
     facts: dict[str, score.FactValue] = {
         **score.declared_facts(workflow),
         "speedup_low": case.low,
@@ -139,8 +178,8 @@ def _score(case: PublishedCase, fastest: float, asked: Question, known: Catalogu
         "performance_portability": None,
     }
     ratings = {}
-    for criterion in known.rubric.criteria:
-        rating = score.rate(_without_unknown(criterion, facts), facts, known.rubric)
+    for criterion in catalogue.rubric.criteria:
+        rating = score.rate(_without_unpublished_facts(criterion, facts), facts, catalogue.rubric)
         if rating.evidence == "measured":
             why = f"by published figures, which have no interval: {rating.rule}"
             rating = msgspec.structs.replace(rating, evidence="published", why=why)
@@ -150,16 +189,21 @@ def _score(case: PublishedCase, fastest: float, asked: Question, known: Catalogu
         workflow=case.workflow,
         ratings=ratings,
         score=round(
-            asked.priorities.weigh({name: rating.tier for name, rating in ratings.items()}), 9
+            question.priorities.weigh({name: rating.tier for name, rating in ratings.items()}), 9
         ),
         rank=0,
-        fails=score.failed_constraints(ratings, asked.constraints),
+        fails=score.failed_constraints(ratings, question.constraints),
         speedup=case.low,
     )
 
 
-def _without_unknown(criterion: Criterion, facts: dict[str, score.FactValue]) -> Criterion:
-    """Return the criterion without conditions on facts nobody published; a tier that would then ask for nothing stays as it is."""
+def _without_unpublished_facts(
+    criterion: Criterion, facts: dict[str, score.FactValue]
+) -> Criterion:
+    """Return the criterion without the conditions on facts that are not published.
+
+    A tier that would have no condition left stays as it is.
+    """
     tiers = []
     for rule in criterion.tiers:
         kept = tuple(condition for condition in rule.all if facts[condition.fact] is not None)

@@ -1,4 +1,4 @@
-"""The races of a run, one for each batch size: driven while it goes on, and run again from what was stored."""
+"""Race the built arms at each batch size, round after round."""
 
 from __future__ import annotations
 
@@ -8,115 +8,140 @@ import itertools
 from collections.abc import Callable, Generator, Iterator
 
 from advisor import measure
-from advisor.domain.catalogue import GuardRules
+from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
-from advisor.domain.run_events import ConditionsRecorded, RaceClosed, RaceOpened, RunEvent
+from advisor.domain.run_events import (
+    ConditionsRecorded,
+    LoggedEvent,
+    RaceClosed,
+    RaceOpened,
+    RunEvent,
+)
 from advisor.domain.run_state import RunState
 from advisor.pipeline import visit_quality
 from advisor.pipeline.arms import failed_arms, plan_of, raced_arms
+from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.remaining import oom_beside_others
-from advisor.pipeline.replay import replay
+from advisor.pipeline.replay import replay_race
 from advisor.probing.session import Session
 from advisor.statistics.race import LOOKS, Race
 
-OUT_OF_TIME = "the measuring time is spent"
-#: Rounds after which a race can decide anything: the interval of fewer differences is so wide that
-#: the time spent on them is lost.
+#: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
+#: of its differences are too wide.
 DECIDING_ROUNDS = LOOKS[0]
-#: How many times the measuring time a run may take on top of it to get every race as far: an answer
-#: in doubt beats none.
+#: Measuring times that a run may add until every race has `DECIDING_ROUNDS` rounds: an uncertain
+#: answer is worth more than none.
 OVERTIME = 5.0
 
 
 @dataclasses.dataclass
-class Discards:
-    """The visits made so far, and those that did not count, by arm: however unfit the machine, a discard is the exception."""
+class DiscardCounts:
+    """Visits of each arm so far, and how many of them were discarded.
 
-    rules: GuardRules
+    The limits keep discards the exception, however disturbed the machine is.
+    """
+
+    limits: VisitQualityLimits
     visits: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     discarded: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
 
-def make_visit(
-    session: Session, arm: str, batch_size: int, number: int, discards: Discards
+def measure_visit(
+    session: Session, arm: str, batch_size: int, number: int, counts: DiscardCounts
 ) -> Iterator[RunEvent]:
-    """Have one block timed, and again when the machine was not fit meanwhile and the rules allow it."""
+    """Time one block of calls in round `number`.
+
+    Time it again if the machine was disturbed meanwhile and the limits allow another attempt.
+    """
     for attempt in itertools.count():
         yield from session.visit(arm, batch_size, number)
         if not session.is_running(arm):
             return
         conditions = session.last_conditions(arm)
-        fault = visit_quality.find_fault(conditions, discards.rules)
-        discarded = fault is not None and visit_quality.may_discard(
-            discards.discarded[arm], discards.visits[arm], attempt, discards.rules
+        disturbance = visit_quality.find_disturbance(conditions, counts.limits)
+        is_discarded = disturbance is not None and visit_quality.may_discard(
+            counts.discarded[arm], counts.visits[arm], attempt, counts.limits
         )
-        discards.visits[arm] += 1
-        discards.discarded[arm] += discarded
+        counts.visits[arm] += 1
+        counts.discarded[arm] += is_discarded
         yield ConditionsRecorded(
             arm=arm,
             process=session.process_number(arm),
             batch_size=batch_size,
             round=number,
             conditions=conditions,
-            unfit=fault,
-            discarded=discarded,
+            unfit=disturbance,
+            discarded=is_discarded,
         )
-        if not discarded:
+        if not is_discarded:
             return
 
 
 @dataclasses.dataclass(frozen=True)
 class RaceDeadline:
-    """How long a race may go on, on `clock`: to its deadline, and while it has too few rounds to decide anything, to the last one."""
+    """When a race must end, in seconds of `clock`."""
 
     clock: Callable[[], float]
+    #: The end of a race that has `DECIDING_ROUNDS` rounds.
     deadline: float
+    #: The end of a race that has fewer.
     last: float
 
     def is_over(self, rounds: int) -> bool:
-        """Say whether a race that has come so far ends now."""
+        """Return whether a race with this many complete rounds must end now."""
         return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
 
 
-def drive(
+def race_batch_sizes(
     session: Session,
-    state: Callable[[], RunState],
+    recorder: Recorder,
     question: Question,
-    rules: GuardRules,
+    limits: VisitQualityLimits,
     clock: Callable[[], float],
-) -> Iterator[RunEvent]:
-    """Race every batch size that is not closed, each with its share of what is left of the measuring time, while the baseline runs."""
-    baseline, discards = plan_of(state()).baseline.id, Discards(rules)
+) -> Iterator[LoggedEvent]:
+    """Race the built arms at every batch size that still needs a race.
+
+    The sizes share the measuring time that is left. Stop when the baseline has ended.
+    """
+    counts = DiscardCounts(limits)
     open_sizes = [
         size
         for size in question.batch_sizes
-        if size not in state().closed or unraced(session, state(), size)
+        if size not in recorder.state.closed or unraced_arms(session, recorder.state, size)
     ]
-    end = clock() + question.budget.measuring_seconds * share_of_time(session, state(), question)
-    for place, size in enumerate(open_sizes):
-        is_open = size in state().opened and size not in state().closed
-        arms = (
-            state().opened[size]
-            if is_open
-            else tuple(arm.id for arm in built_arms(session, state()))
-        )
-        if baseline not in arms:
-            return  # it ended in the race of another batch size: nothing can be compared any more
-        if not is_open:
-            yield RaceOpened(batch_size=size, arms=arms)
+    measuring_seconds = question.budget.measuring_seconds
+    share = share_of_measuring_time(session, recorder.state, question)
+    end = clock() + measuring_seconds * share
+    for index, size in enumerate(open_sizes):
+        arms = _arms_to_race(session, recorder.state, size)
+        if plan_of(recorder.state).baseline.id not in arms:
+            return  # The baseline ended in an earlier race: no speedup can be measured.
+        if not is_open(recorder.state, size):
+            yield recorder.record(RaceOpened(batch_size=size, arms=arms))
         now = clock()
-        deadline = now + (end - now) / (len(open_sizes) - place)
-        patience = RaceDeadline(clock, deadline, end + OVERTIME * question.budget.measuring_seconds)
-        first_round = state().groups[size][-1].first_round
-        reason = yield from _race(
-            session, replay(state(), size, question), size, first_round, discards, patience
+        deadline = RaceDeadline(
+            clock, now + (end - now) / (len(open_sizes) - index), end + OVERTIME * measuring_seconds
         )
-        yield RaceClosed(batch_size=size, reason=reason)
+        race = replay_race(recorder.state, size, question)
+        closed = yield from _run_rounds(session, recorder, race, size, counts, deadline)
+        yield recorder.record(closed)
+
+
+def is_open(state: RunState, batch_size: int) -> bool:
+    """Return whether the race of a batch size has been opened and not closed."""
+    return batch_size in state.opened and batch_size not in state.closed
+
+
+def _arms_to_race(session: Session, state: RunState, batch_size: int) -> tuple[str, ...]:
+    """Return the arms of the open race, or those that a new race would have."""
+    if is_open(state, batch_size):
+        return state.opened[batch_size]
+    return tuple(arm.id for arm in built_arms(session, state))
 
 
 def built_arms(session: Session, state: RunState) -> list[Arm]:
-    """Return the arms whose workers are there and have built everything."""
+    """Return the arms whose workers are running and have built all batch sizes."""
     return [
         arm
         for arm in plan_of(state).arms
@@ -124,44 +149,54 @@ def built_arms(session: Session, state: RunState) -> list[Arm]:
     ]
 
 
-def unraced(session: Session, state: RunState, batch_size: int) -> set[str]:
-    """Return the arms that are built and have not raced at a batch size yet."""
+def unraced_arms(session: Session, state: RunState, batch_size: int) -> set[str]:
+    """Return the built arms that have not raced at a batch size."""
     raced = {arm for group in state.groups.get(batch_size, ()) for arm in group.arms}
     return {arm.id for arm in built_arms(session, state)} - raced
 
 
-def share_of_time(session: Session, state: RunState, question: Question) -> float:
-    """Return the share of the measuring time that this group gets: that of its arms among all that race for the first time or wait."""
-    new = {arm for size in question.batch_sizes for arm in unraced(session, state, size)}
+def share_of_measuring_time(session: Session, state: RunState, question: Question) -> float:
+    """Return the share of the measuring time for the next group.
+
+    It is the group's unraced arms over these, the arms that wait and the arms that have raced.
+    """
+    unraced = {arm for size in question.batch_sizes for arm in unraced_arms(session, state, size)}
     waiting = (
         {arm.id for arm in plan_of(state).arms}
         - (failed_arms(state) - oom_beside_others(state))
         - {arm.id for arm in built_arms(session, state)}
     )
-    return len(new) / len(new | waiting | raced_arms(state)) if new else 1.0
+    return len(unraced) / len(unraced | waiting | raced_arms(state)) if unraced else 1.0
 
 
-def _race(
+def _run_rounds(
     session: Session,
-    contest: Race,
+    recorder: Recorder,
+    race: Race,
     batch_size: int,
-    first_round: int,
-    discards: Discards,
-    patience: RaceDeadline,
-) -> Generator[RunEvent, None, str]:
-    """Visit round after round until the verdict stands or patience is at its end; return why it ended."""
-    while not contest.finished:
-        if patience.is_over(contest.rounds):
-            return OUT_OF_TIME
-        number = first_round + contest.rounds
-        for arm in contest.next_round():
+    counts: DiscardCounts,
+    deadline: RaceDeadline,
+) -> Generator[LoggedEvent, None, RaceClosed]:
+    """Run rounds until the race has a verdict or its deadline has passed; return its end."""
+    first_round = recorder.state.groups[batch_size][-1].first_round
+    while not race.finished:
+        if deadline.is_over(race.rounds):
+            return RaceClosed(
+                batch_size=batch_size, reason="the measuring time is spent", cause="out-of-time"
+            )
+        number = first_round + race.rounds
+        for arm in race.next_round():
             if session.is_running(arm):
-                yield from make_visit(session, arm, batch_size, number, discards)
-            visit = session.last_visit(arm)
-            if session.is_running(arm) and visit is not None:
-                contest.record(arm, measure.block_value(visit))
-            elif arm == contest.baseline:
-                return "the baseline ended"
+                visit = measure_visit(session, arm, batch_size, number, counts)
+                yield from recorder.record_each(visit)
+            block = session.last_visit(arm)
+            if session.is_running(arm) and block is not None:
+                race.record(arm, measure.log_median_seconds(block))
+            elif arm == race.baseline:
+                return RaceClosed(
+                    batch_size=batch_size, reason="the baseline ended", cause="baseline-ended"
+                )
             else:
-                contest.withdraw(arm)
-    return f"the verdict stands: {contest.verdict.kind}"
+                race.withdraw(arm)
+    reason = f"the verdict stands: {race.verdict.kind}"
+    return RaceClosed(batch_size=batch_size, reason=reason, cause="decided")

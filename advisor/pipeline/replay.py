@@ -1,4 +1,4 @@
-"""The races of a run, reconstructed from its stored events."""
+"""Rebuild the races of a run from its stored events."""
 
 from __future__ import annotations
 
@@ -9,72 +9,70 @@ import sys
 from collections.abc import Mapping
 
 from advisor import measure, recommend
-from advisor.domain.measurement import RaceResult
+from advisor.domain.measurement import RaceResult, VerdictKind
 from advisor.domain.question import Question
 from advisor.domain.run_state import RaceGroup, RunState
 from advisor.pipeline.arms import failed_arms, plan_of
-from advisor.statistics.race import Kind, Race, Verdict
+from advisor.statistics.race import Race, Verdict
 
-#: Rounds without which a batch size says nothing: one round shows no spread.
+#: Fewest rounds of a batch size that count: one round has no spread.
 FEWEST_ROUNDS = 2
-
-
 LAST_ROUND = sys.maxsize
+#: `RaceResult.closed` of a race that is still open.
+STILL_OPEN = "not closed yet"
 
 
-def replay(state: RunState, batch_size: int, question: Question, place: int = -1) -> Race:
-    """Return the race of a batch size's last group, or that at `place`, as far as it has come.
+def replay_race(state: RunState, batch_size: int, question: Question, index: int = -1) -> Race:
+    """Return the race of one group of a batch size, as far as it has been run.
 
-    Same arms, same seed, same records, so the same verdict.
+    `index` selects the group; the default is the last one. The same arms, seed and records give
+    the same verdict as in the run.
     """
-    plan, group = plan_of(state), state.groups[batch_size][place]
-    entered, later = (
-        group.arms,
-        [
-            other.first_round
-            for other in state.groups[batch_size]
-            if other.first_round > group.first_round
-        ],
-    )
-    rounds = range(group.first_round, min(later, default=LAST_ROUND))
+    plan, groups = plan_of(state), state.groups[batch_size]
+    group, rounds = groups[index], _rounds_of(groups[index], groups)
     duplicates = {arm.id for arm in plan.arms if arm.duplicate_of}
-    contest = Race(
-        [arm for arm in entered if arm not in duplicates],
+    race = Race(
+        [arm for arm in group.arms if arm not in duplicates],
         plan.baseline.id,
         epsilon=recommend.EPSILON,
         seed=question.seed + batch_size + group.first_round - 1,
-        always=[plan.baseline.id, *(arm for arm in entered if arm in duplicates)],
+        always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
     )
     failed = failed_arms(state)
-    for _, visits in sorted(
-        (number, each)
-        for number, each in measure.rounds_of(state, batch_size).items()
-        if number in rounds
-    ):
-        if contest.finished or any(arm not in visits and arm not in failed for arm in contest.due):
-            break  # the rest of a round that was interrupted is not counted: it is run again as a whole
-        for arm in contest.next_round():
+    for number, visits in sorted(measure.visits_by_round(state, batch_size).items()):
+        if number not in rounds:
+            continue
+        if race.finished or any(arm not in visits and arm not in failed for arm in race.due):
+            break  # An interrupted round does not count; the whole round is run again.
+        for arm in race.next_round():
             if arm in visits:
-                contest.record(arm, measure.block_value(visits[arm]))
-            elif arm != contest.baseline:
-                contest.withdraw(arm)
-    for arm in failed & set(entered) - {contest.baseline}:
-        contest.withdraw(arm)
-    return contest
+                race.record(arm, measure.log_median_seconds(visits[arm]))
+            elif arm != race.baseline:
+                race.withdraw(arm)
+    for arm in failed & set(group.arms) - {race.baseline}:
+        race.withdraw(arm)
+    return race
 
 
-def result_of(state: RunState, batch_size: int, question: Question) -> RaceResult:
-    """Return how the race of a batch size stands, over all its groups."""
+def _rounds_of(group: RaceGroup, groups: tuple[RaceGroup, ...]) -> range:
+    """Return the round numbers of a group, which end where the next group's rounds begin."""
+    later = [other.first_round for other in groups if other.first_round > group.first_round]
+    return range(group.first_round, min(later, default=LAST_ROUND))
+
+
+def race_result(state: RunState, batch_size: int, question: Question) -> RaceResult:
+    """Return the result of a batch size over all its groups, as far as they have been run."""
     failed = failed_arms(state)
     speedups = measure.mean_log_speedups(state, batch_size)
     verdict = functools.reduce(
-        lambda earlier, later: join_verdicts(earlier, later, speedups),
+        lambda earlier, later: merge_verdicts(earlier, later, speedups),
         (
-            count_on(replay(state, batch_size, question, place).verdict, group)
-            for place, group in contests(state, batch_size)
+            offset_rounds(replay_race(state, batch_size, question, index).verdict, group)
+            for index, group in groups_with_baseline(state, batch_size)
         ),
     )
+    closed = state.closed.get(batch_size)
     return RaceResult(
         batch_size=batch_size,
         verdict=verdict.kind,
@@ -84,51 +82,58 @@ def result_of(state: RunState, batch_size: int, question: Question) -> RaceResul
         rounds=verdict.rounds,
         eliminated=dict(verdict.eliminated),
         noise_floor=None,
-        closed=state.closed.get(batch_size, "not closed yet"),
+        closed=closed.reason if closed else STILL_OPEN,
     )
 
 
-def contests(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
-    """Return the groups of a batch size with their places; one without the baseline, which earlier versions opened, shows nothing."""
+def groups_with_baseline(state: RunState, batch_size: int) -> list[tuple[int, RaceGroup]]:
+    """Return the groups of a batch size that contain the baseline, each with its index.
+
+    Earlier versions opened groups without the baseline; those groups show no speedup.
+    """
     baseline = plan_of(state).baseline.id
     return [
-        (place, group)
-        for place, group in enumerate(state.groups.get(batch_size, ()))
+        (index, group)
+        for index, group in enumerate(state.groups.get(batch_size, ()))
         if baseline in group.arms
     ]
 
 
 def results_by_batch_size(state: RunState, question: Question) -> dict[int, RaceResult]:
-    """Return the races that have enough rounds to say something."""
+    """Return the results of the batch sizes that have at least `FEWEST_ROUNDS` rounds."""
     results = {
-        size: result_of(state, size, question)
+        size: race_result(state, size, question)
         for size in question.batch_sizes
-        if contests(state, size)
+        if groups_with_baseline(state, size)
     }
     return {size: result for size, result in results.items() if result.rounds >= FEWEST_ROUNDS}
 
 
-def count_on(verdict: Verdict, group: RaceGroup) -> Verdict:
-    """Return a group's verdict with its rounds counted on from those of the groups before."""
+def offset_rounds(verdict: Verdict, group: RaceGroup) -> Verdict:
+    """Return a group's verdict with its rounds numbered after those of the earlier groups."""
     before = group.first_round - 1
     eliminated = {arm: number + before for arm, number in verdict.eliminated.items()}
     return dataclasses.replace(verdict, rounds=verdict.rounds + before, eliminated=eliminated)
 
 
-def join_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, float]) -> Verdict:
-    """Return what two groups show together.
+def merge_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, float]) -> Verdict:
+    """Return the verdict of two groups together.
 
-    Whoever the earlier group left open is still open: beside the same best as it was, beside
-    another one as unresolved: they never met. Where memory had no room for the earlier best in the
-    later group, it is still the best unless someone it has not met gained more over the baseline.
+    Arms that the earlier group left open stay open. If both groups have the same best arm, they
+    keep their status; otherwise they are unresolved, because they never raced the new best arm.
+    If memory left no place for the earlier best arm in the later group, it stays the best unless
+    an arm that it has not raced has a larger mean speedup over the baseline.
     """
-    decided = arms_of(later)
-    absent, met = earlier.best not in decided, later.best in arms_of(earlier)
-    if absent and (met or gain_of(earlier.best, log_speedups) >= gain_of(later.best, log_speedups)):
+    decided = arms_in(later)
+    is_absent, have_met = earlier.best not in decided, later.best in arms_in(earlier)
+    if is_absent and (
+        have_met
+        or log_speedup_of(earlier.best, log_speedups) >= log_speedup_of(later.best, log_speedups)
+    ):
         return _keep_best(earlier, later)
     tied = [arm for arm in earlier.tied if arm not in decided]
     unresolved = [arm for arm in earlier.unresolved if arm not in decided]
-    kind: Kind = later.kind
+    kind: VerdictKind = later.kind
     if earlier.best != later.best:
         tied, unresolved = [], [*tied, *unresolved]
         kind = "INCONCLUSIVE" if unresolved else kind
@@ -148,8 +153,11 @@ def join_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, f
 
 
 def _keep_best(earlier: Verdict, later: Verdict) -> Verdict:
-    """Return the earlier verdict with the arms that only the later group had: who was not shown slower there is unresolved."""
-    decided = arms_of(earlier)
+    """Return the earlier verdict with the arms of the later group added.
+
+    An added arm that the later group did not eliminate is unresolved.
+    """
+    decided = arms_in(earlier)
     unresolved = [arm for arm in (*later.tied, *later.unresolved) if arm not in decided]
     return Verdict(
         kind="INCONCLUSIVE" if unresolved else earlier.kind,
@@ -164,11 +172,11 @@ def _keep_best(earlier: Verdict, later: Verdict) -> Verdict:
     )
 
 
-def arms_of(verdict: Verdict) -> set[str]:
-    """Return the arms that a verdict is about."""
+def arms_in(verdict: Verdict) -> set[str]:
+    """Return the arms that took part in the race of a verdict."""
     return {verdict.best, *verdict.tied, *verdict.unresolved, *verdict.eliminated}
 
 
-def gain_of(arm: str, log_speedups: Mapping[str, float]) -> float:
-    """Return an arm's mean log speed-up over the baseline; of one that does not count any more, less than any."""
+def log_speedup_of(arm: str, log_speedups: Mapping[str, float]) -> float:
+    """Return an arm's mean log speedup over the baseline; minus infinity without a valid one."""
     return log_speedups.get(arm, -math.inf)

@@ -1,4 +1,7 @@
-"""Does a run in a process of its own, so that a test can kill it: `python drive.py HOME PROBES RUBRIC WORKFLOWS`."""
+"""Start or resume a run of fake workflows, for tests that kill the process.
+
+Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS`.
+"""
 
 import os
 import pathlib
@@ -11,9 +14,9 @@ from advisor.question.answers import Answers
 from advisor.store import Store
 
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
-world = Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
-run = prepare(
-    Answers(batch_sizes="1,2", budget="3", max_build_seconds=30.0, workflows=sys.argv[4]), world
-)
-for _ in execute(run, world):
+store = Store(home)
+context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
+answers = Answers(batch_sizes="1,2", budget="3", max_build_seconds=30.0, workflows=sys.argv[4])
+run = prepare(answers, context) if store.is_empty() else store.newest_resumable()
+for _ in execute(run, context):
     pass

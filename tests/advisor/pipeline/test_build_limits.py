@@ -1,45 +1,49 @@
-"""A build is ended when it is sure that it cannot be paid back, and never before."""
+"""A build is killed when it cannot pay back, or when the time for all builds is over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import builders
 import msgspec
 import pytest
+import sessions
 from builders import BASELINE, DUPLICATE
 
 from advisor.context import Context
 from advisor.domain.outcome import Completed, Crashed, TimedOut
 from advisor.domain.question import Question
-from advisor.domain.run_events import Ended, LoggedEvent, RunEvent, Spawned, WorkerReported
+from advisor.domain.run_events import (
+    LoggedEvent,
+    RunEvent,
+    WorkerEnded,
+    WorkerReported,
+    WorkerSpawned,
+)
 from advisor.domain.run_state import RunState, fold
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline import build_limits
-from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
+from advisor.pipeline.decision import Decision, decide
 from advisor.question.answers import Answers
 
-#: Builds of 3 s a batch size, calls of 10 ms that may have been 12.5 ms.
+#: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
 BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
-ASKED = builders.question(batch_sizes=(1, 4), requests=1000)
+WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
 
 
-def seconds(state: RunState, arm: str, question: Question = ASKED) -> float:
+def seconds(state: RunState, arm: str, question: Question = WITH_REQUESTS) -> float:
     limit = build_limits.limit_build(state, arm, question)
     assert limit is not None
     return limit.seconds
 
 
-def test_the_limit_is_what_an_arm_needs_for_all_requests_at_the_batch_size_where_that_is_longest() -> (
-    None
-):
+def test_the_limit_is_the_time_of_a_built_arm_for_all_requests_at_its_slowest_size() -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": ()})
     assert seconds(state, "compiled") == pytest.approx(6.0 + 1000 * 0.0125)
 
 
-def test_the_best_of_the_arms_that_are_built_counts() -> None:
+def test_the_limit_comes_from_the_fastest_built_arm() -> None:
     crashed = builders.process(
         *builders.visits([0.01], 1),
         built={},
@@ -55,106 +59,102 @@ def test_the_best_of_the_arms_that_are_built_counts() -> None:
 
 
 @pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
-def test_what_is_needed_is_built_whatever_it_costs(arm: str) -> None:
+def test_the_baseline_and_its_duplicate_have_no_limit(arm: str) -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
     assert (
-        build_limits.limit_build(state, arm, msgspec.structs.replace(ASKED, build_minutes=0.001))
-        is None
-    )
-
-
-def test_without_a_number_of_requests_or_anything_built_there_is_no_limit() -> None:
-    assert (
         build_limits.limit_build(
-            builders.run_state({BASELINE: BUILT, "compiled": ()}), "compiled", builders.question()
-        )
-        is None
-    )
-    assert (
-        build_limits.limit_build(
-            builders.run_state({BASELINE: (), "compiled": ()}), "compiled", ASKED
+            state, arm, msgspec.structs.replace(WITH_REQUESTS, build_minutes=0.001)
         )
         is None
     )
 
 
-def test_the_time_for_all_builds_together_counts_where_it_is_tighter() -> None:
+@pytest.mark.parametrize(
+    ("baseline", "question"),
+    [
+        pytest.param(BUILT, builders.question(), id="no number of requests"),
+        pytest.param((), WITH_REQUESTS, id="no built arm"),
+    ],
+)
+def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
+    baseline: Any, question: Question
+) -> None:
+    state = builders.run_state({BASELINE: baseline, "compiled": ()})
+    assert build_limits.limit_build(state, "compiled", question) is None
+
+
+def test_the_limit_of_all_builds_applies_where_it_is_stricter() -> None:
     state = builders.run_state({BASELINE: BUILT, "compiled": ()}, at=5000.0)
-    tight, ample = (
-        msgspec.structs.replace(ASKED, build_minutes=minutes) for minutes in (0.25, 1.0)
+    strict, lax = (
+        msgspec.structs.replace(WITH_REQUESTS, build_minutes=minutes) for minutes in (0.25, 1.0)
     )
-    assert seconds(state, "compiled", tight) == 15.0 - 6.0, (
-        "builds alone count, whatever else the run did"
-    )
-    assert seconds(state, "compiled", ample) == pytest.approx(6.0 + 1000 * 0.0125)
+    assert seconds(state, "compiled", strict) == 15.0 - 6.0, "only the time of builds counts"
+    assert seconds(state, "compiled", lax) == pytest.approx(6.0 + 1000 * 0.0125)
 
 
-def test_a_build_that_did_not_come_to_its_end_counts_until_it_was_ended() -> None:
-    entered = (
+def test_an_unfinished_build_counts_until_its_worker_was_killed() -> None:
+    reported = (
         PhaseStarted(phase="build", batch_size=1),
         builders.process(*builders.visits([0.01])).built[1],
         PhaseStarted(phase="build", batch_size=4),
     )
-    happened: list[RunEvent] = [
-        Spawned(arm="hung", process=0),
-        *(WorkerReported(arm="hung", process=0, said=said) for said in entered),
+    outcome = TimedOut(phase="build", reason="it took too long")
+    run_events: list[RunEvent] = [
+        WorkerSpawned(arm="hung", process=0),
+        *(WorkerReported(arm="hung", process=0, worker_event=each) for each in reported),
+        WorkerEnded(arm="hung", process=0, outcome=outcome),
     ]
-    ended = Ended(arm="hung", process=0, outcome=TimedOut(phase="build", reason="it took too long"))
     events = [
-        LoggedEvent(seq=seq, at=10.0 * seq, run_event=each)
-        for seq, each in enumerate([*happened, ended])
+        LoggedEvent(seq=seq, at=10.0 * seq, run_event=run_event)
+        for seq, run_event in enumerate(run_events)
     ]
     state = fold(events, builders.run_state({"compiled": ()}))
     assert seconds(state, "compiled", builders.question(build_minutes=1)) == 60.0 - 3.0 - 10.0
 
 
-def test_a_build_that_cannot_pay_is_ended_and_one_that_can_is_raced(
-    fake_world: Callable[[], Context],
+def measured_arms(decision: Decision) -> set[str]:
+    return {measurement.arm for measurement in decision.results.measurements}
+
+
+def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
+    fake_context: Callable[[], Context],
 ) -> None:
     answers = Answers(
         batch_sizes="2",
-        budget="2",
+        budget="1",
         max_build_seconds=60.0,
         workflows="quick,misbehaving/hangs",
         requests=500,
     )
-    run = prepare(answers, fake_world())
-    for _ in execute(run, fake_world()):
-        pass
-    decision = decide(run)
-    (ended,) = decision.state.processes["misbehaving/hangs"]
-    assert isinstance(ended.outcome, TimedOut)
-    assert "cannot be paid back" in ended.outcome.reason
-    assert "--requests" in (ended.outcome.fix or "")
-    assert "quick" in {measurement.arm for measurement in decision.results.measurements}
+    decision = decide(sessions.execute_run(fake_context(), answers))
+    (killed,) = decision.state.processes["misbehaving/hangs"]
+    assert isinstance(killed.outcome, TimedOut)
+    assert "cannot be paid back" in killed.outcome.reason
+    assert "--requests" in (killed.outcome.fix or "")
+    assert "quick" in measured_arms(decision)
 
 
-def test_what_is_not_built_in_the_time_for_all_builds_is_left_out_and_the_rest_is_raced(
-    fake_world: Callable[[], Context],
+def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
+    fake_context: Callable[[], Context],
 ) -> None:
     answers = Answers(
         batch_sizes="2",
-        budget="2",
+        budget="1",
         workflows="quick,misbehaving/hangs,misbehaving/wrong",
-        build_minutes=0.3,
+        build_minutes=0.05,
     )
-    run = prepare(answers, fake_world())
-    for _ in execute(run, fake_world()):
-        pass
+    run = sessions.execute_run(fake_context(), answers)
     decision = decide(run)
     for arm in ("misbehaving/hangs", "misbehaving/wrong"):
-        (ended,) = decision.state.processes[arm]
-        assert isinstance(ended.outcome, TimedOut)
-        assert "0.3 minutes for all builds together" in ended.outcome.reason
-        assert "--build-minutes" in (ended.outcome.fix or "")
-    assert "quick" in {measurement.arm for measurement in decision.results.measurements}
-    said = [
-        event.run_event for event in run.events() if isinstance(event.run_event, WorkerReported)
-    ]
-    began = {
-        heard.arm
-        for heard in said
-        if isinstance(heard.said, PhaseStarted) and heard.said.phase == "load"
+        (killed,) = decision.state.processes[arm]
+        assert isinstance(killed.outcome, TimedOut)
+        assert "0.05 minutes for all builds together" in killed.outcome.reason
+        assert "--build-minutes" in (killed.outcome.fix or "")
+    assert "quick" in measured_arms(decision)
+    loading = {
+        report.arm
+        for report, phase in sessions.reports_of(run.events(), PhaseStarted)
+        if phase.phase == "load"
     }
-    assert "misbehaving/hangs" in began
-    assert "misbehaving/wrong" not in began, "its turn came when nothing was left"
+    assert "misbehaving/hangs" in loading
+    assert "misbehaving/wrong" not in loading, "no time was left for this build"

@@ -1,4 +1,4 @@
-"""What must hold for the whole way from stored visits to advice, whatever was measured."""
+"""Properties of the whole way from stored visits to a recommendation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from advisor.domain.outcome import Completed
 from advisor.domain.question import Constraint
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
-from advisor.pipeline.decision import Decision, judge, reconsider
-from advisor.report import document
+from advisor.pipeline.decision import Decision, evaluate, rescore
+from advisor.report import document, measured_document
 
 ROUNDS = 6
 ARMS = ("compiled", "exported", "elsewhere")
@@ -32,9 +32,9 @@ WORKFLOWS = (
         "elsewhere", declared=builders.declared(lines_changed=40, vendors=1, architectures="listed")
     ),
 )
-#: Seconds of a call by arm, and by how much each round strays from them.
+#: Seconds of a call by arm, and the relative deviation of each round.
 speeds = st.tuples(*[st.floats(0.01, 1.0)] * (len(ARMS) + 1))
-strays = st.lists(
+all_deviations = st.lists(
     st.floats(0.97, 1.03), min_size=ROUNDS * (len(ARMS) + 2), max_size=ROUNDS * (len(ARMS) + 2)
 )
 weights = st.tuples(st.integers(0, 100), st.integers(0, 100)).map(
@@ -42,18 +42,24 @@ weights = st.tuples(st.integers(0, 100), st.integers(0, 100)).map(
 )
 
 
-def seconds_of(drawn: tuple[float, ...], straying: list[float]) -> dict[str, list[float]]:
-    """Return the seconds of each round by arm; the duplicate has those of the baseline but for its own straying."""
+def seconds_of(drawn: tuple[float, ...], deviations: list[float]) -> dict[str, list[float]]:
+    """Return the seconds of each round by arm, with a relative deviation for each round.
+
+    The duplicate has the typical seconds of the baseline and its own deviations.
+    """
     typical = dict(zip((builders.BASELINE, *ARMS), drawn, strict=True))
     typical[builders.DUPLICATE] = typical[builders.BASELINE]
     return {
-        arm: [typical[arm] * stray for stray in straying[place * ROUNDS : (place + 1) * ROUNDS]]
-        for place, arm in enumerate(sorted(typical))
+        arm: [
+            typical[arm] * deviation
+            for deviation in deviations[index * ROUNDS : (index + 1) * ROUNDS]
+        ]
+        for index, arm in enumerate(sorted(typical))
     }
 
 
 def state_of(seconds: Mapping[str, list[float]]) -> RunState:
-    """Return a finished run with one race in which every arm made these visits, in the order given."""
+    """Return the state of a finished run with one race, in which every arm made these visits."""
     processes = {
         arm: builders.process(*builders.visits(each), outcome=Completed())
         for arm, each in seconds.items()
@@ -61,18 +67,18 @@ def state_of(seconds: Mapping[str, list[float]]) -> RunState:
     return builders.run_state(
         processes,
         opened={1: tuple(seconds)},
-        closed={1: "the measuring time is spent"},
+        closed={1: "out-of-time"},
         finished=True,
     )
 
 
 def header_of(weight: tuple[int, int, int] = (40, 35, 25), *required: Constraint) -> Header:
-    asked = builders.question(priorities=builders.priorities(*weight), constraints=required)
-    return builders.header(question=asked, catalogue=builders.catalogue(*WORKFLOWS))
+    question = builders.question(priorities=builders.priorities(*weight), constraints=required)
+    return builders.header(question=question, catalogue=builders.catalogue(*WORKFLOWS))
 
 
-def answer_of(decision: Decision) -> object:
-    """Return what the advice says apart from figures whose last digit depends on the order of additions."""
+def recommendation_of(decision: Decision) -> object:
+    """Return the recommendation without figures whose last digit depends on rounding."""
     advice = decision.recommendation
     assert advice is not None
     flips = [(flip.criterion, flip.to, round(flip.weight, 6)) for flip in advice.flips]
@@ -94,42 +100,44 @@ def answer_of(decision: Decision) -> object:
 
 
 def encoded(decision: Decision) -> str:
-    return document.encode(document.compose(decision))
+    return document.encode(measured_document.compose(decision))
 
 
 @settings(max_examples=40)
-@given(speeds, strays, weights)
-def test_the_same_run_is_decided_the_same_byte_for_byte(
-    drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int]
+@given(speeds, all_deviations, weights)
+def test_the_same_run_gives_the_same_document_byte_for_byte(
+    drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int]
 ) -> None:
-    state = state_of(seconds_of(drawn, straying))
+    state = state_of(seconds_of(drawn, deviations))
     read_again = msgspec.json.decode(msgspec.json.encode(state), type=RunState)
-    assert encoded(judge(header_of(weight), state)) == encoded(judge(header_of(weight), read_again))
-
-
-@settings(max_examples=40)
-@given(speeds, strays, weights, st.sampled_from([2.0**-10, 2.0**10]))
-def test_the_unit_of_the_times_does_not_matter(
-    drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int], unit: float
-) -> None:
-    """A power of two, so that rescaling loses no digit."""
-    seconds = seconds_of(drawn, straying)
-    rescaled = {arm: [each * unit for each in series] for arm, series in seconds.items()}
-    header = header_of(weight)
-    assert answer_of(judge(header, state_of(seconds))) == answer_of(
-        judge(header, state_of(rescaled))
+    assert encoded(evaluate(header_of(weight), state)) == encoded(
+        evaluate(header_of(weight), read_again)
     )
 
 
 @settings(max_examples=40)
-@given(speeds, strays, weights, st.randoms(use_true_random=False))
+@given(speeds, all_deviations, weights, st.sampled_from([2.0**-10, 2.0**10]))
+def test_the_unit_of_the_times_does_not_matter(
+    drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int], unit: float
+) -> None:
+    """Rescale by a power of two, which loses no digit."""
+    seconds = seconds_of(drawn, deviations)
+    rescaled = {arm: [each * unit for each in series] for arm, series in seconds.items()}
+    header = header_of(weight)
+    assert recommendation_of(evaluate(header, state_of(seconds))) == recommendation_of(
+        evaluate(header, state_of(rescaled))
+    )
+
+
+@settings(max_examples=40)
+@given(speeds, all_deviations, weights, st.randoms(use_true_random=False))
 def test_the_order_of_the_arms_does_not_matter(
     drawn: tuple[float, ...],
-    straying: list[float],
+    deviations: list[float],
     weight: tuple[int, int, int],
     chance: random.Random,
 ) -> None:
-    seconds = seconds_of(drawn, straying)
+    seconds = seconds_of(drawn, deviations)
     shuffled = dict(chance.sample(list(seconds.items()), len(seconds)))
     header = header_of(weight)
     reordered = msgspec.structs.replace(
@@ -138,23 +146,23 @@ def test_the_order_of_the_arms_does_not_matter(
             header.catalogue, workflows=tuple(reversed(header.catalogue.workflows))
         ),
     )
-    assert answer_of(judge(header, state_of(seconds))) == answer_of(
-        judge(reordered, state_of(shuffled))
+    assert recommendation_of(evaluate(header, state_of(seconds))) == recommendation_of(
+        evaluate(reordered, state_of(shuffled))
     )
 
 
 @settings(max_examples=40)
-@given(speeds, strays, weights, st.sampled_from(ARMS), st.floats(0.2, 1.0))
-def test_a_faster_arm_never_scores_lower_never_loses_the_lead_and_lifts_nobody_else(
+@given(speeds, all_deviations, weights, st.sampled_from(ARMS), st.floats(0.2, 1.0))
+def test_a_faster_arm_never_scores_lower_or_ranks_lower_and_never_lifts_others(
     drawn: tuple[float, ...],
-    straying: list[float],
+    deviations: list[float],
     weight: tuple[int, int, int],
     arm: str,
     gain: float,
 ) -> None:
-    seconds = seconds_of(drawn, straying)
-    before = judge(header_of(weight), state_of(seconds))
-    after = judge(
+    seconds = seconds_of(drawn, deviations)
+    before = evaluate(header_of(weight), state_of(seconds))
+    after = evaluate(
         header_of(weight), state_of({**seconds, arm: [each * gain for each in seconds[arm]]})
     )
     scores_before, scores_after = (
@@ -172,21 +180,21 @@ def test_a_faster_arm_never_scores_lower_never_loses_the_lead_and_lifts_nobody_e
 @settings(max_examples=40)
 @given(
     speeds,
-    strays,
+    all_deviations,
     weights,
     st.sampled_from(["performance", "productivity", "portability", "input_flexibility"]),
     st.integers(2, 3),
 )
 def test_a_constraint_only_removes(
     drawn: tuple[float, ...],
-    straying: list[float],
+    deviations: list[float],
     weight: tuple[int, int, int],
     criterion: str,
     tier: int,
 ) -> None:
-    state = state_of(seconds_of(drawn, straying))
-    free = judge(header_of(weight), state)
-    bound = judge(header_of(weight, Constraint(criterion=criterion, at_least=tier)), state)
+    state = state_of(seconds_of(drawn, deviations))
+    free = evaluate(header_of(weight), state)
+    bound = evaluate(header_of(weight, Constraint(criterion=criterion, at_least=tier)), state)
     kept = [arm.arm for arm in bound.scored if not arm.fails]
     assert kept == [arm.arm for arm in free.scored if arm.ratings[criterion].tier >= tier]
     assert {arm.arm: arm.score for arm in bound.scored} == {
@@ -198,11 +206,11 @@ def test_a_constraint_only_removes(
 
 
 @settings(max_examples=40)
-@given(speeds, strays, weights)
-def test_deciding_anew_beside_a_flip_gives_what_the_flip_says(
-    drawn: tuple[float, ...], straying: list[float], weight: tuple[int, int, int]
+@given(speeds, all_deviations, weights)
+def test_rescoring_on_both_sides_of_a_flip_gives_the_arms_that_the_flip_names(
+    drawn: tuple[float, ...], deviations: list[float], weight: tuple[int, int, int]
 ) -> None:
-    decision = judge(header_of(weight), state_of(seconds_of(drawn, straying)))
+    decision = evaluate(header_of(weight), state_of(seconds_of(drawn, deviations)))
     assert decision.recommendation is not None
     assert sum(decision.recommendation.simplex.values()) == pytest.approx(1)
     asked = decision.header.question.priorities
@@ -212,7 +220,7 @@ def test_deciding_anew_beside_a_flip_gives_what_the_flip_says(
         if not 0 < flip.weight + away < 100 or abs(flip.weight - now) < 2e-6:
             continue
         beyond, before = (
-            reconsider(
+            rescore(
                 decision, asked.with_weight(flip.criterion, flip.weight + step), ()
             ).recommendation
             for step in (away, -away)

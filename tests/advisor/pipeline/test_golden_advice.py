@@ -1,6 +1,6 @@
-"""What is said, whole: plans with every reason to leave a workflow out, tiers with every distance, advice with everything it can hold.
+"""Golden files of whole results: plans, tiers and recommendations with all their texts.
 
-`--update-goldens` writes the expected words anew; look at the difference before it is committed.
+`--update-goldens` writes the golden files again; review the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import pytest
 from advisor import applicability, recommend, score
 from advisor.domain.measurement import (
     BuildSeconds,
+    CallSeconds,
     Cell,
     Interval,
     Measurement,
     MemoryBytes,
-    Seconds,
     SustainedCheck,
     Throughput,
 )
-from advisor.domain.question import Constraint, OnnxFile
+from advisor.domain.question import Constraint, OnnxModel
 from advisor.domain.workflow import CitedFact, Environment
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 SHIPPED = builders.shipped_catalogue()
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
-LACKING = Environment(kind="shared", requirements=("torch>=3", "nobody-has-this>=1"))
-SOURCED = CitedFact(value="it cannot", source="a test")
+MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "nobody-has-this>=1"))
+REFUSAL = CitedFact(value="it cannot", source="a test")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def expect(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
     return compare
 
 
-def told(action: Callable[[], object]) -> list[str]:
+def error_fields(action: Callable[[], object]) -> list[str]:
     problem = builders.error_of(action)
     return [problem.name, problem.what, problem.next_step] if problem else []
 
@@ -56,15 +56,15 @@ def told(action: Callable[[], object]) -> list[str]:
 WORKFLOWS = (
     builders.workflow("compiled", arms={"default": {}, "hard": {"mode": "hard"}}),
     builders.workflow("generator", tasks=("generate",)),
-    builders.workflow("onnx-too", takes=("torch", "onnx")),
-    builders.workflow("refused", refused={"cuda": SOURCED}),
+    builders.workflow("onnx-too", input_formats=("torch", "onnx")),
+    builders.workflow("refused", refused={"cuda": REFUSAL}),
     builders.workflow("cpu-only", devices=("cpu",)),
     builders.workflow("half", dtypes=("float16", "bfloat16")),
     builders.workflow("modern", min_compute_capability="10.0"),
     builders.workflow("old-enough", min_compute_capability="9.0"),
     builders.workflow("unwritten", has_probe=False, how_to_get="write it"),
     builders.workflow("apart", environment=OWN, how_to_get="make it"),
-    builders.workflow("lacking", environment=LACKING),
+    builders.workflow("lacking", environment=MISSING_PACKAGES),
 )
 
 
@@ -74,11 +74,11 @@ WORKFLOWS = (
         ("everything", {}),
         ("chosen", {"workflows": ("compiled/default", "old-enough")}),
         ("an-option", {"workflows": ("compiled/hard",)}),
-        ("a-file", {"model": OnnxFile(name="network.onnx"), "dtype": "native"}),
+        ("a-file", {"model": OnnxModel(name="network.onnx"), "dtype": "native"}),
         ("half", {"dtype": "bfloat16"}),
     ],
 )
-def test_a_plan_says_why_each_workflow_is_left_out(
+def test_a_plan_has_a_reason_for_each_workflow_that_is_left_out(
     name: str, asked: dict[str, Any], expect: Callable[[str, object], None]
 ) -> None:
     question = builders.question(**{"device": "cuda", "gpu": "GPU-0000", **asked})
@@ -88,24 +88,28 @@ def test_a_plan_says_why_each_workflow_is_left_out(
     )
 
 
-def test_without_a_baseline_the_way_out_is_said(expect: Callable[[str, object], None]) -> None:
+def test_a_plan_without_a_baseline_raises_an_error_with_a_next_step(
+    expect: Callable[[str, object], None],
+) -> None:
     catalogue, here = builders.catalogue(), builders.machine()
     bare = builders.machine(software=builders.interpreter(packages={}))
     expect(
         "plan-without-baseline",
         {
-            "no torch": told(lambda: applicability.plan(builders.question(), bare, catalogue)),
-            "no such precision": told(
+            "no torch": error_fields(
+                lambda: applicability.plan(builders.question(), bare, catalogue)
+            ),
+            "no such precision": error_fields(
                 lambda: applicability.plan(builders.question(dtype="float64"), here, catalogue)
             ),
-            "no entry": told(
+            "no entry": error_fields(
                 lambda: applicability.plan(
                     builders.question(), here, builders.catalogue(workflows=())
                 )
             ),
-            "a file": told(
+            "a file": error_fields(
                 lambda: applicability.plan(
-                    builders.question(model=OnnxFile(name="n.onnx"), dtype="native"),
+                    builders.question(model=OnnxModel(name="n.onnx"), dtype="native"),
                     here,
                     catalogue,
                 )
@@ -128,7 +132,7 @@ def measured(
     cells = tuple(
         Cell(
             batch_size=size,
-            seconds=Seconds(median=seconds * size, low=None, high=None, samples=9),
+            seconds=CallSeconds(median=seconds * size, low=None, high=None, samples=9),
             throughput=Throughput(value=1 / seconds, unit="tokens/s"),
             speedup=Interval(value=speedup, low=speedup * 0.95, high=speedup * 1.05),
             tflops=None,
@@ -149,7 +153,7 @@ def measured(
 KNOWN = builders.catalogue(
     builders.workflow(
         "compiled",
-        keep=("keep the cache",),
+        deployment_steps=("keep the cache",),
         declared=builders.declared(new_shapes="recompiles", lines_changed=2),
     ),
     builders.workflow(
@@ -203,7 +207,7 @@ def question_of(case: str) -> Any:
 
 @pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
 @pytest.mark.parametrize("verdict", ["PROVEN", "INCONCLUSIVE"])
-def test_tiers_and_advice_are_said_in_full(
+def test_tiers_and_recommendations_match_their_golden_files(
     case: str, verdict: str, expect: Callable[[str, object], None]
 ) -> None:
     races = (builders.race_result(1), builders.race_result(4, verdict=verdict))
@@ -230,7 +234,7 @@ def test_tiers_and_advice_are_said_in_full(
     expect(f"advice-{case}-{verdict.lower()}", advice)
 
 
-def test_when_nothing_is_left_it_is_said_why_and_what_would_help(
+def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
     expect: Callable[[str, object], None],
 ) -> None:
     results = builders.results(*MEASURED)
@@ -248,12 +252,12 @@ def test_when_nothing_is_left_it_is_said_why_and_what_would_help(
     expect(
         "advice-nothing",
         {
-            "barred": told(
+            "barred": error_fields(
                 lambda: recommend.recommend(few, score.score(few, barred, KNOWN), barred, [])
             ),
-            "strict": told(
+            "strict": error_fields(
                 lambda: recommend.recommend(few, score.score(few, strict, KNOWN), strict, [])
             ),
-            "nothing": told(lambda: recommend.recommend(results, [], barred, [])),
+            "nothing": error_fields(lambda: recommend.recommend(results, [], barred, [])),
         },
     )

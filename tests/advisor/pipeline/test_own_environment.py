@@ -1,4 +1,4 @@
-"""A workflow with an environment of its own is measured in it, and the others where they were."""
+"""A workflow with its own environment runs in it; the other workflows run as before."""
 
 from __future__ import annotations
 
@@ -9,35 +9,33 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+import sessions
 
 from advisor import catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.pipeline.decision import decide
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
-from advisor.probing.environments import places
+from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 
-#: Stands for an environment's interpreter: writes down what it sees and hands over to one that has
-#: what the pretend workflows need.
+#: Stands for an environment's interpreter: it logs its `PYTHONPATH` and executes the real one.
 INTERPRETER = """#!/bin/sh
-echo "$PYTHONPATH" >> "{saw}"
+echo "$PYTHONPATH" >> "{log}"
 exec "{python}" "$@"
 """
 
 
-def put_environment(
-    root: pathlib.Path, known: Catalogue, rubric: pathlib.Path, saw: pathlib.Path
+def create_environment(
+    root: pathlib.Path, known: Catalogue, rubric: pathlib.Path, log: pathlib.Path
 ) -> pathlib.Path:
-    environment = places.own_environments(known.workflows)["apart"]
-    digest = places.digest_of(environment, places.lock_file(rubric, "apart"))
-    directory = places.directory_of(root, "apart", digest)
-    python = places.python_in(directory)
+    environment = registry.own_environments(known.workflows)["apart"]
+    digest = registry.environment_digest(environment, registry.lock_file(rubric, "apart"))
+    directory = registry.environment_directory(root, "apart", digest)
+    python = registry.interpreter_path(directory)
     python.parent.mkdir(parents=True)
-    python.write_text(INTERPRETER.format(saw=saw, python=sys.executable))
+    python.write_text(INTERPRETER.format(log=log, python=sys.executable))
     python.chmod(0o755)
-    record = places.Record(
+    record = registry.CreationRecord(
         name="apart",
         digest=digest,
         python_version="3",
@@ -46,24 +44,24 @@ def put_environment(
         seconds=1,
         made="2026-11-21",
     )
-    (directory / places.RECORD).write_bytes(msgspec.json.encode(record))
+    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
     return python
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "table",
     ['environment = "apart"', 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'],
 )
-def test_it_runs_in_its_own_interpreter_and_sees_no_packages_from_elsewhere(
-    asked: str, fake_world: Callable[[], Context], home: pathlib.Path, tmp_path: pathlib.Path
+def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
+    table: str, fake_context: Callable[[], Context], home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    shared = fake_world()
+    shared = fake_context()
     rubric = tmp_path / "rubric"
     rubric.mkdir()
     for file in shared.rubric.glob("*.toml"):
         (rubric / file.name).write_bytes(file.read_bytes())
     before, quick = (rubric / "workflows.toml").read_text().split("[workflow.quick]\n")
-    quick = quick.replace('environment = { kind = "shared", requirements = [] }', asked, 1)
+    quick = quick.replace('environment = { kind = "shared", requirements = [] }', table, 1)
     tables = [
         f'[environment.{name}]\nkind = "own"\nrequirements = ["{name}-stack==2.1"]\n'
         for name in ("apart", "elsewhere")
@@ -72,16 +70,16 @@ def test_it_runs_in_its_own_interpreter_and_sees_no_packages_from_elsewhere(
         "\n".join([f"{before}[workflow.quick]\n{quick}", *tables])
     )
 
-    saw = tmp_path / "saw"
-    python = put_environment(
-        home / "environments", catalogue.load(rubric, probes=shared.probes), rubric, saw
+    log = tmp_path / "log"
+    python = create_environment(
+        home / "environments", catalogue.load(rubric, probes=shared.probes), rubric, log
     )
     variables = {**os.environ, "P3_ADVISOR_HOME": str(home), "PYTHONPATH": str(tmp_path / "poison")}
-    world = Context(environment=variables, store=shared.store, probes=shared.probes, rubric=rubric)
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), world)
-    for _ in execute(run, world):
-        pass
-    decision = decide(run)
+    context = Context(
+        environment=variables, store=shared.store, probes=shared.probes, rubric=rubric
+    )
+    answers = Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick")
+    decision = decide(sessions.execute_run(context, answers))
     assert {measurement.arm for measurement in decision.results.measurements} == {
         "pytorch-eager",
         "quick",
@@ -93,6 +91,4 @@ def test_it_runs_in_its_own_interpreter_and_sees_no_packages_from_elsewhere(
         "pytorch-eager#duplicate": "",
         "quick": str(python),
     }
-    assert set(saw.read_text().split("\n")) == {""}, (
-        "the variable that leads to other packages has reached it"
-    )
+    assert set(log.read_text().split("\n")) == {""}, "`PYTHONPATH` has reached the worker"

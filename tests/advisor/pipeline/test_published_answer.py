@@ -1,4 +1,4 @@
-"""Golden recommendations from the paper's figures alone, and what is said where they do not suffice."""
+"""Recommendations from published figures alone, and errors where these do not suffice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from advisor.domain.decision import Recommendation
-from advisor.domain.question import Constraint, Question, Transformers
+from advisor.domain.question import Constraint, Question, TransformersModel
 from advisor.errors import NothingViableError
 from advisor.pipeline import published_answer
 from advisor.recommend import published_figures
@@ -19,7 +19,7 @@ SIZES = (1, 4, 16, 64)
 
 def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Question:
     return builders.question(
-        model=Transformers(name=model, weights="random"),
+        model=TransformersModel(name=model, weights="random"),
         task="generate",
         device="cuda",
         batch_sizes=SIZES,
@@ -30,7 +30,7 @@ def ask(model: str, preset: str, required: tuple[Constraint, ...] = ()) -> Quest
 
 def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommendation:
     asked = ask(model, preset, required)
-    return published_answer.decide(
+    return published_answer.recommend_case(
         published_figures.find_cases(KNOWN.published, gpu, model, SIZES), asked, KNOWN, gpu
     )[1]
 
@@ -40,7 +40,7 @@ def advise(gpu: str, model: str, preset: str, *required: Constraint) -> Recommen
 @pytest.mark.parametrize(
     ("preset", "workflow"), [("research", "torch-compile-inductor"), ("serving", "tensorrt-llm")]
 )
-def test_the_papers_cases_lead_to_the_papers_guidelines(
+def test_the_published_cases_lead_to_the_published_guidelines(
     gpu: str, model: str, preset: str, workflow: str
 ) -> None:
     advice = advise(gpu, model, preset)
@@ -52,7 +52,7 @@ def test_the_papers_cases_lead_to_the_papers_guidelines(
 
 @pytest.mark.parametrize("gpu", ["RTX 4090", "RTX 5090"])
 @pytest.mark.parametrize("model", [TINY, LLAMA])
-def test_for_portability_the_paper_names_a_workflow_for_which_it_has_no_language_model_figures(
+def test_the_portability_guideline_names_a_workflow_without_published_figures(
     gpu: str, model: str
 ) -> None:
     advice = advise(gpu, model, "multi-vendor")
@@ -62,7 +62,7 @@ def test_for_portability_the_paper_names_a_workflow_for_which_it_has_no_language
     assert "onnxruntime-tensorrt: published:" in advice.guideline.why
 
 
-def test_the_figures_of_the_newest_environment_count() -> None:
+def test_figures_of_the_newest_environment_take_precedence() -> None:
     cases = {
         case.workflow: case
         for case in published_figures.find_cases(KNOWN.published, "RTX 5090", TINY, SIZES)
@@ -74,7 +74,7 @@ def test_the_figures_of_the_newest_environment_count() -> None:
     }
 
 
-def test_without_figures_there_is_no_case() -> None:
+def test_without_published_figures_there_is_no_case() -> None:
     assert published_figures.find_cases(KNOWN.published, "H200", TINY, SIZES) == ()
     assert published_figures.find_cases(KNOWN.published, "RTX 4090", "another/model", SIZES) == ()
     assert published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, (3,)) == ()
@@ -86,12 +86,12 @@ def test_figures_that_contradict_each_other_give_no_recommendation() -> None:
     published = msgspec.structs.replace(KNOWN.published, figure=(figure, other))
     cases = published_figures.find_cases(published, figure.gpu, figure.model, SIZES)
     with pytest.raises(NothingViableError) as problem:
-        published_answer.decide(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
+        published_answer.recommend_case(cases, ask(TINY, "serving"), KNOWN, figure.gpu)
     assert "contradict" in problem.value.what
     assert "p3-advisor" in problem.value.next_step
 
 
-def test_a_constraint_holds_for_published_figures_too() -> None:
+def test_constraints_apply_to_published_figures() -> None:
     assert (
         advise(
             "RTX 4090", TINY, "serving", Constraint(criterion="portability", at_least=2)
@@ -100,7 +100,7 @@ def test_a_constraint_holds_for_published_figures_too() -> None:
     )
 
 
-def test_that_eager_is_no_candidate_is_said() -> None:
+def test_a_trust_reason_states_that_eager_is_no_candidate() -> None:
     assert any(
         "eager PyTorch" in reason and "no candidate" in reason
         for reason in advise("RTX 4090", TINY, "research").trust_reasons

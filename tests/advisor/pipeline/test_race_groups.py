@@ -1,7 +1,11 @@
-"""When memory is short for all arms at once they race in groups, each with the baseline and the best so far."""
+"""When memory is too short for all arms at once, they race in groups.
+
+Each group contains the baseline, its duplicate and the best arms so far.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import random
@@ -12,8 +16,9 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import REGIMES, Environment, SimulatedRun, SimulatedSession
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
 
 from advisor import catalogue, measure
 from advisor.context import Context
@@ -21,110 +26,117 @@ from advisor.domain.outcome import OutOfMemory
 from advisor.domain.plan import REFERENCE
 from advisor.domain.question import Budget
 from advisor.domain.run_events import (
-    Ended,
     LoggedEvent,
     RaceOpened,
-    Repeated,
+    RepetitionStarted,
     RunEvent,
-    Spawned,
+    WorkerEnded,
     WorkerReported,
+    WorkerSpawned,
 )
-from advisor.domain.run_state import fold
 from advisor.domain.worker_events import BlockTimed, Ready
-from advisor.pipeline import remaining, repetitions, replay
+from advisor.pipeline import remaining, repetitions
 from advisor.pipeline.arms import failed_arms
-from advisor.pipeline.decision import decide
+from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
-from advisor.probing import session as visits
+from advisor.pipeline.recorder import Recorder
+from advisor.probing import session as probing_session
 from advisor.probing.session import Session
-from advisor.probing.supervisor import Worker
+from advisor.probing.worker_process import Worker
 from advisor.question.answers import Answers
-from advisor.statistics.race import Verdict
 
 ARMS = {BASELINE, "quick", "alike", "misbehaving/floods", "narrow/served"}
 
 
-class Tight:
-    """Room for four workers that are built: the baseline, its duplicate and two more."""
+class MemoryForFour:
+    """Memory for four built workers: the baseline, its duplicate and two more."""
 
-    def __init__(self, watch: object) -> None:
-        del watch
+    most_built = 4
+
+    def __init__(self, monitor: object) -> None:
+        del monitor
         self.built: set[str] = set()
 
-    def take(self, run_event: RunEvent) -> None:
+    def update(self, run_event: RunEvent) -> None:
         if (
             isinstance(run_event, WorkerReported)
-            and isinstance(run_event.said, Ready)
+            and isinstance(run_event.worker_event, Ready)
             and run_event.arm != REFERENCE
         ):
             self.built.add(run_event.arm)
-        elif isinstance(run_event, Ended):
+        elif isinstance(run_event, WorkerEnded):
             self.built.discard(run_event.arm)
 
-    def is_left(self) -> bool:
-        return len(self.built) < 4
+    def fits_another_worker(self) -> bool:
+        return len(self.built) < self.most_built
 
 
-@pytest.fixture
-def tight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits, "MemoryHeadroom", Tight)
+class MemoryForThree(MemoryForFour):
+    """Memory for the baseline, its duplicate and one more worker."""
+
+    most_built = 3
 
 
-@pytest.mark.usefixtures("tight")
-def test_all_arms_are_raced_though_they_do_not_fit_together_even_after_a_break(
-    fake_world: Callable[[], Context],
-) -> None:
+@pytest.fixture(scope="module")
+def resumed_run(module_context: Context) -> Decision:
+    """The decision on a run in groups that was interrupted in its second race."""
     answers = Answers(
-        batch_sizes="2", budget="6", workflows="quick,alike,misbehaving/floods,narrow/served"
+        batch_sizes="2", budget="2", workflows="quick,alike,misbehaving/floods,narrow/served"
     )
-    run = prepare(answers, fake_world())
-    opened = 0
-    broken_off = execute(run, fake_world())
-    for event in broken_off:
-        opened += isinstance(event.run_event, RaceOpened)
-        said = event.run_event.said if isinstance(event.run_event, WorkerReported) else None
-        if opened == 2 and isinstance(said, BlockTimed):
-            break
-    broken_off.close()  # type: ignore[attr-defined]
-    for _ in execute(run, fake_world()):
-        pass
+    run = prepare(answers, module_context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probing_session, "MemoryHeadroom", MemoryForFour)
+        interrupt_in_second_race(execute(run, module_context))
+        sessions.exhaust(execute(run, module_context))
+    return decide(run)
 
-    decision = decide(run)
-    groups = decision.state.groups[2]
+
+def interrupt_in_second_race(events: Iterator[LoggedEvent]) -> None:
+    opened_races = 0
+    with contextlib.closing(events):  # type: ignore[type-var]
+        for event in events:
+            opened_races += isinstance(event.run_event, RaceOpened)
+            if opened_races == 2 and isinstance(sessions.worker_event_of(event), BlockTimed):
+                return
+
+
+def test_all_arms_race_in_groups_if_they_do_not_fit_together(resumed_run: Decision) -> None:
+    state = resumed_run.state
+    groups = state.groups[2]
     assert len(groups) == 3
     assert {arm for group in groups for arm in group.arms} == {*ARMS, DUPLICATE}
-    assert all({BASELINE, DUPLICATE} < set(group.arms) and len(group.arms) <= 4 for group in groups)
-    assert all("quick" in group.arms for group in groups), "the best so far stays"
-    assert [group.first_round for group in groups] == sorted(
-        {group.first_round for group in groups}
-    ), "rounds are counted on"
-    (race,) = decision.results.races
+    assert {measurement.arm for measurement in resumed_run.results.measurements} == ARMS
+    assert state.finished
+    assert remaining.waiting_arms(state, resumed_run.header.question) == set()
+
+
+def test_every_group_has_the_controls_and_the_best_arm(resumed_run: Decision) -> None:
+    groups = resumed_run.state.groups[2]
+    assert all({BASELINE, DUPLICATE} < set(group.arms) for group in groups)
+    assert all(len(group.arms) <= MemoryForFour.most_built for group in groups)
+    assert all("quick" in group.arms for group in groups)
+
+
+def test_rounds_are_numbered_on_from_group_to_group(resumed_run: Decision) -> None:
+    first_rounds = [group.first_round for group in resumed_run.state.groups[2]]
+    assert first_rounds == sorted(set(first_rounds))
+
+
+def test_the_groups_together_have_one_verdict_on_all_arms(resumed_run: Decision) -> None:
+    (race,) = resumed_run.results.races
     assert race.best == "quick"
     assert {*race.tied, *race.unresolved, *race.eliminated} == ARMS
-    assert {measurement.arm for measurement in decision.results.measurements} == ARMS
-    assert decision.state.finished
-    assert remaining.waiting_arms(decision.state, run.header().question) == set()
-
-
-class Narrow(Tight):
-    """Room for no more than one worker beside the baseline and its duplicate."""
-
-    def is_left(self) -> bool:
-        return len(self.built) < 3
 
 
 def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
-    fake_world: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "MemoryHeadroom", Narrow)
-    run = prepare(
-        Answers(batch_sizes="2", budget="4", workflows="quick,misbehaving/raises,narrow/served"),
-        fake_world(),
+    monkeypatch.setattr(probing_session, "MemoryHeadroom", MemoryForThree)
+    answers = Answers(
+        batch_sizes="2", budget="1", workflows="quick,misbehaving/raises,narrow/served"
     )
-    for _ in execute(run, fake_world()):
-        pass
-    decision = decide(run)
+    decision = decide(sessions.execute_run(fake_context(), answers))
     assert {measurement.arm for measurement in decision.results.measurements} == {
         BASELINE,
         "quick",
@@ -132,222 +144,149 @@ def test_an_arm_that_fails_alone_in_its_group_does_not_end_the_races(
     }
 
 
-#: Milliseconds of the calls of two workflows, each of which is the best at one of two batch sizes.
-CROSSED = {"quick": (1, 3), "alike": (3, 1)}
+#: Milliseconds of the calls of two workflows at batch sizes 1 and 2: each is best at one of them.
+CROSSED_MILLISECONDS = {"quick": (1, 3), "alike": (3, 1)}
 
 
 @pytest.fixture
-def crossed_world(fake_world: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
-    """A world in which the best of one batch size is slow at the other."""
-    world = fake_world()
+def crossed_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
+    """A context in which the best arm of one batch size is slow at the other."""
+    context = fake_context()
     probes = tmp_path / "probes"
-    shutil.copytree(world.probes, probes)
-    for name, (one, two) in CROSSED.items():
-        seconds = f"({one} if len(inputs[0]) == 1 else {two}) / 1000"
+    shutil.copytree(context.probes, probes)
+    for name, (at_one, at_two) in CROSSED_MILLISECONDS.items():
+        seconds = f"({at_one} if len(inputs[0]) == 1 else {at_two}) / 1000"
         file = probes / "workflows" / f"{name}.py"
         file.write_text(
-            f"{file.read_text()}\ndef build(subject, inputs, request):\n    return honest.Program(subject, {seconds})\n"
+            f"{file.read_text()}\n"
+            "def build(subject, inputs, request):\n"
+            f"    return honest.Program(subject, {seconds})\n"
         )
-    return dataclasses.replace(world, probes=probes)
+    return dataclasses.replace(context, probes=probes)
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["told", "found out"])
-def test_the_bests_of_several_batch_sizes_make_room_for_who_waits(
-    crossed_world: Context, monkeypatch: pytest.MonkeyPatch, *, is_told: bool
+@pytest.mark.parametrize(
+    ("is_headroom_known", "processes"),
+    [
+        pytest.param(True, (1, 1), id="the headroom is known"),
+        pytest.param(False, (2, 3), id="builds run out of memory"),
+    ],
+)
+def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
+    crossed_context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: tuple[int, int],
+    *,
+    is_headroom_known: bool,
 ) -> None:
-    rooms: list[Tight] = []
-
-    def make_room(watch: object) -> Tight:
-        rooms.append(Tight(watch))
-        return rooms[-1]
-
-    real = Session._build
-
-    def build(session: Session, worker: Worker, last: list[RunEvent]) -> Iterator[RunEvent]:
-        if Tight.is_left(rooms[-1]):
-            yield from real(session, worker, last)
-        else:
-            yield from session.leave_out(
-                worker.arm, OutOfMemory(phase="build", reason="the memory is full")
-            )
-
-    monkeypatch.setattr(visits, "MemoryHeadroom", make_room)
-    monkeypatch.setattr(Session, "_build", build)
-    if not is_told:
-        monkeypatch.setattr(Session, "has_room", lambda _: True)
-    run = prepare(
-        Answers(batch_sizes="1,2", budget="6", workflows="quick,alike,narrow/served,narrow/slow"),
-        crossed_world,
+    limit_memory(monkeypatch, is_headroom_known=is_headroom_known)
+    answers = Answers(
+        batch_sizes="1,2", budget="1", workflows="quick,alike,narrow/served,narrow/slow"
     )
-    for _ in execute(run, crossed_world):
-        pass
-
-    decision = decide(run)
+    decision = decide(sessions.execute_run(crossed_context, answers))
     arms = {BASELINE, "quick", "alike", "narrow/served", "narrow/slow"}
     assert {measurement.arm for measurement in decision.results.measurements} == arms
     assert {race.batch_size: race.best for race in decision.results.races} == {
         1: "quick",
         2: "alike",
     }
-    groups = decision.state.groups[1]
-    assert [len(set(group.arms) & set(CROSSED)) for group in groups] == [2, 1, 1], (
-        "one of them stays"
-    )
-    tried = [len(decision.state.processes[arm]) for arm in ("narrow/served", "narrow/slow")]
-    assert tried == ([1, 1] if is_told else [2, 3])
+    leaders = [set(group.arms) & set(CROSSED_MILLISECONDS) for group in decision.state.groups[1]]
+    assert list(map(len, leaders)) == [2, 1, 1]
+    started = tuple(len(decision.state.processes[arm]) for arm in ("narrow/served", "narrow/slow"))
+    assert started == processes
 
 
-def test_who_ran_out_of_memory_beside_few_is_not_tried_again() -> None:
-    out = OutOfMemory(phase="build", reason="the memory is full")
+def limit_memory(monkeypatch: pytest.MonkeyPatch, *, is_headroom_known: bool) -> None:
+    """Let a build without memory fail; `has_memory_headroom` says so beforehand only if known."""
+    memories: list[MemoryForFour] = []
+
+    def new_memory(monitor: object) -> MemoryForFour:
+        memories.append(MemoryForFour(monitor))
+        return memories[-1]
+
+    real_build = Session._build
+
+    def build(session: Session, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
+        if memories[-1].fits_another_worker():
+            yield from real_build(session, worker, deferred)
+        else:
+            yield from session.drop(
+                worker.arm, OutOfMemory(phase="build", reason="the memory is full")
+            )
+
+    monkeypatch.setattr(probing_session, "MemoryHeadroom", new_memory)
+    monkeypatch.setattr(Session, "_build", build)
+    if not is_headroom_known:
+        monkeypatch.setattr(Session, "has_memory_headroom", lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("residents", "is_tried_again"), [(("one",), False), (("one", "two"), True)]
+)
+def test_an_arm_that_ran_out_of_memory_beside_several_arms_is_tried_again(
+    residents: tuple[str, ...], *, is_tried_again: bool
+) -> None:
+    outcome = OutOfMemory(phase="build", reason="the memory is full")
     built = builders.process(*builders.visits([0.4]))
-    for others, is_crowded in ((("one",), False), (("one", "two"), True)):
-        state = builders.run_state(
-            {BASELINE: built, DUPLICATE: built, **dict.fromkeys(others, built), "big": ()}
-        )
-        spawned, ended = Spawned(arm="big", process=0), Ended(arm="big", process=0, outcome=out)
-        state = fold(
-            [
-                LoggedEvent(seq=1, at=0.0, run_event=spawned),
-                LoggedEvent(seq=2, at=0.0, run_event=ended),
-            ],
-            state,
-        )
-        assert remaining.oom_beside_others(state) == ({"big"} if is_crowded else set())
-        assert "big" in failed_arms(state)
-        again = msgspec.structs.replace(
-            state, processes={**state.processes, "big": (*state.processes["big"], built)}
-        )
-        assert "big" not in failed_arms(again), "what came of it with more room counts"
+    processes: dict[str, Any] = {
+        BASELINE: built,
+        DUPLICATE: built,
+        **dict.fromkeys(residents, built),
+        "big": (),
+    }
+    recorder = Recorder(builders.run_state(processes), clock=lambda: 0.0)
+    recorder.record(WorkerSpawned(arm="big", process=0))
+    recorder.record(WorkerEnded(arm="big", process=0, outcome=outcome))
+    state = recorder.state
+    assert remaining.oom_beside_others(state) == ({"big"} if is_tried_again else set())
+    assert "big" in failed_arms(state)
+    retried = {**state.processes, "big": (*state.processes["big"], built)}
+    assert "big" not in failed_arms(msgspec.structs.replace(state, processes=retried))
 
 
-class Scarce(SimulatedSession):
-    """Memory for the baseline and two more workers that are built."""
+class MemoryLimitedSession(SimulatedSession):
+    """Memory for three built workers: the baseline and two more."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.built: set[str] = set()
-        self.most = 0
+        self.most_built = 0
 
     def build(self, arm: str, **_: Any) -> Iterator[RunEvent]:
-        """Take a place."""
+        """Count a built worker."""
         self.built.add(arm)
-        self.most = max(self.most, len(self.built))
+        self.most_built = max(self.most_built, len(self.built))
         yield from ()
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
-        """Give the places back."""
+        """Forget the stopped workers."""
         self.built -= set(self.built if arms is None else arms)
         return super().stop(arms)
 
-    def has_room(self) -> bool:
-        """Say whether there is a place."""
+    def has_memory_headroom(self) -> bool:
+        """Return whether one more worker fits."""
         return len(self.built) < 3
 
 
-def test_a_repetition_is_made_in_groups_that_fit_each_paired_with_the_baseline() -> None:
+def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline() -> None:
     arms = ["a", "b", "c", "d", "e"]
-    session = Scarce(
-        Environment(REGIMES["quiet"], random.Random(0)),
+    session = MemoryLimitedSession(
+        SimulatedMachine(NOISE_LEVELS["quiet"], random.Random(0)),
         dict.fromkeys([BASELINE, DUPLICATE, *arms], 0.0),
     )
-    run, asked = (
-        SimulatedRun(arms),
-        builders.question(
-            budget=Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
-        ),
+    recorder = new_recorder(arms)
+    budget = Budget(name="standard", measuring_seconds=9, most_rounds=9, repeats=1)
+    question = builders.question(budget=budget)
+    recorder.record(RepetitionStarted(repeat=1, arms=(BASELINE, *arms)))
+    sessions.exhaust(
+        repetitions.repeat_leaders(session, recorder, question, catalogue.load().presets.guard)  # type: ignore[arg-type]
     )
-    run.take([Repeated(repeat=1, arms=(BASELINE, *arms))])
-    run.take(repetitions.repeat(session, lambda: run.state, asked, catalogue.load().presets.guard))  # type: ignore[arg-type]
-    assert session.most == 3
-    rounds = measure.rounds_of(run.state, 1, repeat=1)
-    together = [set(rounds[number]) for number in sorted(rounds)]
-    assert together == [
+    assert session.most_built == 3
+    rounds = measure.visits_by_round(recorder.state, 1, repeat=1)
+    visited = [set(rounds[number]) for number in sorted(rounds)]
+    assert visited == [
         *[{BASELINE, "a", "b"}] * repetitions.REPEAT_ROUNDS,
         *[{BASELINE, "c", "d"}] * repetitions.REPEAT_ROUNDS,
         *[{BASELINE, "e"}] * repetitions.REPEAT_ROUNDS,
     ]
-    assert repetitions.is_complete(run.state, 1, asked)
-
-
-def verdict(
-    kind: Any,
-    best: str,
-    *,
-    tied: tuple[str, ...] = (),
-    unresolved: tuple[str, ...] = (),
-    rounds: int = 4,
-    **out: int,
-) -> Verdict:
-    return Verdict(kind, best, (best, *tied), unresolved, rounds, out)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later", "together"),
-    [
-        (
-            verdict("PROVEN", "a", b=4),
-            verdict("PROVEN", "a", rounds=9, c=9),
-            verdict("PROVEN", "a", rounds=9, b=4, c=9),
-        ),
-        (
-            verdict("PROVEN", "a", b=4),
-            verdict("PROVEN", "c", rounds=9, a=9),
-            verdict("PROVEN", "c", rounds=9, b=4, a=9),
-        ),
-        (
-            verdict("TIE", "a", tied=("b",)),
-            verdict("PROVEN", "a", rounds=9, c=9),
-            verdict("TIE", "a", tied=("b",), rounds=9, c=9),
-        ),
-        (
-            verdict("SAFE", "a", unresolved=("b",)),
-            verdict("TIE", "a", tied=("c",)),
-            verdict("SAFE", "a", tied=("c",), unresolved=("b",)),
-        ),
-        (
-            verdict("TIE", "a", tied=("b",)),
-            verdict("PROVEN", "c", a=9),
-            verdict("INCONCLUSIVE", "c", unresolved=("b",), a=9),
-        ),
-        (
-            verdict("INCONCLUSIVE", "a", unresolved=("b",)),
-            verdict("PROVEN", "a", b=9),
-            verdict("PROVEN", "a", b=9),
-        ),
-    ],
-)
-def test_two_groups_together_say_no_more_than_was_shown(
-    earlier: Verdict, later: Verdict, together: Verdict
-) -> None:
-    assert replay.join_verdicts(earlier, later, {}) == together
-
-
-EARLIER = verdict("PROVEN", "a", b=4)
-
-
-@pytest.mark.parametrize(
-    ("later", "log_speedups", "together"),
-    [
-        (verdict("PROVEN", "b", rounds=9, c=9), {}, verdict("PROVEN", "a", rounds=9, b=4, c=9)),
-        (
-            verdict("TIE", "b", tied=("c",)),
-            {},
-            verdict("INCONCLUSIVE", "a", unresolved=("c",), b=4),
-        ),
-        (
-            verdict("PROVEN", "c", b=9),
-            {"a": 2.0, "c": 1.0},
-            verdict("INCONCLUSIVE", "a", unresolved=("c",), b=4),
-        ),
-        (
-            verdict("PROVEN", "c", b=9),
-            {"a": 1.0, "c": 2.0},
-            verdict("INCONCLUSIVE", "c", unresolved=("a",), b=9),
-        ),
-    ],
-    ids=["a stand-in wins", "a stand-in ties", "gained less", "gained more"],
-)
-def test_a_best_that_had_to_make_room_is_beaten_only_by_who_gained_more(
-    later: Verdict, log_speedups: dict[str, float], together: Verdict
-) -> None:
-    assert replay.join_verdicts(EARLIER, later, log_speedups) == together
+    assert repetitions.is_repetition_complete(recorder.state, 1, question)

@@ -1,118 +1,88 @@
-"""What follows the race, in one real run of pretend stacks: fresh processes, calls without a pause, shapes that were not built."""
+"""The steps after the races in one run: repetitions, sustained calls, batch sizes not built."""
 
 from __future__ import annotations
 
-import os
-
 import builders
 import pytest
+import sessions
 from builders import BASELINE, DUPLICATE
 
 from advisor.context import Context
-from advisor.domain.decision import Recommendation
 from advisor.domain.outcome import Completed, Crashed
-from advisor.domain.run_events import Ended, LoggedEvent, Repeated, Spawned, WorkerReported
+from advisor.domain.run_events import LoggedEvent, RepetitionStarted, WorkerEnded, WorkerSpawned
 from advisor.domain.worker_events import BlockTimed, Sustained
 from advisor.pipeline import repetitions
+from advisor.pipeline.arms import arms_by_speed
 from advisor.pipeline.decision import Decision, decide
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
-from advisor.store import Store
 
-UNSEEN = ("served", "late", "slow", "eager", "refused", "wrong", "breaks")
+Outcome = tuple[list[LoggedEvent], Decision]
 
 
 @pytest.fixture(scope="module")
-def outcome(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> tuple[list[LoggedEvent], Decision]:
-    """A run with the standard budget, which has everything."""
-    probes, rubric = request.getfixturevalue("fake_probes"), request.getfixturevalue("fake_rubric")
-    world = Context(
-        environment=dict(os.environ),
-        store=Store(tmp_path_factory.mktemp("home")),
-        probes=probes,
-        rubric=rubric,
+def outcome(module_context: Context) -> Outcome:
+    """The events and the decision of a run with the standard budget, which includes every step."""
+    answers = Answers(
+        batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0
     )
-    run = prepare(
-        Answers(batch_sizes="2", budget="standard", workflows="narrow", max_build_seconds=10.0),
-        world,
-    )
-    for _ in execute(run, world):
-        pass
+    run = sessions.execute_run(module_context, answers)
     return run.events(), decide(run)
 
 
-Run = tuple[list[LoggedEvent], Decision]
-
-
-def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: Run) -> None:
+def test_the_leaders_and_the_baseline_are_repeated_in_fresh_processes(outcome: Outcome) -> None:
     events, decision = outcome
-    repeated = [event.run_event for event in events if isinstance(event.run_event, Repeated)]
-    assert [one.repeat for one in repeated] == [1, 2]
-    for one in repeated:
-        assert one.arms[0] == BASELINE
-        assert len(one.arms) >= 2
-        assert DUPLICATE not in one.arms
+    repeated = [
+        event.run_event for event in events if isinstance(event.run_event, RepetitionStarted)
+    ]
+    assert [repetition.repeat for repetition in repeated] == [1, 2]
+    for repetition in repeated:
+        assert repetition.arms[0] == BASELINE
+        assert len(repetition.arms) >= 2
+        assert DUPLICATE not in repetition.arms
         spawned = [
             event.run_event.arm
             for event in events
-            if isinstance(event.run_event, Spawned) and event.run_event.repeat == one.repeat
+            if isinstance(event.run_event, WorkerSpawned)
+            and event.run_event.repeat == repetition.repeat
         ]
-        assert spawned == list(one.arms)
+        assert spawned == list(repetition.arms)
     assert decision.results.repeats == 2
-    assert not any("no arm was repeated" in reason for reason in advice_of(decision).trust_reasons)
 
 
-def advice_of(decision: Decision) -> Recommendation:
-    assert decision.recommendation is not None
-    return decision.recommendation
-
-
-def test_a_repetition_has_its_rounds_in_turn_and_begins_warm(outcome: Run) -> None:
-    events, decision = outcome
-    wanted = decision.state.repeats[1]
-    for arm in wanted:
+def test_every_repeated_arm_makes_a_visit_in_each_round(outcome: Outcome) -> None:
+    _, decision = outcome
+    for arm in decision.state.repeats[1]:
         (process,) = [process for process in decision.state.processes[arm] if process.repeat == 1]
         assert {visit.round for visit in process.visits} == set(
             range(1, repetitions.REPEAT_ROUNDS + 1)
         )
         assert isinstance(process.outcome, Completed)
-    first = {
-        event.run_event.said.round: event.run_event.arm
-        for event in reversed(events)
-        if isinstance(event.run_event, WorkerReported)
-        and isinstance(event.run_event.said, BlockTimed)
-        and is_repeat(decision, event.run_event)
-    }
-    assert len(set(first.values())) > 1, (
-        "the order turns, so that nobody always follows the same neighbour"
-    )
 
 
-def is_repeat(decision: Decision, heard: WorkerReported) -> bool:
-    return decision.state.processes[heard.arm][heard.process].repeat == 1
+def test_the_order_of_the_arms_rotates_from_round_to_round(outcome: Outcome) -> None:
+    events, decision = outcome
+    first_arms: dict[int, str] = {}
+    for report, block in sessions.reports_of(events, BlockTimed):
+        if decision.state.processes[report.arm][report.process].repeat == 1:
+            first_arms.setdefault(block.round, report.arm)
+    assert len(first_arms) == repetitions.REPEAT_ROUNDS
+    assert len(set(first_arms.values())) > 1
 
 
-def test_a_speedup_that_rests_on_three_processes_says_so(outcome: Run) -> None:
+def test_a_cell_counts_the_processes_behind_its_speedup(outcome: Outcome) -> None:
     _, decision = outcome
     repeated = set(decision.state.repeats[1])
     for measurement in decision.results.measurements:
         (cell,) = measurement.cells
-        assert cell.processes == (3 if measurement.arm in repeated else 1)
-        assert (cell.process_variation is not None) is (measurement.arm in repeated)
-        assert (measurement.build_seconds.warm is not None) is (measurement.arm in repeated)
+        is_repeated = measurement.arm in repeated
+        assert cell.processes == (3 if is_repeated else 1)
+        assert (cell.process_variation is not None) is is_repeated
+        assert (measurement.build_seconds.warm is not None) is is_repeated
 
 
-def test_the_best_two_are_called_without_a_pause_in_the_order_one_two_two_one(outcome: Run) -> None:
+def test_the_two_fastest_arms_are_sustained_in_the_order_abba(outcome: Outcome) -> None:
     events, decision = outcome
-    order = [
-        event.run_event.arm
-        for event in events
-        if isinstance(event.run_event, WorkerReported)
-        and isinstance(event.run_event.said, Sustained)
-    ]
+    order = [report.arm for report, _ in sessions.reports_of(events, Sustained)]
     one, two = order[0], order[1]
     assert order == [one, two, two, one]
     check = decision.results.sustained
@@ -122,7 +92,7 @@ def test_the_best_two_are_called_without_a_pause_in_the_order_one_two_two_one(ou
     assert check.joules_per_call == {one: None, two: None}
 
 
-def test_what_came_of_shapes_that_were_not_built_is_the_measured_fact(outcome: Run) -> None:
+def test_the_result_at_batch_sizes_not_built_is_a_measured_fact(outcome: Outcome) -> None:
     _, decision = outcome
     expected = {
         "served": "served",
@@ -136,17 +106,19 @@ def test_what_came_of_shapes_that_were_not_built_is_the_measured_fact(outcome: R
         for measurement in decision.results.measurements
         if measurement.workflow == "narrow"
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {option: found[option] for option in expected} == expected
     ratings = {arm.arm: arm.ratings["input_flexibility"] for arm in decision.scored}
-    for name, value in expected.items():
-        rating = ratings[f"narrow/{name}"]
+    for option, value in expected.items():
+        rating = ratings[f"narrow/{option}"]
         assert (rating.value, rating.evidence) == (value, "measured")
-    assert [ratings[f"narrow/{name}"].tier for name in ("served", "late", "refused")] == [3, 2, 1]
+    assert [ratings[f"narrow/{option}"].tier for option in ("served", "late", "refused")] == [
+        3,
+        2,
+        1,
+    ]
 
 
-def test_code_that_is_as_slow_as_eager_for_new_shapes_has_silently_fallen_back(
-    outcome: Run,
-) -> None:
+def test_an_arm_as_slow_as_eager_at_other_sizes_counts_as_a_fallback(outcome: Outcome) -> None:
     _, decision = outcome
     by_option = {
         measurement.option: measurement
@@ -155,39 +127,37 @@ def test_code_that_is_as_slow_as_eager_for_new_shapes_has_silently_fallen_back(
     }
     slow = by_option["slow"]
     assert slow.new_shapes == "recompiles"
-    assert {one.outcome for one in slow.flexed} == {"eager"}
-    assert all("times as long as the baseline there" in (one.reason or "") for one in slow.flexed)
+    assert {result.outcome for result in slow.new_shape_results} == {"eager"}
+    assert all("the baseline" in (result.reason or "") for result in slow.new_shape_results)
 
 
-def test_a_program_that_breaks_on_new_shapes_keeps_what_was_measured_before(outcome: Run) -> None:
+def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(outcome: Outcome) -> None:
     events, decision = outcome
-    ends = {
-        event.run_event.arm: event.run_event.outcome
-        for event in events
-        if isinstance(event.run_event, Ended)
-    }
+    ended = [event.run_event for event in events if isinstance(event.run_event, WorkerEnded)]
     crash = next(
-        event.run_event.outcome
-        for event in events
-        if isinstance(event.run_event, Ended)
-        and event.run_event.arm == "narrow/breaks"
-        and not isinstance(event.run_event.outcome, Completed)
+        end.outcome
+        for end in ended
+        if end.arm == "narrow/breaks" and not isinstance(end.outcome, Completed)
     )
     assert isinstance(crash, Crashed)
     assert crash.phase == "flex"
     assert "narrow/breaks" in {measurement.arm for measurement in decision.results.measurements}
-    assert isinstance(ends[BASELINE], Completed)
+    last_outcomes = {end.arm: end.outcome for end in ended}
+    assert isinstance(last_outcomes[BASELINE], Completed)
 
 
-def test_builds_begin_with_empty_caches_and_that_is_proven(outcome: Run) -> None:
+def test_first_builds_start_with_cold_caches(outcome: Outcome) -> None:
     _, decision = outcome
-    assert all(
-        measurement.build_seconds.proven_cold for measurement in decision.results.measurements
-    )
+    cold = [measurement.build_seconds.proven_cold for measurement in decision.results.measurements]
+    assert cold == [True] * len(cold) != []
 
 
-def test_whoever_ended_early_is_neither_sustained_nor_repeated() -> None:
+def test_arms_by_speed_needs_a_race_of_the_batch_size() -> None:
     state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
-    assert repetitions.leaders({}, state, 1) == []
-    assert repetitions.leaders({1: builders.race_result(1)}, state, 1) == [BASELINE]
-    assert not repetitions.is_complete(state, 1, builders.question())
+    assert arms_by_speed({}, state, 1) == []
+    assert arms_by_speed({1: builders.race_result(1)}, state, 1) == [BASELINE]
+
+
+def test_a_repetition_that_has_not_started_is_not_complete() -> None:
+    state = builders.run_state({BASELINE: builders.process(*builders.visits([0.4] * 4))})
+    assert not repetitions.is_repetition_complete(state, 1, builders.question())

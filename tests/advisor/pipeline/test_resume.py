@@ -1,86 +1,116 @@
-"""A run that is killed loses nothing: no process stays behind, and what was measured is not measured again."""
+"""A killed run leaves no process behind, and a resumed run measures nothing again.
+
+One run is killed at each of `MOMENTS` in turn and resumed each time.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import builders
 import psutil
 import pytest
+import sessions
 
 from advisor.context import Context
 from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE
-from advisor.domain.run_events import Ended, LoggedEvent, RaceClosed, Spawned, WorkerReported
+from advisor.domain.run_events import (
+    LoggedEvent,
+    RaceClosed,
+    WorkerEnded,
+    WorkerSpawned,
+)
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute, has_reference
-from advisor.store import Run, Store
+from advisor.store import Run
 
 DRIVER = pathlib.Path(__file__).parents[2] / "fakes" / "drive.py"
 WORKFLOWS = "quick,alike,misbehaving/raises"
 
 
-def is_in_phase(phase: str) -> Callable[[LoggedEvent], bool]:
+def has_phase(phase: str) -> Callable[[LoggedEvent], bool]:
     def matches(event: LoggedEvent) -> bool:
-        said = event.run_event.said if isinstance(event.run_event, WorkerReported) else None
-        return isinstance(said, PhaseStarted) and said.phase == phase
+        reported = sessions.worker_event_of(event)
+        return isinstance(reported, PhaseStarted) and reported.phase == phase
 
     return matches
 
 
-def is_visit(number: int, batch_size: int) -> Callable[[LoggedEvent], bool]:
+def has_visit(number: int, batch_size: int) -> Callable[[LoggedEvent], bool]:
     def matches(event: LoggedEvent) -> bool:
-        said = event.run_event.said if isinstance(event.run_event, WorkerReported) else None
-        return (
-            isinstance(said, BlockTimed) and said.round == number and said.batch_size == batch_size
+        reported = sessions.worker_event_of(event)
+        return isinstance(reported, BlockTimed) and (reported.round, reported.batch_size) == (
+            number,
+            batch_size,
         )
 
     return matches
 
 
-MOMENTS = {
-    "while importing": is_in_phase("import"),
-    "while building": is_in_phase("build"),
-    "while checking": is_in_phase("correctness"),
-    "while warming up": is_in_phase("warmup"),
-    "in the third round": is_visit(3, 1),
+#: The event at which the run is killed, in the order of a run.
+MOMENTS: dict[str, Callable[[LoggedEvent], bool]] = {
+    "importing": has_phase("import"),
+    "building": has_phase("build"),
+    "checking": has_phase("correctness"),
+    "warming up": has_phase("warmup"),
+    "third round": has_visit(3, 1),
     "between two batch sizes": lambda event: isinstance(event.run_event, RaceClosed),
-    "in the second batch size": is_visit(2, 2),
-    "while ending": is_in_phase("done"),
+    "second batch size": has_visit(2, 2),
+    "ending": has_phase("done"),
 }
 
 
-def processes_of(home: pathlib.Path) -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any(str(home) in word for word in process.info["cmdline"] or ())
-    ]
+@dataclasses.dataclass(frozen=True)
+class KilledRun:
+    """A finished run that was killed at each of `MOMENTS`."""
+
+    run: Run
+    #: Number of events stored at each kill.
+    stored_events: dict[str, int]
+    #: Processes of the run that were still alive five seconds after each kill.
+    survivors: dict[str, list[str]]
+
+    def split_at(self, moment: str) -> tuple[list[LoggedEvent], list[LoggedEvent]]:
+        """Return the events before and after the kill."""
+        events = self.run.events()
+        return events[: self.stored_events[moment]], events[self.stored_events[moment] :]
 
 
-def events_so_far(home: pathlib.Path) -> Iterator[LoggedEvent]:
-    for directory in (home / "runs").glob("*"):
-        yield from Run(directory).events()
+@pytest.fixture(scope="module")
+def killed_run(
+    module_context: Context,
+    module_home: pathlib.Path,
+    fake_probes: pathlib.Path,
+    fake_rubric: pathlib.Path,
+) -> KilledRun:
+    """A run that was killed at each of `MOMENTS` and then executed to its end."""
+    paths = (DRIVER, module_home, fake_probes, fake_rubric)
+    command = [sys.executable, *map(str, paths), WORKFLOWS]
+    stored_events: dict[str, int] = {}
+    survivors: dict[str, list[str]] = {}
+    for moment, matches in MOMENTS.items():
+        kill_at(matches, module_home, command)
+        survivors[moment] = processes_alive_after(5.0, module_home)
+        stored_events[moment] = len(module_context.store.newest_resumable().events())
+    run = module_context.store.newest_resumable()
+    sessions.exhaust(execute(run, module_context))
+    return KilledRun(run, stored_events, survivors)
 
 
-def kill_at(
-    moment: Callable[[LoggedEvent], bool],
-    home: pathlib.Path,
-    probes: pathlib.Path,
-    rubric: pathlib.Path,
-) -> None:
-    """Start a run and kill its process, with no chance to tidy up, when `moment` has come."""
-    driver = subprocess.Popen(
-        [sys.executable, str(DRIVER), str(home), str(probes), str(rubric), WORKFLOWS]
-    )
+def kill_at(matches: Callable[[LoggedEvent], bool], home: pathlib.Path, command: list[str]) -> None:
+    """Start or resume the run; kill its process at the first new event that matches."""
+    known = len(stored_events_in(home))
+    driver = subprocess.Popen(command)
     end = time.monotonic() + 240
-    while not any(moment(event) for event in events_so_far(home)):
+    while not any(map(matches, stored_events_in(home)[known:])):
         assert driver.poll() is None, "the run ended before the moment to kill it"
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -88,26 +118,54 @@ def kill_at(
     driver.wait()
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_run_leaves_no_process_and_goes_on(
-    moment: str,
-    home: pathlib.Path,
-    fake_probes: pathlib.Path,
-    fake_rubric: pathlib.Path,
-    fake_world: Callable[[], Context],
-) -> None:
-    kill_at(MOMENTS[moment], home, fake_probes, fake_rubric)
-    end = time.monotonic() + 5
-    while processes_of(home) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert processes_of(home) == []
+def stored_events_in(home: pathlib.Path) -> list[LoggedEvent]:
+    return [event for run in (home / "runs").glob("*") for event in Run(run).events()]
 
-    run = Store(home).unfinished()
-    before = run.events()
-    for _ in execute(run, fake_world()):
-        pass
-    after = run.events()[len(before) :]
-    decision = decide(run)
+
+def processes_alive_after(seconds: float, home: pathlib.Path) -> list[str]:
+    """Return the processes with `home` on their command line, once none is left or time is up."""
+    end = time.monotonic() + seconds
+    while alive := [
+        str(process)
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(home) in word for word in process.info["cmdline"] or ())
+    ]:
+        if time.monotonic() >= end:
+            return alive
+        time.sleep(0.02)
+    return []
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_run_leaves_no_process(killed_run: KilledRun, moment: str) -> None:
+    assert killed_run.survivors[moment] == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_complete_rounds_are_not_measured_again(killed_run: KilledRun, moment: str) -> None:
+    before, after = map(complete_rounds, killed_run.split_at(moment))
+    assert before.isdisjoint(after)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_closed_races_are_not_resumed(killed_run: KilledRun, moment: str) -> None:
+    before, after = killed_run.split_at(moment)
+    closed = {
+        event.run_event.batch_size for event in before if isinstance(event.run_event, RaceClosed)
+    }
+    assert closed.isdisjoint(size for size, _ in complete_rounds(after))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_arms_that_have_ended_are_not_started_again(killed_run: KilledRun, moment: str) -> None:
+    before, after = killed_run.split_at(moment)
+    ended = {event.run_event.arm for event in before if isinstance(event.run_event, WorkerEnded)}
+    started = {event.run_event.arm for event in after if isinstance(event.run_event, WorkerSpawned)}
+    assert ended.isdisjoint(started)
+
+
+def test_a_resumed_run_is_finished_with_all_measurements(killed_run: KilledRun) -> None:
+    decision = decide(killed_run.run)
     assert decision.recommendation is not None
     assert decision.state.finished
     assert {measurement.arm for measurement in decision.results.measurements} == {
@@ -116,29 +174,24 @@ def test_a_killed_run_leaves_no_process_and_goes_on(
         "alike",
     }
 
-    done = complete_rounds(before)
-    assert not done & complete_rounds(after), "a round that was complete was measured again"
-    closed = {
-        event.run_event.batch_size for event in before if isinstance(event.run_event, RaceClosed)
-    }
-    assert closed.isdisjoint(size for size, _ in complete_rounds(after))
-    ended = {event.run_event.arm for event in before if isinstance(event.run_event, Ended)}
-    started_again = {event.run_event.arm for event in after if isinstance(event.run_event, Spawned)}
-    assert ended.isdisjoint(started_again), "an arm that had its outcome was tried again"
+
+def test_the_kills_cover_unfinished_races_and_ended_arms(killed_run: KilledRun) -> None:
+    before, _ = killed_run.split_at("third round")
+    assert complete_rounds(before) == {(1, 1), (1, 2)}
+    assert any(isinstance(event.run_event, WorkerEnded) for event in before)
+    before, _ = killed_run.split_at("second batch size")
+    assert any(isinstance(event.run_event, RaceClosed) for event in before)
 
 
 def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
-    """Return batch size and number of the rounds after which another one began."""
+    """Return batch size and number of the rounds that another round followed."""
     rounds = [
-        (event.run_event.said.batch_size, event.run_event.said.round)
-        for event in events
-        if isinstance(event.run_event, WorkerReported)
-        and isinstance(event.run_event.said, BlockTimed)
+        (block.batch_size, block.round) for _, block in sessions.reports_of(events, BlockTimed)
     ]
     return {one for one, two in itertools.pairwise(rounds) if one != two}
 
 
-def test_right_outputs_are_there_whatever_becomes_of_who_made_them() -> None:
+def test_the_reference_outputs_outlast_their_worker() -> None:
     too_long = TimedOut(phase="measure", reason="the peaks took too long")
     assert has_reference(builders.run_state({REFERENCE: builders.process(outcome=too_long)}))
     assert not has_reference(

@@ -1,7 +1,7 @@
-"""How often the race picks right, what its intervals cover, and that it does the same each time: the pipeline's own code, simulated times.
+"""The race selects the best arm and its intervals cover the truth, over simulated machines.
 
-The short versions run always; `python -m pytest -m long tests/advisor/pipeline/test_selection.py`
-runs 2,000 instances of each.
+The real pipeline code runs on simulated times. `python -m pytest -m long
+tests/advisor/pipeline/test_selection.py` repeats the tests with 2,000 instances each.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import random
 
 import builders
 import pytest
+import sessions
 from builders import BASELINE, DUPLICATE
-from simulation import REGIMES, Environment, SimulatedRun, SimulatedSession, lower_bound
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, lower_bound, new_recorder
 
 from advisor import catalogue, measure
 from advisor.domain.measurement import RaceResult
@@ -22,10 +23,10 @@ from advisor.domain.run_state import RunState
 from advisor.pipeline import racing, repetitions, replay
 from advisor.pipeline.arms import plan_of
 
-RULES = catalogue.load().presets.guard
+LIMITS = catalogue.load().presets.guard
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)
 WITHIN, CLEARLY_SLOWER = 0.02, 0.05
-#: By how much the arms are slower than the best, as shares.
+#: How much slower than the best each arm is, as a share.
 SCENARIOS = {
     "clear": (0, 0.10, 0.20, 0.30, 0.50, 0.80, 1.00, 1.50),
     "typical": (0, 0.04, 0.06, 0.10, 0.20, 0.35, 0.60, 1.00),
@@ -36,7 +37,7 @@ SCENARIOS = {
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """One simulated run and its truth."""
+    """One simulated run and its true gaps."""
 
     gaps: dict[str, float]
     session: SimulatedSession
@@ -45,12 +46,12 @@ class Instance:
 
     @property
     def regret(self) -> float:
-        """By how much the chosen arm is slower than the best, as a share."""
+        """How much slower the selected arm is than the best, as a share."""
         return math.expm1(self.gaps[self.result.best] - min(self.gaps.values()))
 
     @property
     def calls_a_slower_arm_tied(self) -> bool:
-        """Whether an arm that is clearly slower than the best is said to be equivalent to it."""
+        """Whether the verdict calls an arm tied that is clearly slower than the best."""
         limit = min(self.gaps.values()) + math.log1p(CLEARLY_SLOWER)
         return any(self.gaps[arm] >= limit - 1e-9 for arm in self.result.tied)
 
@@ -67,33 +68,36 @@ def draw_gaps(scenario: str, chance: random.Random) -> dict[str, float]:
 
 
 def race(
-    regime: str,
+    noise: str,
     scenario: str,
     seed: int,
     *,
     repeats: bool = False,
     gaps: dict[str, float] | None = None,
 ) -> Instance:
-    """Run one instance through the pipeline's own driving code."""
-    chance = random.Random(f"{regime}/{scenario}/{seed}")
+    """Race one instance with the code of the pipeline."""
+    chance = random.Random(f"{noise}/{scenario}/{seed}")
     gaps = gaps or draw_gaps(scenario, chance)
     session = SimulatedSession(
-        Environment(REGIMES[regime], chance), {**gaps, DUPLICATE: gaps[BASELINE]}
+        SimulatedMachine(NOISE_LEVELS[noise], chance), {**gaps, DUPLICATE: gaps[BASELINE]}
     )
-    run = SimulatedRun([arm for arm in gaps if arm != BASELINE])
+    recorder = new_recorder([arm for arm in gaps if arm != BASELINE])
     question = builders.question(budget=STANDARD, seed=seed)
-    run.take(session.start([(arm, 0) for arm in plan_of(run.state).arms]))
-    run.take(racing.drive(session, lambda: run.state, question, RULES, session.environment.clock))  # type: ignore[arg-type]
-    run.take(session.stop())
+    clock = session.machine.clock
+    arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
+    sessions.exhaust(recorder.record_each(session.start(arms)))
+    sessions.exhaust(racing.race_batch_sizes(session, recorder, question, LIMITS, clock))  # type: ignore[arg-type]
+    sessions.exhaust(recorder.record_each(session.stop()))
     if repeats:
-        run.take(repetitions.repeat(session, lambda: run.state, question, RULES))  # type: ignore[arg-type]
-    return Instance(gaps, session, run.state, replay.result_of(run.state, 1, question))
+        sessions.exhaust(repetitions.repeat_leaders(session, recorder, question, LIMITS))  # type: ignore[arg-type]
+    result = replay.race_result(recorder.state, 1, question)
+    return Instance(gaps, session, recorder.state, result)
 
 
-def check_choices(regime: str, per_scenario: int) -> None:
-    """Assert what is promised about the choice, for one regime."""
+def check_choices(noise: str, per_scenario: int) -> None:
+    """Assert the promises about the selection at one noise level."""
     made = [
-        race(regime, scenario, seed)
+        race(noise, scenario, seed)
         for scenario in (*SCENARIOS, "random")
         for seed in range(per_scenario)
     ]
@@ -104,26 +108,26 @@ def check_choices(regime: str, per_scenario: int) -> None:
     assert sorted(instance.regret for instance in made)[math.ceil(0.99 * len(made)) - 1] <= 0.03
 
 
-@pytest.mark.parametrize("regime", REGIMES)
-def test_the_choice_is_within_two_percent_of_the_best(regime: str) -> None:
-    check_choices(regime, per_scenario=30)
+@pytest.mark.parametrize("noise", NOISE_LEVELS)
+def test_the_selected_arm_is_within_two_percent_of_the_best(noise: str) -> None:
+    check_choices(noise, per_scenario=30)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("regime", REGIMES)
-def test_the_choice_is_within_two_percent_of_the_best_in_thousands_of_instances(
-    regime: str,
+@pytest.mark.parametrize("noise", NOISE_LEVELS)
+def test_the_selected_arm_is_within_two_percent_of_the_best_in_thousands_of_instances(
+    noise: str,
 ) -> None:
-    check_choices(regime, per_scenario=2000)
+    check_choices(noise, per_scenario=2000)
 
 
-def count_covered(regime: str, trials: int) -> int:
-    """Return how often the 95 % interval of a speed-up, measured in three processes, holds the truth."""
+def count_covered(noise: str, trials: int) -> int:
+    """Return how often the 95 % interval of a speed-up from three processes covers the truth."""
     covered = 0
     for seed in range(trials):
         gaps = {BASELINE: 0.0, "compiled": math.log1p(random.Random(seed).uniform(-0.1, 0.1))}
-        instance = race(regime, "pair", seed, repeats=True, gaps=gaps)
+        instance = race(noise, "pair", seed, repeats=True, gaps=gaps)
         (measurement,) = (
             one
             for one in measure.summarise(
@@ -139,17 +143,18 @@ def count_covered(regime: str, trials: int) -> int:
     return covered
 
 
-def test_intervals_from_three_processes_hold_the_truth_as_often_as_they_say() -> None:
-    covered, trials = sum(count_covered(regime, 60) for regime in REGIMES), 60 * len(REGIMES)
-    # At a true 95 % fewer than 91 % of 240 come about once in 300 times; the seeds are fixed.
+def test_intervals_from_three_processes_cover_the_truth() -> None:
+    covered = sum(count_covered(noise, 60) for noise in NOISE_LEVELS)
+    trials = 60 * len(NOISE_LEVELS)
+    # With a true coverage of 95 %, fewer than 91 % of 240 occur once in 300 times. Seeds are fixed.
     assert covered / trials >= 0.91
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("regime", REGIMES)
-def test_intervals_hold_the_truth_in_thousands_of_instances(regime: str) -> None:
-    assert count_covered(regime, 2000) / 2000 >= 0.93
+@pytest.mark.parametrize("noise", NOISE_LEVELS)
+def test_intervals_cover_the_truth_in_thousands_of_instances(noise: str) -> None:
+    assert count_covered(noise, 2000) / 2000 >= 0.93
 
 
 def test_the_same_seed_visits_in_the_same_order_and_decides_the_same() -> None:

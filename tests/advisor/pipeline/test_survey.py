@@ -1,13 +1,14 @@
-"""A survey with real workers and pretend workflows: what it finds, and that it is neither made twice nor forgotten."""
+"""A survey with real workers and fake workflows, and the findings that later runs reuse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import builders
 import msgspec
 import pytest
+import sessions
 
 from advisor.context import Context
 from advisor.domain.outcome import (
@@ -19,64 +20,89 @@ from advisor.domain.outcome import (
     Outcome,
 )
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.domain.run_events import Ended, RunEvent, Surveyed
-from advisor.pipeline import survey as surveying
-from advisor.pipeline.decision import decide
+from advisor.domain.run_events import ModelSurveyed, RunEvent, WorkerEnded
+from advisor.pipeline import survey, survey_findings
+from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Run
 
 ANSWERS = Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick,misbehaving/falls-back")
+#: Models of the panel that the survey tries.
+MODELS = ("llama", "gpt2")
 
 
-def run_of(world: Context, answers: Answers, models: int = 2) -> Run:
-    proposal = propose(answers, world)
-    panel = msgspec.structs.replace(
-        proposal.catalogue.panel, model=proposal.catalogue.panel.model[:models]
-    )
-    known = msgspec.structs.replace(proposal.catalogue, panel=panel)
-    return create(DraftRun(known, proposal.machine, proposal.question, proposal.plan), world)
+def new_run(context: Context, answers: Answers) -> Run:
+    draft = propose(answers, context)
+    models = tuple(model for model in draft.catalogue.panel.model if model.id in MODELS)
+    panel = msgspec.structs.replace(draft.catalogue.panel, model=models)
+    catalogue = msgspec.structs.replace(draft.catalogue, panel=panel)
+    return create(DraftRun(catalogue, draft.machine, draft.question, draft.plan), context)
 
 
-def surveyed(run: Run) -> list[Surveyed]:
-    return [event.run_event for event in run.events() if isinstance(event.run_event, Surveyed)]
+def findings_in(run: Run) -> list[ModelSurveyed]:
+    return [event.run_event for event in run.events() if isinstance(event.run_event, ModelSurveyed)]
 
 
-def test_a_survey_is_stored_counts_as_measured_and_is_recalled(
-    fake_world: Callable[[], Context],
+@pytest.fixture(scope="module")
+def survey_run(module_context: Context) -> Run:
+    """A run with a survey that was interrupted after its first finding and resumed."""
+    run = new_run(module_context, msgspec.structs.replace(ANSWERS, survey=True))
+    for event in execute(run, module_context):
+        if isinstance(event.run_event, ModelSurveyed):
+            break
+    assert len(findings_in(run)) == 1
+    sessions.exhaust(execute(run, module_context))
+    return run
+
+
+@pytest.fixture(scope="module")
+def decision(survey_run: Run) -> Decision:
+    return decide(survey_run)
+
+
+def test_each_workflow_has_one_finding_on_each_model_despite_the_interruption(
+    survey_run: Run,
 ) -> None:
-    world = fake_world()
-    run = run_of(world, msgspec.structs.replace(ANSWERS, survey=True))
-    events = list(execute(run, world))
-    found = {(finding.workflow, finding.model): finding.verdict for finding in surveyed(run)}
-    assert found == {
-        (workflow, model): verdict
+    findings = [
+        (finding.workflow, finding.model, finding.verdict) for finding in findings_in(survey_run)
+    ]
+    assert sorted(findings) == sorted(
+        (workflow, model, verdict)
         for workflow, verdict in [
             ("pytorch-eager", "pass"),
             ("quick", "pass"),
             ("misbehaving", "fell-back"),
         ]
-        for model in ("llama", "gpt2")
-    }
-    decision = decide(run)
+        for model in MODELS
+    )
+
+
+def test_findings_are_stored_before_the_run_is_finished(survey_run: Run) -> None:
+    events = survey_run.events()
+    last = [event for event in events if isinstance(event.run_event, ModelSurveyed)][-1]
+    assert last.seq < events[-1].seq
+
+
+def test_the_rating_of_a_surveyed_workflow_is_measured(decision: Decision) -> None:
     quick = next(arm for arm in decision.scored if arm.arm == "quick")
     assert quick.ratings["architecture_support"].evidence == "measured"
-    surveys = {survey.workflow: survey for survey in decision.results.surveys}
-    assert (surveys["quick"].passed, surveys["quick"].tried) == (3, 3), (
-        "two of the panel and the user's own"
-    )
-    assert surveys["misbehaving"].models[-1].verdict == "fell-back"
-    assert [event for event in events if isinstance(event.run_event, Surveyed)][-1].seq < events[
-        -1
-    ].seq
 
-    later = decide(run_of(world, ANSWERS))
-    assert {survey.run for survey in later.results.surveys} == {run.directory.name}
+
+def test_the_users_own_model_counts_as_tried(decision: Decision) -> None:
+    surveys = {entry.workflow: entry for entry in decision.results.surveys}
+    assert (surveys["quick"].passed, surveys["quick"].tried) == (len(MODELS) + 1, len(MODELS) + 1)
+    assert surveys["misbehaving"].models[-1].verdict == "fell-back"
+
+
+def test_a_later_run_reuses_the_findings(survey_run: Run, module_context: Context) -> None:
+    later = decide(new_run(module_context, ANSWERS))
+    assert {entry.run for entry in later.results.surveys} == {survey_run.directory.name}
 
 
 @pytest.mark.parametrize(
-    ("changes", "same"),
+    ("changes", "is_comparable"),
     [
         ({}, True),
         ({"question": builders.question(batch_sizes=(64,))}, True),
@@ -99,19 +125,20 @@ def test_a_survey_is_stored_counts_as_measured_and_is_recalled(
         ),
     ],
 )
-def test_a_survey_holds_for_the_same_stack_precision_and_device(
-    changes: dict[str, Any], same: bool
+def test_a_survey_applies_to_the_same_stack_precision_and_device(
+    changes: dict[str, Any], *, is_comparable: bool
 ) -> None:
-    assert surveying._is_comparable(builders.header(), builders.header(**changes)) == same
+    one, two = builders.header(), builders.header(**changes)
+    assert survey_findings._is_comparable(one, two) is is_comparable
 
 
-class Scripted:
-    """Stands for a session: every arm ends as it is told."""
+class ScriptedSession:
+    """Stands for a session; every arm ends with a given outcome."""
 
-    def __init__(self, ends: dict[str, Outcome]) -> None:
-        self.ends = ends
+    def __init__(self, outcomes: dict[str, Outcome]) -> None:
+        self.outcomes = outcomes
 
-    def make_reference(self, _arm: Arm, _process: int) -> Iterator[RunEvent]:
+    def start_reference(self, _arm: Arm, _process: int) -> Iterator[RunEvent]:
         yield from self._end(REFERENCE)
 
     def start(self, _arms: object) -> Iterator[RunEvent]:
@@ -124,25 +151,25 @@ class Scripted:
         return iter(())
 
     def _end(self, arm: str) -> Iterator[RunEvent]:
-        if arm in self.ends:
-            yield Ended(arm=arm, process=0, outcome=self.ends[arm])
+        if arm in self.outcomes:
+            yield WorkerEnded(arm=arm, process=0, outcome=self.outcomes[arm])
 
 
-def try_model(**ends: Outcome) -> dict[str, str]:
-    session, model = Scripted(ends), builders.shipped_catalogue().panel.model[0]
+def try_model(**outcomes: Outcome) -> dict[str, str]:
+    session, model = ScriptedSession(outcomes), builders.shipped_catalogue().panel.model[0]
     arms = [builders.arm(builders.BASELINE), builders.arm("compiled")]
     return {
         finding.workflow: finding.verdict
-        for finding in surveying._try_model(session, arms[0], arms, model)  # type: ignore[arg-type]
+        for finding in survey._try_model(session, arms[0], arms, model)  # type: ignore[arg-type]
     }
 
 
-def test_a_model_that_eager_cannot_run_says_nothing_about_the_others() -> None:
+def test_a_model_that_the_baseline_cannot_run_leaves_all_workflows_untried() -> None:
     verdicts = try_model(reference=ModelRefused(phase="load", reason="no such layer"))
     assert verdicts == {builders.BASELINE: "untried", "compiled": "untried"}
 
 
-def test_a_worker_without_an_answer_has_failed() -> None:
+def test_a_worker_without_an_outcome_has_failed() -> None:
     assert try_model(reference=Completed()) == {builders.BASELINE: "pass", "compiled": "failed"}
 
 
@@ -155,26 +182,8 @@ def test_a_worker_without_an_answer_has_failed() -> None:
         (BuildFailed(phase="build", reason="no such operator"), "failed"),
     ],
 )
-def test_each_end_has_its_word(outcome: Outcome, verdict: str) -> None:
+def test_each_outcome_has_its_verdict(outcome: Outcome, verdict: str) -> None:
     assert try_model(reference=Completed(), compiled=outcome) == {
         builders.BASELINE: "pass",
         "compiled": verdict,
     }
-
-
-def test_what_was_surveyed_before_an_interruption_is_not_tried_again(
-    fake_world: Callable[[], Context],
-) -> None:
-    world = fake_world()
-    run = run_of(world, msgspec.structs.replace(ANSWERS, survey=True, workflows="quick"), models=1)
-    for event in execute(run, world):
-        if isinstance(event.run_event, Surveyed):
-            break
-    known = surveyed(run)
-    for _ in execute(run, world):
-        pass
-    assert len(known) == 1
-    assert [(finding.workflow, finding.model) for finding in surveyed(run)] == [
-        ("pytorch-eager", "llama"),
-        ("quick", "llama"),
-    ]

@@ -1,4 +1,4 @@
-"""Which conditions make a visit count for nothing, and how often it may be made again."""
+"""Which conditions make a visit unfit, and how often an unfit visit is repeated."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from advisor.domain.catalogue import GuardRules
+from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.run_events import Conditions
 from advisor.pipeline import visit_quality
 
-RULES = GuardRules(
+LIMITS = VisitQualityLimits(
     most_stolen_share=0.05,
     most_queued_share=0.2,
     most_throttled_seconds=0.0,
@@ -21,7 +21,7 @@ RULES = GuardRules(
     source="a test",
 )
 QUIET = Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.0, throttled_seconds=0.0)
-#: A GPU that runs at its power limit all the time, as heavy products make it.
+#: A GPU that runs at its power limit all the time, as with heavy kernels.
 BUSY_GPU = msgspec.structs.replace(
     QUIET,
     sm_clock_mhz=1700,
@@ -41,10 +41,10 @@ BUSY_GPU = msgspec.structs.replace(
         Conditions(seconds=0.05, stolen_share=0.0, queued_share=None, throttled_seconds=None),
     ],
 )
-def test_nothing_speaks_against_a_quiet_machine_nor_what_cannot_be_seen(
+def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
     conditions: Conditions,
 ) -> None:
-    assert visit_quality.find_fault(conditions, RULES) is None
+    assert visit_quality.find_disturbance(conditions, LIMITS) is None
 
 
 @pytest.mark.parametrize(
@@ -57,21 +57,21 @@ def test_nothing_speaks_against_a_quiet_machine_nor_what_cannot_be_seen(
         ({"held_down_share": 0.1}, "held down by heat or a fault"),
     ],
 )
-def test_each_disturbance_is_named(changes: dict[str, Any], words: str) -> None:
-    fault = visit_quality.find_fault(msgspec.structs.replace(QUIET, **changes), RULES)
-    assert fault is not None
-    assert words in fault
+def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:
+    disturbance = visit_quality.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS)
+    assert disturbance is not None
+    assert words in disturbance
 
 
 @pytest.mark.parametrize(
     "changes", [{"stolen_share": 0.05}, {"queued_share": 0.2}, {"sm_clock_share": 0.75}]
 )
-def test_what_just_meets_its_limit_counts(changes: dict[str, Any]) -> None:
-    assert visit_quality.find_fault(msgspec.structs.replace(QUIET, **changes), RULES) is None
+def test_a_value_at_its_limit_is_no_disturbance(changes: dict[str, Any]) -> None:
+    assert visit_quality.find_disturbance(msgspec.structs.replace(QUIET, **changes), LIMITS) is None
 
 
-def test_a_visit_is_made_again_no_oftener_than_the_rules_say() -> None:
-    assert [visit_quality.may_discard(0, 100, attempt, RULES) for attempt in range(4)] == [
+def test_a_visit_is_repeated_at_most_as_often_as_the_limit_allows() -> None:
+    assert [visit_quality.may_discard(0, 100, attempt, LIMITS) for attempt in range(4)] == [
         True,
         True,
         False,
@@ -80,14 +80,14 @@ def test_a_visit_is_made_again_no_oftener_than_the_rules_say() -> None:
 
 
 def test_the_first_visit_may_be_discarded_and_later_ones_up_to_their_share() -> None:
-    assert visit_quality.may_discard(0, 0, 0, RULES)
-    assert not visit_quality.may_discard(1, 1, 0, RULES), "two of two"
-    assert visit_quality.may_discard(2, 9, 0, RULES), "three of ten"
-    assert not visit_quality.may_discard(3, 9, 0, RULES), "four of ten"
+    assert visit_quality.may_discard(0, 0, 0, LIMITS)
+    assert not visit_quality.may_discard(1, 1, 0, LIMITS), "two of two"
+    assert visit_quality.may_discard(2, 9, 0, LIMITS), "three of ten"
+    assert not visit_quality.may_discard(3, 9, 0, LIMITS), "four of ten"
 
 
-def test_a_machine_that_is_never_fit_loses_no_more_visits_than_their_share() -> None:
+def test_on_a_machine_that_is_never_fit_the_discarded_share_stays_at_its_limit() -> None:
     discarded = 0
     for visits in range(1000):
-        discarded += visit_quality.may_discard(discarded, visits, 0, RULES)
+        discarded += visit_quality.may_discard(discarded, visits, 0, LIMITS)
     assert discarded == 300

@@ -1,4 +1,4 @@
-"""The same stored run gives the same bytes, whoever decides and how often; nothing but the stored measurements goes in."""
+"""Deciding on a stored run gives the same bytes every time, in every process."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import recorded_runs
 
 from advisor.errors import RunFileError
 from advisor.pipeline.decision import decide
-from advisor.report import document
+from advisor.report import document, measured_document
 from advisor.store import Run, Store
 
-DECIDE = """
+DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.pipeline.decision import decide
-from advisor.report import document
+from advisor.report import document, measured_document
 from advisor.store import Run
 
 run = Run(pathlib.Path(sys.argv[1]))
 decision = decide(run)
-sys.stdout.write(document.encode(document.compose(decision)))
+sys.stdout.write(document.encode(measured_document.compose(decision)))
 """
 
 
@@ -33,17 +33,17 @@ def run(tmp_path: pathlib.Path) -> Run:
     return recorded_runs.make_run(Store(tmp_path), finished=True)
 
 
-def decided(run: Run) -> str:
+def encode_decision(run: Run) -> str:
     decision = decide(run)
-    return document.encode(document.compose(decision))
+    return document.encode(measured_document.compose(decision))
 
 
 def test_deciding_again_gives_the_same_bytes(run: Run) -> None:
-    assert decided(run) == decided(run)
+    assert encode_decision(run) == encode_decision(run)
 
 
-def test_another_process_gives_the_same_bytes_in_whatever_order_it_hashes(run: Run) -> None:
-    command = [sys.executable, "-c", DECIDE, str(run.directory)]
+def test_another_process_with_another_hash_seed_gives_the_same_bytes(run: Run) -> None:
+    command = [sys.executable, "-c", DECIDE_SCRIPT, str(run.directory)]
     answer = subprocess.run(
         command,
         capture_output=True,
@@ -51,10 +51,10 @@ def test_another_process_gives_the_same_bytes_in_whatever_order_it_hashes(run: R
         text=True,
         env={**os.environ, "PYTHONHASHSEED": "7"},
     )
-    assert answer.stdout == decided(run)
+    assert answer.stdout == encode_decision(run)
 
 
-def test_a_run_of_which_a_line_is_missing_is_told(run: Run) -> None:
+def test_a_run_with_a_missing_line_is_rejected_as_damaged(run: Run) -> None:
     file = run.directory / "events.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     for missing in range(len(lines) - 1):
@@ -63,7 +63,7 @@ def test_a_run_of_which_a_line_is_missing_is_told(run: Run) -> None:
             decide(run)
 
 
-def test_other_weights_change_the_advice_and_not_the_measurements(run: Run) -> None:
+def test_other_weights_change_the_scores_and_not_the_measurements(run: Run) -> None:
     one, two = (
         decide(run),
         decide(run, priorities=builders.priorities(performance=90, productivity=5, portability=5)),

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+
+import pytest
+
+from advisor.context import Context
+from advisor.store import Store
+
+
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The directory of the runs that the tests of one module share."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def module_context(
+    module_home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
+) -> Context:
+    """A context with the fake workflows and a store that the tests of one module share."""
+    return Context(
+        environment=dict(os.environ),
+        store=Store(module_home),
+        random=random.Random(0),
+        probes=fake_probes,
+        rubric=fake_rubric,
+    )

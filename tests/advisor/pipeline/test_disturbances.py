@@ -1,0 +1,140 @@
+"""Disturbances during the measurement are found; undisturbed runs raise no alarm."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+from collections.abc import Iterator
+
+import builders
+import pytest
+import sessions
+from builders import BASELINE, DUPLICATE
+from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_recorder
+
+from advisor import catalogue, measure
+from advisor.context import Context
+from advisor.domain.measurement import Results
+from advisor.domain.question import Budget
+from advisor.domain.run_events import Conditions
+from advisor.pipeline import execution, racing, replay
+from advisor.pipeline.arms import plan_of
+from advisor.pipeline.decision import Decision, decide
+from advisor.probing.conditions import CpuReading
+from advisor.question.answers import Answers
+from advisor.recommend import trust
+from advisor.report import measured_document
+
+LIMITS = catalogue.load().presets.guard
+MARGIN = 0.02
+
+
+def simulate(regime: str, seed: int, shift: tuple[int, float] | None = None) -> Results:
+    """Return the results of a simulated race of three arms and the baseline's duplicate.
+
+    `shift` is a visit number and the change of the log seconds of `compiled` from this visit on.
+    """
+    gaps = {BASELINE: 0.0, DUPLICATE: 0.0, "compiled": 0.005, "other": -0.005}
+    session = SimulatedSession(SimulatedMachine(NOISE_LEVELS[regime], random.Random(seed)), gaps)
+    if shift:
+        session.shifts["compiled"] = shift
+    recorder = new_recorder(["compiled", "other"])
+    budget = Budget(name="standard", measuring_seconds=120, most_rounds=40)
+    question, clock = builders.question(budget=budget, seed=seed), session.machine.clock
+    arms = [(arm, 0) for arm in plan_of(recorder.state).arms]
+    sessions.exhaust(recorder.record_each(session.start(arms)))
+    sessions.exhaust(racing.race_batch_sizes(session, recorder, question, LIMITS, clock))  # type: ignore[arg-type]
+    sessions.exhaust(recorder.record_each(session.stop()))
+    races = replay.results_by_batch_size(recorder.state, question)
+    return measure.summarise(recorder.state, races, dtype="float32", margin=MARGIN)
+
+
+def shifts(results: Results) -> dict[str, float]:
+    return {
+        entry.arm: cell.shift
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.shift
+    }
+
+
+@pytest.mark.parametrize("share", [0.25, -0.2], ids=["throttled", "settles late"])
+@pytest.mark.parametrize("visit", [3, 4, 5, 8])
+def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: float) -> None:
+    runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(30)}
+    # A run whose race ended before the change cannot show it.
+    changed = {
+        seed: results
+        for seed, results in runs.items()
+        if len(results.log_speedups["compiled"][1]) > visit
+    }
+    assert changed
+    for seed, results in changed.items():
+        found = shifts(results)
+        assert set(found) == {"compiled"}, seed
+        assert found["compiled"] == pytest.approx(share, abs=0.05)
+        assert any("compiled by" in reason for reason in trust.grade(results, "PROVEN")[1])
+
+
+def test_200_undisturbed_runs_raise_no_alarm() -> None:
+    for seed in range(200):
+        results = simulate(("quiet", "independent", "normal")[seed % 3], seed)
+        visits = results.visits
+        assert (visits.discarded, visits.unfit, visits.stalled_calls) == (0, 0, 0), seed
+        assert shifts(results) == {}, seed
+        assert all(measurement.steady for measurement in results.measurements), seed
+
+
+class BusyMonitor:
+    """Stands for the monitor of a machine with a busy processor."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Monitor nothing."""
+        yield
+
+    def energy_joules(self) -> float | None:
+        """Return that energy is not known."""
+        return None
+
+    def read_counters(self, process: int) -> CpuReading:
+        """Return counters that are not used."""
+        del process
+        return CpuReading(0.0, 0, 0, None, None)
+
+    def conditions_since(self, before: CpuReading, process: int) -> Conditions:
+        """Return that the worker waited for a processor half of the time."""
+        del before, process
+        return Conditions(seconds=0.05, stolen_share=0.0, queued_share=0.5, throttled_seconds=0.0)
+
+
+@pytest.fixture(scope="module")
+def busy_decision(module_context: Context) -> Decision:
+    """The decision on a run on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "ConditionsMonitor", lambda _gpu: BusyMonitor())
+        answers = Answers(batch_sizes="2", budget="1", workflows="quick")
+        return decide(sessions.execute_run(module_context, answers))
+
+
+def test_no_more_visits_are_discarded_than_the_limits_allow(busy_decision: Decision) -> None:
+    visits = busy_decision.results.visits
+    # The first visit of each of the three arms may be discarded in any case.
+    assert 0 < visits.discarded <= LIMITS.most_discarded_share * visits.made + 3
+    assert visits.unfit == visits.made - visits.discarded
+
+
+def test_a_run_on_a_busy_machine_has_the_lowest_trust(busy_decision: Decision) -> None:
+    recommendation, visits = busy_decision.recommendation, busy_decision.results.visits
+    assert recommendation is not None
+    assert recommendation.trust == "D"
+    unfit_share = f"{visits.unfit} of {visits.made} visits"
+    assert any(unfit_share in reason for reason in recommendation.trust_reasons)
+    assert any("measure again" in step for step in recommendation.next_steps)
+
+
+def test_the_document_counts_the_discarded_visits(busy_decision: Decision) -> None:
+    document = measured_document.compose(busy_decision)
+    assert document.race is not None
+    assert document.race.discarded == busy_decision.results.visits.discarded
