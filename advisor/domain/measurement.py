@@ -151,11 +151,6 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     serving: int | None = None
     torch_reserved: int | None = None
 
-    @property
-    def peak_mib(self) -> int | None:
-        """The peak in MiB, rounded."""
-        return None if self.peak is None else round(self.peak / 2**20)
-
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Measurement of one valid arm."""

@@ -1,4 +1,4 @@
-"""What every worker of a run gets: environment variables, threads, and what it measures."""
+"""Settings of the workers of a run: environment variables, threads and request fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 
-#: Every arm on the processor gets the same number of threads, whichever library it computes with.
+#: Variables with the number of threads, so that all libraries use the same number.
 THREAD_COUNTS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -18,15 +18,14 @@ THREAD_COUNTS = (
     "NPROC",
     "TVM_NUM_THREADS",
 )
-#: By default JAX takes three quarters of the GPU's memory at its first operation, and the other
-#: resident workers lack it.
+#: Without it JAX reserves three quarters of the GPU's memory, which other resident workers need.
 MEMORY_ON_DEMAND = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 #: Wall time of one timed block of calls.
 BLOCK_SECONDS = 0.05
 
 
 def thread_count(machine: Machine) -> int:
-    """Return the threads of each arm on the processor: its physical cores."""
+    """Return the number of threads of each arm on the CPU: the physical cores."""
     return machine.cpu.physical_cores
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -60,37 +60,36 @@ def summarise(
         arm: {size: tuple(each[0]) for size, each in sizes.items()} for arm, sizes in series.items()
     }
     noise_floors = _noise_floors(state.plan, log_speedups, races)
+    known_floors = [floor for floor in noise_floors.values() if floor is not None]
+    margins = {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()}
+    processes = [process for each in state.processes.values() for process in each]
     peaks = device_peaks(state)
     return Results(
         baseline=state.plan.baseline.id,
         measurements=tuple(
             summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin)
             for arm in state.plan.arms
-            if arm.duplicate_of is None
+            if races
+            and arm.duplicate_of is None
             and arm.id in series
-            and races
             and all(log_speedups[arm.id].values())
         ),
         races=tuple(
             msgspec.structs.replace(race, noise_floor=noise_floors[size])
             for size, race in sorted(races.items())
         ),
-        noise_floor=max(
-            (floor for floor in noise_floors.values() if floor is not None), default=None
-        ),
+        noise_floor=max(known_floors, default=None),
         log_speedups=log_speedups,
-        visits=count_visits(
-            [process for processes in state.processes.values() for process in processes]
-        ),
-        sustained=_check_sustained(
-            state,
-            log_speedups,
-            {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()},
-        ),
+        visits=count_visits(processes),
+        sustained=_check_sustained(state, log_speedups, margins),
         peaks=peaks,
-        repeats=max((len(each) for sizes in series.values() for each in sizes.values()), default=1)
-        - 1,
+        repeats=_count_repetitions(series.values()),
     )
+
+
+def _count_repetitions(series: Iterable[Series]) -> int:
+    """Return the largest number of repetitions of an arm at a batch size."""
+    return max((len(each) for sizes in series for each in sizes.values()), default=1) - 1
 
 
 def _series_by_batch_size(

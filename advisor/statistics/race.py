@@ -71,12 +71,7 @@ class Race:
         """
         self._arms = tuple(arms)
         self._always = tuple(always)
-        if len(set(self._arms)) != len(self._arms):
-            message = "an arm is named twice"
-            raise ValueError(message)
-        if baseline not in self._arms:
-            message = f"the baseline {baseline!r} is not among the arms"
-            raise ValueError(message)
+        _check_arms(self._arms, baseline)
         if not (epsilon > 0 and 0 < delta < 1 and most_rounds >= 1):
             message = "epsilon must be positive, delta between 0 and 1, most_rounds at least 1"
             raise ValueError(message)
@@ -230,6 +225,15 @@ class Race:
         """Return the complete rounds that visited all of `arms`."""
         common = set.intersection(*(set(self._records[arm]) for arm in arms))
         return sorted(number for number in common if number <= self._rounds)
+
+
+def _check_arms(arms: Sequence[str], baseline: str) -> None:
+    if len(set(arms)) != len(arms):
+        message = "an arm is named twice"
+        raise ValueError(message)
+    if baseline not in arms:
+        message = f"the baseline {baseline!r} is not among the arms"
+        raise ValueError(message)
 
 
 def _is_equivalent(interval: Estimate, margin: float) -> bool:

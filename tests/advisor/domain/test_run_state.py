@@ -208,9 +208,9 @@ ALL_EVENTS = builders.events(
     WorkerSpawned(arm=BASELINE, process=0),
     WorkerSpawned(arm="compiled", process=0),
     *(
-        WorkerReported(arm=arm, process=0, worker_event=said)
+        WorkerReported(arm=arm, process=0, worker_event=worker_event)
         for arm in (BASELINE, "compiled")
-        for said in STARTUP_EVENTS
+        for worker_event in STARTUP_EVENTS
     ),
     RaceOpened(batch_size=1, arms=(BASELINE, "compiled")),
     *(WorkerReported(arm=BASELINE, process=0, worker_event=visit) for visit in VISITS),
