@@ -24,7 +24,7 @@ ALIKE = builders.arm("alike/slow", options={"milliseconds": 2})
 BASELINE = builders.arm("pytorch-eager", options={"milliseconds": 1})
 
 
-def bring_up(session: Session, *arms: Arm) -> list[RunEvent]:
+def start_workers(session: Session, *arms: Arm) -> list[RunEvent]:
     """Start the reference and import the arms, as the pipeline does before the first build."""
     return [
         *session.start_reference(BASELINE, 0),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
-from advisor.domain.outcome import Failure, Outcome
+from advisor.domain.outcome import Outcome
 from advisor.domain.plan import REFERENCE, Arm, arm_directory_name
 from advisor.domain.run_events import (
     BusyWhileIdle,
@@ -25,7 +25,7 @@ from advisor.domain.run_events import (
     WorkerReported,
     WorkerSpawned,
 )
-from advisor.domain.worker_events import BlockTimed, Engaged, Imported, Ready
+from advisor.domain.worker_events import BlockTimed, Engaged
 from advisor.probing import idle
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, increase
@@ -34,6 +34,7 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.spawn import require_writable
 from advisor.probing.supervisor import Message, Supervisor
 from advisor.probing.worker_process import BuildLimit, Worker
+from advisor.probing.worker_states import WorkerStates
 from advisor.system.host_lock import HostLock
 
 #: Size of the allocation with which the device's memory counter is checked.
@@ -59,12 +60,7 @@ class Session:
         self._host_lock = host_lock or HostLock()
         #: The host lock, held from `start_reference` until `start` takes it over.
         self._reference_lock: contextlib.AbstractContextManager[object] | None = None
-        self._workers: dict[str, Worker] = {}
-        self._imported: set[str] = set()
-        self._ready: set[str] = set()
-        self._built: set[str] = set()
-        self._failed: set[str] = set()
-        self._visits: dict[str, BlockTimed] = {}
+        self._workers = WorkerStates()
         self._conditions: dict[str, Conditions] = {}
         self._busy_processes = idle.BusyProcesses()
 
@@ -96,13 +92,13 @@ class Session:
         with lock:
             processors = self._config.machine.cpu.usable_processors
             for arm, process in arms:
-                yield from self._run_until(lambda: len(self._importing()) < processors)
-                if REFERENCE in self._failed and not self.is_built(REFERENCE):
+                yield from self._run_until(lambda: len(self._workers.importing()) < processors)
+                if self._workers.has_failed(REFERENCE) and not self.is_built(REFERENCE):
                     return
                 if arm.id not in built:
                     shutil.rmtree(self._scratch_directory(arm.id), ignore_errors=True)
                 yield from self._spawn(arm, process, repeat)
-            yield from self._run_until(lambda: not self._importing())
+            yield from self._run_until(lambda: not self._workers.importing())
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
         """Let one arm load, build, check its outputs and warm up while the others are idle.
@@ -137,9 +133,7 @@ class Session:
 
     def _build(self, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
         self._supervisor.send(worker, "build")
-        yield from self._run_until(
-            lambda: worker.arm in self._ready or not self.is_running(worker.arm), deferred
-        )
+        yield from self._run_until(lambda: self._workers.is_ready_or_ended(worker.arm), deferred)
 
     def _build_with_memory(
         self, worker: Worker, monitor: DeviceMemoryMonitor, deferred: list[RunEvent]
@@ -186,9 +180,9 @@ class Session:
         yield from deferred
 
     def _send_and_wait(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
-        self._ready.discard(arm)
+        self._workers.expect_ready(arm)
         self._send(self._workers[arm], token)
-        yield from self._run_until(lambda: arm in self._ready or not self.is_running(arm), deferred)
+        yield from self._run_until(lambda: self._workers.is_ready_or_ended(arm), deferred)
         self._busy_processes.pause(arm)
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
@@ -197,14 +191,12 @@ class Session:
         There is no result if the worker ended meanwhile.
         """
         worker = self._workers[arm]
-        self._visits.pop(arm, None)
+        self._workers.expect_visit(arm)
         deferred: list[RunEvent] = []
         with self._host_lock.shared():
             before = self._conditions_monitor.read_counters(worker.popen.pid)
             self._send(worker, f"visit {batch_size} {number}")
-            yield from self._run_until(
-                lambda: arm in self._visits or not self.is_running(arm), deferred
-            )
+            yield from self._run_until(lambda: self._workers.is_visited_or_ended(arm), deferred)
             self._busy_processes.pause(arm)
             self._conditions[arm] = self._conditions_monitor.conditions_since(
                 before, worker.popen.pid
@@ -226,7 +218,7 @@ class Session:
 
     def last_visit(self, arm: str) -> BlockTimed | None:
         """Return the result of the last `visit`; None if the worker ended instead."""
-        return self._visits.get(arm)
+        return self._workers.last_visit(arm)
 
     def last_conditions(self, arm: str) -> Conditions:
         """Return the conditions of the machine during the last `visit`."""
@@ -242,9 +234,7 @@ class Session:
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
-        stopping = [
-            arm for arm in self._workers if self.is_running(arm) and (arms is None or arm in arms)
-        ]
+        stopping = [arm for arm in self._workers.running() if arms is None or arm in arms]
         if not stopping:
             return
         with self._host_lock.exclusive():
@@ -254,20 +244,11 @@ class Session:
 
     def is_running(self, arm: str) -> bool:
         """Return whether the arm has a worker that has not ended."""
-        return arm in self._workers and self._workers[arm].outcome is None
+        return self._workers.is_running(arm)
 
     def is_built(self, arm: str) -> bool:
         """Return whether the arm's last worker has built everything and has warmed up."""
-        return arm in self._built
-
-    def _importing(self) -> list[str]:
-        """Return the arms that import, and the reference until it has computed its outputs."""
-        running = [arm for arm in self._workers if self.is_running(arm)]
-        return [
-            arm
-            for arm in running
-            if arm not in (self._ready if arm == REFERENCE else self._imported)
-        ]
+        return self._workers.is_built(arm)
 
     def _spawn(self, arm: Arm, process: int, repeat: int = 0) -> Iterator[RunEvent]:
         config = self._config
@@ -288,14 +269,13 @@ class Session:
             max_build_seconds=config.question.max_build_seconds,
             container_command=config.container_command(arm, (directory, scratch, shared)),
         )
-        for arms in (self._imported, self._ready, self._built, self._failed):
-            arms.discard(arm.id)
+        self._workers.reset(arm.id)
         self._busy_processes.forget(arm.id)
         yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
         if isinstance(worker, Worker):
-            self._workers[arm.id] = worker
+            self._workers.add(arm.id, worker)
         else:
-            self._failed.add(arm.id)
+            self._workers.add_failure(arm.id)
             yield WorkerEnded(arm=arm.id, process=process, outcome=worker)
 
     def _scratch_directory(self, arm: str) -> pathlib.Path:
@@ -320,7 +300,7 @@ class Session:
 
     def _record(self, worker: Worker, message: Message) -> RunEvent:
         """Update the state of the session, and return the message as an event of the run."""
-        self._update_state(worker.arm, message)
+        self._workers.update(worker.arm, message)
         run_event: RunEvent = (
             WorkerEnded(arm=worker.arm, process=worker.process, outcome=message)
             if isinstance(message, Outcome)
@@ -328,14 +308,3 @@ class Session:
         )
         self._headroom.update(run_event)
         return run_event
-
-    def _update_state(self, arm: str, message: Message) -> None:
-        if isinstance(message, Failure):
-            self._failed.add(arm)
-        elif isinstance(message, Imported):
-            self._imported.add(arm)
-        elif isinstance(message, Ready):
-            self._ready.add(arm)
-            self._built.add(arm)
-        elif isinstance(message, BlockTimed):
-            self._visits[arm] = message

@@ -81,18 +81,18 @@ def is_in_use(directory: pathlib.Path) -> bool:
     return False
 
 
-# `flock` is called directly because uv has to inherit the descriptor of the lock, which the locks
-# of filelock do not give away.
+# `flock` is called directly because uv has to inherit the descriptor of the lock, which filelock
+# keeps private.
 @contextlib.contextmanager
 def _locked(name: str, root: pathlib.Path, report: Callable[[str], None]) -> Iterator[int]:
     """Hold the environment's lock, after waiting for its holder; yield its file descriptor."""
-    with registry.guard_file(root, name).open("w") as guard:
+    with registry.creation_lock(root, name).open("w") as lock:
         try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             report(f"{name}: another process is creating it; waiting")
-            fcntl.flock(guard, fcntl.LOCK_EX)
-        yield guard.fileno()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock.fileno()
 
 
 def _is_working(

@@ -74,12 +74,12 @@ def inspect(
         return Inspection(fault=f"its interpreter does not start: {problem.strerror}")
     last_line = _last_line(result.stderr)
     try:
-        found = msgspec.json.decode(result.stdout, type=Inspection)
+        inspection = msgspec.json.decode(result.stdout, type=Inspection)
     except msgspec.MsgspecError:
         return Inspection(fault=f"its interpreter does not run: {last_line}")
     if result.returncode:
-        return msgspec.structs.replace(found, fault=f"it does not import: {last_line}")
-    return found
+        return msgspec.structs.replace(inspection, fault=f"it does not import: {last_line}")
+    return inspection
 
 
 def check(
@@ -89,13 +89,13 @@ def check(
     record = read_record(directory)
     if record is None:
         return Inspection(fault="its creation was not completed")
-    found = inspect(directory, environment, inherited)
-    if found.fault is None and found.packages != record.packages:
-        changed = {*found.packages.items()} ^ {*record.packages.items()}
+    inspection = inspect(directory, environment, inherited)
+    if inspection.fault is None and inspection.packages != record.packages:
+        changed = {*inspection.packages.items()} ^ {*record.packages.items()}
         names = ", ".join(sorted({name for name, _ in changed}))
         fault = f"packages were changed since its creation: {names}"
-        return msgspec.structs.replace(found, fault=fault[:MAX_FAULT_CHARS])
-    return found
+        return msgspec.structs.replace(inspection, fault=fault[:MAX_FAULT_CHARS])
+    return inspection
 
 
 def _last_line(text: bytes) -> str:

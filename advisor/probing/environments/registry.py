@@ -132,7 +132,7 @@ def staging_directory(root: pathlib.Path, name: str) -> pathlib.Path:
     return root / f".making-{name}"
 
 
-def guard_file(root: pathlib.Path, name: str) -> pathlib.Path:
+def creation_lock(root: pathlib.Path, name: str) -> pathlib.Path:
     """Return the file that is locked while an environment is created or removed."""
     return root / f"{name}.lock"
 

@@ -130,7 +130,7 @@ class UvRunner:
     def _explain_offline(self, reason: str) -> EnvironmentNotUsableError:
         lock = registry.lock_file(self.settings.rubric, self.name)
         missing = find_uncached_pins(lock, self.variables, self.settings.root)
-        cause = f"uv's cache lacks {', '.join(missing)}" if missing else reason
+        cause = f"uv's cache has no {', '.join(missing)}" if missing else reason
         return EnvironmentNotUsableError(
             f"{self.name} cannot be created offline: {cause}",
             "run it once without --offline, or name a folder with the wheels in UV_FIND_LINKS",

@@ -12,7 +12,7 @@ import builders
 import msgspec
 import psutil
 import pytest
-from sessions import ALIKE, BASELINE, QUICK, bring_up, outcomes_by_arm, worker_events_of
+from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
 
 from advisor.domain.outcome import Completed, Crashed, ModelRefused
 from advisor.domain.plan import REFERENCE, arm_directory_name
@@ -72,7 +72,7 @@ def test_generation_uses_fewer_input_sets(run_config: RunConfig) -> None:
 
 
 def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
-    up = bring_up(session, QUICK)
+    up = start_workers(session, QUICK)
     assert outcomes_by_arm(up) == {REFERENCE: Completed()}
     assert worker_events_of(up, Workload) == [
         Workload(batch_size=2, flops=256),
@@ -104,7 +104,7 @@ def test_an_arm_is_imported_built_visited_and_stopped(session: Session) -> None:
 def test_a_visit_ends_when_its_worker_is_idle(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bring_up(session, QUICK)
+    start_workers(session, QUICK)
     list(session.build("quick"))
     waited_for: list[list[str]] = []
     monkeypatch.setattr(
@@ -119,7 +119,7 @@ def test_a_visit_ends_when_its_worker_is_idle(
 def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Session) -> None:
     arms = [builders.arm(f"quick/{number}") for number in range(4)]
     working = most = 0
-    for run_event in bring_up(session, *arms):
+    for run_event in start_workers(session, *arms):
         if isinstance(run_event, WorkerSpawned):
             working += 1
             most = max(most, working)
@@ -133,7 +133,7 @@ def test_no_more_workers_import_at_a_time_than_there_are_processors(session: Ses
 
 
 def test_one_arm_builds_at_a_time(session: Session) -> None:
-    bring_up(session, QUICK, ALIKE)
+    start_workers(session, QUICK, ALIKE)
     assert {
         run_event.arm
         for run_event in session.build(ALIKE.id)
@@ -152,8 +152,8 @@ def test_only_the_arm_that_crashes_in_a_visit_ends(
         ),
         ConditionsMonitor(),
     )
-    crashing = builders.arm("misbehaving", options={"misdeed": "crash-in-visit"})
-    bring_up(session, QUICK, crashing)
+    crashing = builders.arm("misbehaving", options={"fault": "crash-in-visit"})
+    start_workers(session, QUICK, crashing)
     for arm in (QUICK, crashing):
         list(session.build(arm.id))
     received: list[RunEvent] = []
@@ -171,8 +171,8 @@ def test_only_the_arm_that_crashes_in_a_visit_ends(
 
 
 def test_an_arm_that_has_ended_is_not_built(session: Session) -> None:
-    absent = builders.arm("misbehaving", options={"misdeed": "import-error"})
-    up = bring_up(session, absent)
+    absent = builders.arm("misbehaving", options={"fault": "import-error"})
+    up = start_workers(session, absent)
     assert absent.id in outcomes_by_arm(up)
     assert list(session.build(absent.id)) == []
     assert list(session.stop()) == []
@@ -186,7 +186,7 @@ def test_a_model_that_cannot_be_opened_ends_the_reference_and_starts_no_arms(
     session = Session(
         supervisor, dataclasses.replace(run_config, machine=narrow), ConditionsMonitor()
     )
-    bad = builders.arm("misbehaving", options={"misdeed": "model-error"})
+    bad = builders.arm("misbehaving", options={"fault": "model-error"})
     received = [*session.start_reference(bad, 0), *session.start([(QUICK, 0)])]
     assert isinstance(outcomes_by_arm(received)[REFERENCE], ModelRefused)
     assert [run_event.arm for run_event in received if isinstance(run_event, WorkerSpawned)] == [
@@ -199,7 +199,7 @@ def test_device_memory_counts_what_a_build_added(
 ) -> None:
     monitor = GrowingMemory()
     session = Session(supervisor, run_config, ConditionsMonitor(), monitor)
-    bring_up(session, QUICK)
+    start_workers(session, QUICK)
     *_, counted = session.build(QUICK.id)
     assert isinstance(counted, DeviceMemory)
     assert (counted.arm, counted.process, counted.before_bytes) == (QUICK.id, 0, 1 << 30)
@@ -316,7 +316,7 @@ def read_request(run_config: RunConfig, arm: str, process: int) -> dict[str, Any
 
 
 def test_the_request_of_a_worker_has_the_question(session: Session, run_config: RunConfig) -> None:
-    bring_up(session, ALIKE)
+    start_workers(session, ALIKE)
     request = read_request(run_config, "alike+slow", 0)
     assert request["arm"] == "alike/slow"
     assert request["workflow_file"] == str(run_config.probes_directory / "workflows" / "alike.py")
@@ -341,7 +341,7 @@ def test_the_request_of_a_worker_has_the_question(session: Session, run_config: 
 def test_processes_of_an_arm_share_caches_and_no_control_directory(
     session: Session, run_config: RunConfig
 ) -> None:
-    bring_up(session, QUICK)
+    start_workers(session, QUICK)
     list(session.stop())
     list(session.start([(QUICK, 1)]))
     first, second = (read_request(run_config, QUICK.id, process) for process in (0, 1))
@@ -356,7 +356,7 @@ def test_files_of_an_interrupted_process_are_not_read(
     directory.mkdir(parents=True)
     (directory / "response.json").write_text('{"status": "completed"}')
     (directory / "events.jsonl").write_text('{"event": "ready"}\n')
-    assert not worker_events_of(bring_up(session, QUICK), Ready, QUICK.id)
+    assert not worker_events_of(start_workers(session, QUICK), Ready, QUICK.id)
     assert session.is_running(QUICK.id)
 
 
@@ -375,7 +375,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 def test_idle_workers_and_the_waiting_supervisor_use_no_cpu_time(
     session: Session, supervisor: Supervisor, *, built: bool
 ) -> None:
-    bring_up(session, QUICK, ALIKE)
+    start_workers(session, QUICK, ALIKE)
     if built:
         for arm in (QUICK, ALIKE):
             list(session.build(arm.id))
@@ -404,12 +404,12 @@ def wait_for_status(process: psutil.Process, *wanted: str) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("misdeed", ["restless", "restless-titled"])
+@pytest.mark.parametrize("fault", ["restless", "restless-titled"])
 def test_processes_that_stay_busy_are_paused_between_visits(
-    session: Session, run_config: RunConfig, misdeed: str
+    session: Session, run_config: RunConfig, fault: str
 ) -> None:
-    busy = builders.arm("misbehaving/restless", options={"misdeed": misdeed})
-    bring_up(session, QUICK, busy)
+    busy = builders.arm("misbehaving/restless", options={"fault": fault})
+    start_workers(session, QUICK, busy)
     assert [each for each in session.build(QUICK.id) if isinstance(each, BusyWhileIdle)] == []
     (found,) = [each for each in session.build(busy.id) if isinstance(each, BusyWhileIdle)]
     assert (found.arm, found.process) == (busy.id, 0)

@@ -9,7 +9,7 @@ import pathlib
 
 import msgspec
 import pytest
-from sessions import ALIKE, BASELINE, QUICK, bring_up, outcomes_by_arm, worker_events_of
+from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
 
 from advisor.domain.outcome import Crashed
 from advisor.domain.plan import REFERENCE
@@ -27,7 +27,7 @@ def test_only_the_arm_with_a_missing_interpreter_ends(
     session: Session, tmp_path: pathlib.Path
 ) -> None:
     missing = msgspec.structs.replace(ALIKE, python=str(tmp_path / "missing"))
-    up = bring_up(session, missing, QUICK)
+    up = start_workers(session, missing, QUICK)
     assert WorkerSpawned(arm=missing.id, process=0, repeat=0) in up
     assert isinstance(outcomes_by_arm(up)[missing.id], Crashed)
     assert not session.is_running(missing.id)

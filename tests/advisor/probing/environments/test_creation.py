@@ -347,7 +347,7 @@ def test_offline_creation_lists_the_missing_packages(
         kind="own", name="tiny", requirements=("tiny-stack", "not-here"), imports=("tiny_stack",)
     )
     problem = creation_error(make_settings(offline=True), asked)
-    assert "uv's cache lacks not-here==3.1" in problem.what
+    assert "uv's cache has no not-here==3.1" in problem.what
     assert "tiny-stack" not in problem.what
 
 

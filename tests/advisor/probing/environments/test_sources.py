@@ -87,7 +87,7 @@ def test_the_best_version_of_several_indexes_is_taken_only_where_pip_would() -> 
 def test_python_path_variables_do_not_reach_uv() -> None:
     variables = uv(
         {
-            "PYTHONPATH": "/poison",
+            "PYTHONPATH": "/foreign",
             "VIRTUAL_ENV": "/other",
             "HTTPS_PROXY": "http://proxy",
             "HOME": "/home/user",
