@@ -1,3 +1,3 @@
-"""Advise how to compile a PyTorch model for the GPU at hand: short probes, the paper's rubric, a recommendation with its evidence."""
+"""Measure compilation workflows of a PyTorch model, score them and recommend one."""
 
 __version__ = "0.1.0"

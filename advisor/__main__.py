@@ -1,4 +1,4 @@
-"""`python -m advisor`."""
+"""Run the command line: `python -m advisor`."""
 
 from advisor.cli import main
 

@@ -1,7 +1,4 @@
-"""Stage: `rubric/*.toml` -> `Catalogue`.
-
-The only reader of TOML; what it returns has been checked.
-"""
+"""Stage: read and check `rubric/*.toml` -> `Catalogue`."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
-from advisor.domain.published import Guideline, Published, Tree
+from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import Condition, Criterion, Rubric
-from advisor.domain.workflow import CitedFact, Declared, Integration, Workflow
+from advisor.domain.workflow import CitedFact, DeclaredFacts, Integration, Workflow
 from advisor.errors import CatalogueError
 
 Content = TypeVar("Content")
 
-#: Where a message of the schema check points: a criterion, and one of its tiers.
-PLACE = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
-#: Facts that are not declared in `workflows.toml` but follow from an entry or a measurement.
+#: The part of a msgspec message that locates a criterion and one of its tiers.
+LOCATION = re.compile(r"\$\.criteria\[(\d+)\](?:\.tiers\[(\d+)\])?")
+#: Facts that follow from a workflow's entry or from a measurement, not from a declaration.
 DERIVED_FACTS = {
     "speedup_low",
     "fastest_over_it",
@@ -32,12 +29,12 @@ DERIVED_FACTS = {
     "own_environment",
     "performance_portability",
 }
-#: What is declared and no rule can rest on.
-NO_FACTS = {"licence", "looked_up"}
+#: Declared fields that no rule may use.
+EXCLUDED_FIELDS = {"licence", "looked_up"}
 
 
 class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`workflows.toml`."""
+    """Content of `workflows.toml`."""
 
     workflow: dict[str, dict[str, Any]]
     #: Environments that several workflows name.
@@ -45,24 +42,24 @@ class WorkflowsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GpusFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`gpus.toml`."""
+    """Content of `gpus.toml`."""
 
     gpu: dict[str, KnownGpu]
 
 
 class GuidelinesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`guidelines.toml`."""
+    """Content of `guidelines.toml`."""
 
     guideline: tuple[Guideline, ...]
 
 
 def rubric_directory() -> pathlib.Path:
-    """Return the directory of the files that ship."""
+    """Return the directory of the shipped TOML files."""
     return pathlib.Path(str(importlib.resources.files("rubric")))
 
 
 def probes_directory() -> pathlib.Path:
-    """Return the directory of the code that runs in the stacks' environments."""
+    """Return the directory of the code that runs in the workers."""
     return pathlib.Path(str(importlib.resources.files("probes")))
 
 
@@ -72,9 +69,10 @@ def load(
     probes: pathlib.Path | None = None,
     rubric: pathlib.Path | None = None,
 ) -> Catalogue:
-    """Read and check everything; raise `CatalogueError` that names the file and the place.
+    """Read and check all files; raise `CatalogueError` with the file and the location.
 
-    `rubric` replaces the shipped `criteria.toml`; `probes` is where workflows have their modules.
+    `rubric` replaces the shipped `criteria.toml`. `probes` is the directory with the modules of the
+    workflows.
     """
     directory = directory or rubric_directory()
     return Catalogue(
@@ -84,19 +82,19 @@ def load(
         presets=read(directory / "presets.toml", Presets),
         gpus=read(directory / "gpus.toml", GpusFile).gpu,
         guidelines=read(directory / "guidelines.toml", GuidelinesFile).guideline,
-        published=read(directory / "published.toml", Published),
+        published=read(directory / "published.toml", PublishedData),
         panel=read_panel(directory / "panel.toml"),
         tree=read_tree(directory / "tree.toml"),
     )
 
 
 def read(file: pathlib.Path, content: type[Content]) -> Content:
-    """Read one TOML file as `content`."""
+    """Decode one TOML file as `content`; raise `CatalogueError`."""
     try:
         return msgspec.toml.decode(file.read_bytes(), type=content)
     except OSError as problem:
         raise CatalogueError(
-            f"{file} cannot be read: {problem.strerror}", "name a file that exists"
+            f"{file} cannot be read: {problem.strerror}", "name a readable file"
         ) from problem
     except (msgspec.DecodeError, ValueError) as problem:
         raise CatalogueError(
@@ -105,7 +103,7 @@ def read(file: pathlib.Path, content: type[Content]) -> Content:
 
 
 def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workflow, ...]:
-    """Return the workflows in the order they are built."""
+    """Return the workflows in build order."""
     file = directory / "workflows.toml"
     verified = read(directory / "verified.toml", dict[str, tuple[str, ...]])
     content = read(file, WorkflowsFile)
@@ -132,14 +130,14 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
             workflow = msgspec.convert({**entry, **known}, Workflow, strict=True)
         except msgspec.ValidationError as problem:
             raise CatalogueError(
-                f"{file}: workflow.{id_}: {problem}", "compare it with the entries beside it"
+                f"{file}: workflow.{id_}: {problem}", "compare it with the other entries"
             ) from problem
         workflows.append(_with_integration(workflow, integrations.get(id_)))
     return tuple(sorted(workflows, key=lambda workflow: workflow.build_order))
 
 
 def _with_integration(workflow: Workflow, integration: Integration | None) -> Workflow:
-    """Return the workflow with the lines that a user writes for it, and their count."""
+    """Return the workflow with its integration and the number of its lines."""
     if integration is None or not workflow.has_probe:
         return workflow
     counted = CitedFact(
@@ -150,94 +148,93 @@ def _with_integration(workflow: Workflow, integration: Integration | None) -> Wo
 
 
 def read_panel(file: pathlib.Path) -> Panel:
-    """Read the models of the survey; each must be named once and come from one place."""
+    """Read the models of the survey; ids must be unique, with one source for each model."""
     panel = read(file, Panel)
     names = [model.id for model in panel.model]
     for model in panel.model:
         if names.count(model.id) > 1 or (model.config is None) == (model.factory is None):
-            what = f"{file}: {model.id} must be named once and have a configuration or a factory"
-            raise CatalogueError(what, "compare it with the entries beside it")
+            what = f"{file}: {model.id} must occur once, with either a config or a factory"
+            raise CatalogueError(what, "compare it with the other entries")
     return panel
 
 
 def find_environment(
     file: pathlib.Path, workflow: str, given: object, tables: dict[str, dict[str, Any]]
 ) -> object:
-    """Return the environment that an entry describes itself, or names among `tables`."""
+    """Return the environment that an entry contains, or the one of `tables` that it names."""
     if isinstance(given, dict):
         return {"name": workflow, **given} if given.get("kind") == "own" else given
     if isinstance(given, str) and given in tables:
         return {"name": given, **tables[given]}
     raise CatalogueError(
-        f"{file}: workflow.{workflow}: no environment {given!r}",
-        "describe one in a table [environment.NAME]",
+        f"{file}: workflow.{workflow}: unknown environment {given!r}",
+        "add a table [environment.NAME]",
     )
 
 
-def read_tree(file: pathlib.Path) -> Tree:
-    """Read the decision tree; every branch must lead somewhere, and none back."""
-    tree = read(file, Tree)
+def read_tree(file: pathlib.Path) -> DecisionTree:
+    """Read the decision tree; every branch must end at a leaf, without cycles."""
+    tree = read(file, DecisionTree)
 
-    def walk(name: str, above: tuple[str, ...]) -> None:
+    def check_branch(name: str, ancestors: tuple[str, ...]) -> None:
         if name.startswith("=") and name[1:] in tree.leaf:
             return
-        if name not in tree.node or name in above:
+        if name not in tree.node or name in ancestors:
             raise CatalogueError(
-                f"{file}: {name!r} is no node, no leaf, or leads back to itself",
-                "compare it with the entries beside it",
+                f"{file}: {name!r} is neither a node nor a leaf, or is part of a cycle",
+                "compare it with the other entries",
             )
         for branch in (tree.node[name].yes, tree.node[name].no):
-            walk(branch, (*above, name))
+            check_branch(branch, (*ancestors, name))
 
-    walk(tree.first, ())
+    check_branch(tree.first, ())
     return tree
 
 
 def probe_file(workflow: str) -> str:
-    """Return the name of the module that probes `workflow`."""
+    """Return the file name of the workflow's module in `probes/workflows`."""
     return workflow.replace("-", "_") + ".py"
 
 
 def read_rubric(file: pathlib.Path) -> Rubric:
-    """Read the criteria and check what a schema cannot: the closed vocabulary, and tiers without gaps."""
+    """Read the criteria and check the facts and the tiers, which the schema cannot."""
     rubric = _decode_rubric(file)
     if sorted(criterion.id for criterion in rubric.criteria) != sorted(CRITERIA):
-        raise _refuse(file, f"the criteria must be {', '.join(CRITERIA)}")
-    unknown = set(rubric.facts) - ({*Declared.__struct_fields__, *DERIVED_FACTS} - NO_FACTS)
+        raise _invalid(file, f"the criteria must be {', '.join(CRITERIA)}")
+    unknown = set(rubric.facts) - (
+        {*DeclaredFacts.__struct_fields__, *DERIVED_FACTS} - EXCLUDED_FIELDS
+    )
     if unknown:
-        raise _refuse(file, f"nothing measures or declares {', '.join(sorted(unknown))}")
+        raise _invalid(file, f"unknown facts: {', '.join(sorted(unknown))}")
     text = file.read_text(encoding="utf-8")
     for number, criterion in enumerate(rubric.criteria):
-        _check_tiers(f"{file}:{line_of(text, number, None)}", criterion)
-        for place, rule in enumerate(criterion.tiers):
-            where = f"{file}:{line_of(text, number, place)}"
+        _check_tiers(f"{file}:{table_line(text, number, None)}", criterion)
+        for tier, rule in enumerate(criterion.tiers):
+            where = f"{file}:{table_line(text, number, tier)}"
             for condition in rule.all:
                 _check_condition(where, f"{criterion.id}, tier {rule.tier}", condition, rubric)
     return rubric
 
 
 def _decode_rubric(file: pathlib.Path) -> Rubric:
-    """Read the file; where a value does not fit its schema, name the line of the table it stands in."""
+    """Decode the file; name the line of the table when a value is invalid."""
     tables = read(file, dict[str, Any])
     try:
         return msgspec.convert(tables, Rubric, strict=True)
     except msgspec.ValidationError as problem:
-        place = PLACE.search(str(problem))
-        line = (
-            line_of(
-                file.read_text(encoding="utf-8"), int(place[1]), int(place[2]) if place[2] else None
-            )
-            if place
-            else None
-        )
+        location = LOCATION.search(str(problem))
+        line = None
+        if location:
+            tier = int(location[2]) if location[2] else None
+            line = table_line(file.read_text(encoding="utf-8"), int(location[1]), tier)
         where = f"{file}:{line}" if line else str(file)
         raise CatalogueError(
             f"{where}: {problem}", "compare it with the schema: p3-advisor --spec"
         ) from problem
 
 
-def line_of(text: str, criterion: int, tier: int | None) -> int | None:
-    """Return the line at which a criterion's table begins, or that of one of its tiers; places are counted from 0."""
+def table_line(text: str, criterion: int, tier: int | None) -> int | None:
+    """Return the line of a criterion's table, or of one of its tiers; both are counted from 0."""
     criteria, tiers = -1, -1
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() == "[[criteria]]":
@@ -253,30 +250,30 @@ def line_of(text: str, criterion: int, tier: int | None) -> int | None:
 
 def _check_tiers(file: str, criterion: Criterion) -> None:
     if [rule.tier for rule in criterion.tiers] != [3, 2, 1]:
-        raise _refuse(file, f"{criterion.id}: its tiers must be 3, 2, 1 in this order")
+        raise _invalid(file, f"{criterion.id}: the tiers must be 3, 2, 1 in this order")
     if criterion.tiers[-1].all or not all(rule.all for rule in criterion.tiers[:-1]):
-        raise _refuse(
+        raise _invalid(
             file,
-            f"{criterion.id}: tiers 3 and 2 need conditions and tier 1 must have none, so that every workflow gets a tier",
+            f"{criterion.id}: tiers 3 and 2 need conditions, and tier 1 must have none",
         )
 
 
 def _check_condition(file: str, place: str, condition: Condition, rubric: Rubric) -> None:
     if condition.fact not in rubric.facts:
-        raise _refuse(
+        raise _invalid(
             file, f"{place}: unknown fact {condition.fact!r}; known are {', '.join(rubric.facts)}"
         )
     comparisons = [condition.at_least, condition.at_most, condition.is_one_of]
     if sum(comparison is not None for comparison in comparisons) != 1:
-        raise _refuse(
+        raise _invalid(
             file, f"{place}: {condition.fact} needs exactly one of at_least, at_most, is_one_of"
         )
     if any(
         isinstance(comparison, float) and not math.isfinite(comparison)
         for comparison in comparisons
     ):
-        raise _refuse(file, f"{place}: the threshold of {condition.fact} is not a finite number")
+        raise _invalid(file, f"{place}: the threshold of {condition.fact} is not a finite number")
 
 
-def _refuse(file: pathlib.Path | str, what: str) -> CatalogueError:
+def _invalid(file: pathlib.Path | str, what: str) -> CatalogueError:
     return CatalogueError(f"{file}: {what}", "compare it with the shipped rubric/criteria.toml")

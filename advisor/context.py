@@ -1,6 +1,6 @@
-"""What the program takes from outside.
+"""The dependencies of the pipeline on the outside: environment, store, clocks and directories.
 
-Apart from the pipeline, so that the screens have it before the stages are loaded.
+This module imports no stage, so that the screens can import it before the stages are loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from advisor.system.host_lock import HostLock
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What the pipeline takes from outside, so that tests can bring their own."""
+    """The dependencies of the pipeline on the outside; tests replace them."""
 
     environment: Mapping[str, str]
     store: Store
@@ -28,5 +28,5 @@ class Context:
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
     probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
     rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)
-    #: Turns with other races of this host; by default there are none.
-    turns: HostLock = dataclasses.field(default_factory=HostLock)
+    #: Lock that races on this host share; the default locks nothing.
+    host_lock: HostLock = dataclasses.field(default_factory=HostLock)

@@ -1,8 +1,8 @@
-"""Everything that can go wrong by the user's doing, in one place, so that codes and meanings stay unique.
+"""Define the errors that a user can correct; `advisor.cli` catches them.
 
-Each error says in one line what is wrong and in one line what to do next; `cli` alone catches them.
-`name` identifies the error in messages and documents; `exit_code` is what scripts see: 1 nothing to
-recommend, 2 usage, 3 environment, 4 budget.
+Each error has one line that says what is wrong and one line with the next step. `name` identifies
+the error in messages and documents. `exit_code` is 1 for no recommendation, 2 for usage, 3 for the
+environment, 4 for the budget.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 class UserError(Exception):
-    """Something the user can put right."""
+    """An error that the user can correct."""
 
     name: ClassVar[str]
     exit_code: ClassVar[int] = 2
@@ -23,25 +23,19 @@ class UserError(Exception):
 
 
 class UnknownModelError(UserError):
-    """The model is neither shipped, nor a file, nor a directory, nor a name that could be on the hub."""
+    """The model is neither in the catalogue, nor a file, a directory or a possible hub name."""
 
     name = "unknown-model"
 
 
 class ModelRefusedError(UserError):
-    """The model was found but cannot be opened or used."""
+    """The model was found but cannot be loaded or used."""
 
     name = "model-refused"
 
 
-class RemoteCodeError(UserError):
-    """The model brings its own code, which is run only when allowed."""
-
-    name = "remote-code"
-
-
 class PickledWeightsError(UserError):
-    """The weights are pickles, which are read only when allowed."""
+    """The weights are pickles, which are loaded only with `--allow-pickle`."""
 
     name = "pickled-weights"
 
@@ -65,14 +59,14 @@ class UnknownGpuError(UserError):
 
 
 class GpuNotAttachedError(UserError):
-    """The GPU is known but not in this machine, and there is no evidence for it."""
+    """The GPU is in the catalogue but not attached, and no evidence for it is stored."""
 
     name = "gpu-not-attached"
     exit_code = 3
 
 
-class DividedGpuError(UserError):
-    """The GPU is cut into instances, none of which can be measured."""
+class MigEnabledError(UserError):
+    """The GPU is partitioned into MIG instances, which cannot be measured."""
 
     name = "gpu-divided"
     exit_code = 3
@@ -85,7 +79,7 @@ class UnknownPresetError(UserError):
 
 
 class PriorityError(UserError):
-    """The priorities are not three weights that sum to 100, or a constraint is none."""
+    """The priorities are not three weights that sum to 100, or a constraint is invalid."""
 
     name = "priorities"
 
@@ -103,7 +97,7 @@ class TaskError(UserError):
 
 
 class CatalogueError(UserError):
-    """A TOML file of the rubric does not fit its schema."""
+    """A TOML file of the rubric is invalid."""
 
     name = "catalogue"
 
@@ -121,37 +115,37 @@ class RunFileError(UserError):
 
 
 class NoRecipeError(UserError):
-    """A run has no script for this workflow."""
+    """A run has no recipe for this workflow."""
 
     name = "no-recipe"
 
 
 class ExportFileError(UserError):
-    """A file of an exported run is damaged, too large or of a newer program, or a run of this id exists."""
+    """An exported run is damaged, too large, from a newer version, or already stored."""
 
     name = "export-file"
 
 
 class RunIsImportedError(UserError):
-    """A run that was made on another machine cannot be worked on, and its code is not run."""
+    """The run was imported from another machine, so it is neither continued nor executed."""
 
     name = "run-imported"
 
 
 class RunOfFleetError(UserError):
-    """A run that was begun for a fleet, maybe on another machine, goes on with the fleet only."""
+    """The run belongs to a fleet and can be resumed only with the fleet."""
 
     name = "run-of-fleet"
 
 
 class NotComparableError(UserError):
-    """Two runs answer different questions, so that no figure of theirs may be compared."""
+    """Two runs answer different questions, so their figures are not compared."""
 
     name = "not-comparable"
 
 
 class VerificationError(UserError):
-    """A recipe could not be run, so that nothing can be said about its speed."""
+    """A recipe did not run, so its throughput could not be checked."""
 
     name = "verification"
     exit_code = 3
@@ -170,19 +164,19 @@ class FormatError(UserError):
 
 
 class RunIsActiveError(UserError):
-    """Another process works on this run."""
+    """Another process executes this run."""
 
     name = "run-active"
 
 
 class PlatformError(UserError):
-    """Runs that were named as other platforms measured something else, or are on the same device."""
+    """The runs of `--platforms` have another question, or two of them are from the same device."""
 
     name = "platforms"
 
 
 class NotWritableError(UserError):
-    """A directory that has to be read or written cannot be."""
+    """A required directory cannot be read or written."""
 
     name = "not-writable"
     exit_code = 3
@@ -196,79 +190,79 @@ class InterpreterError(UserError):
 
 
 class UnknownEnvironmentError(UserError):
-    """No workflow or environment of its own has this name."""
+    """No environment, and no workflow with its own environment, has this name."""
 
     name = "unknown-environment"
 
 
 class EnvironmentInUseError(UserError):
-    """A worker runs in the environment that should go."""
+    """A worker runs in the environment that should be removed."""
 
     name = "environment-in-use"
 
 
-class EnvironmentNotMadeError(UserError):
-    """An environment cannot be made, or was made and does not work."""
+class EnvironmentNotUsableError(UserError):
+    """An environment cannot be created, or was created and does not work."""
 
     name = "environment-not-made"
     exit_code = 3
 
 
 class NoStackError(UserError):
-    """No workflow can run: nothing to measure is installed."""
+    """No workflow can run, because its packages are not installed."""
 
     name = "no-stack"
     exit_code = 3
 
 
 class NoTerminalError(UserError):
-    """The terminal program was asked for without a terminal."""
+    """The terminal program was started without a terminal."""
 
     name = "no-terminal"
 
 
 class SettingsError(UserError):
-    """The user's file of settings does not fit."""
+    """The user's settings file is invalid."""
 
     name = "settings"
 
 
-class FleetOrderError(UserError):
-    """What a fleet is asked cannot be read, or asks for devices that it does not have."""
+class FleetRequestError(UserError):
+    """The request to a fleet is invalid, or names devices that the fleet does not have."""
 
     name = "fleet-order"
 
 
 class NoFleetError(UserError):
-    """The extra that a fleet needs is not installed."""
+    """The extra `fleet` is not installed."""
 
     name = "no-fleet"
     exit_code = 3
 
 
 class FleetUnreachableError(UserError):
-    """No cluster answers."""
+    """The cluster does not respond."""
 
     name = "fleet-unreachable"
     exit_code = 3
 
 
 class DefectError(UserError):
-    """The program itself is defective; what happened has been written down."""
+    """A defect of the program; a report of it is stored."""
 
     name = "defect"
     exit_code = 1
 
 
 class NothingViableError(UserError):
-    """Probes were made, and none ended with something to recommend."""
+    """No measurement ended with a workflow to recommend."""
 
     name = "nothing-viable"
     exit_code = 1
 
 
 class BudgetSpentError(UserError):
-    """The budget ended before there was a measurement to decide on."""
+    """The budget ended before the first measurement that a decision needs."""
 
     name = "budget-spent"
     exit_code = 4

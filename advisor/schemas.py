@@ -1,4 +1,4 @@
-"""The JSON Schemas that ship, generated from the types: `python -m advisor.schemas` writes them anew into `rubric/schema`."""
+"""Generate the JSON Schemas in `rubric/schema`: `python -m advisor.schemas` writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
 from advisor.domain.catalogue import Models, Panel, Presets
-from advisor.domain.published import Published, Tree
+from advisor.domain.published import DecisionTree, PublishedData
 from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
@@ -17,7 +17,7 @@ from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
 from advisor.report.document import RunDocument
 
-#: File name without its ending -> the type it describes.
+#: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
     "run": RunDocument,
     "run-header": Header,
@@ -29,14 +29,14 @@ SHIPPED: dict[str, Any] = {
     "presets": Presets,
     "gpus": GpusFile,
     "guidelines": GuidelinesFile,
-    "published": Published,
+    "published": PublishedData,
     "panel": Panel,
-    "tree": Tree,
+    "tree": DecisionTree,
 }
 
 
 def generate(name: str) -> dict[str, Any]:
-    """Return the schema called `name`."""
+    """Return a schema by its name."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **msgspec.json.schema(SHIPPED[name]),
@@ -44,17 +44,17 @@ def generate(name: str) -> dict[str, Any]:
 
 
 def render(name: str) -> bytes:
-    """Return the schema as the file that ships."""
+    """Return the content of a schema's file."""
     return (
         msgspec.json.format(msgspec.json.encode(generate(name), order="sorted"), indent=2) + b"\n"
     )
 
 
-def file_of(name: str, directory: pathlib.Path | None = None) -> pathlib.Path:
-    """Return where the schema ships."""
+def schema_file(name: str, directory: pathlib.Path | None = None) -> pathlib.Path:
+    """Return the path of a schema's file."""
     return (directory or rubric_directory() / "schema") / f"{name}.schema.json"
 
 
 if __name__ == "__main__":
     for shipped in SHIPPED:
-        file_of(shipped).write_bytes(render(shipped))
+        schema_file(shipped).write_bytes(render(shipped))

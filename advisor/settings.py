@@ -1,9 +1,14 @@
-"""`config.toml` in the user's configuration directory: a theme, other keys for actions, and prices of devices for fleets.
+"""Read and write `config.toml` in the user's configuration directory.
 
-theme = "p3-high-contrast" [keys] export = "ctrl+e" [prices] H200 = 3.50
+It sets the colour theme, key bindings, and prices of devices for fleets::
 
-A theme that is chosen in the command palette is written there; everything else in the file stays as
-it is.
+    theme = "p3-high-contrast"
+
+    [keys]
+    export = "ctrl+e"
+
+    [prices]
+    H200 = 3.50
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ import platformdirs
 
 from advisor.errors import SettingsError
 
-#: What `[keys]` can give other keys to: the ids of the bindings.
+#: Actions that `[keys]` can rebind: the ids of the bindings.
 ACTIONS = {
     "back",
     "cancel",
@@ -63,25 +68,22 @@ THEME_LINE = re.compile(r"^[ \t]*theme[ \t]*=.*$", re.MULTILINE)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the user has set for good."""
+    """The user's settings."""
 
     theme: str = ""
-    #: Keys by the id of an action, several separated by commas.
+    #: Keys by action, comma-separated.
     keys: dict[str, str] = {}
-    #: Of a device per hour, by its kind as fleets name it.
+    #: Price of a device per hour, by its kind in fleets.
     prices: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
 
 
 def default_file() -> pathlib.Path:
-    """Return where the settings are looked for."""
+    """Return the path of the settings file."""
     return platformdirs.user_config_path("p3-advisor") / "config.toml"
 
 
 def read(file: pathlib.Path) -> Settings:
-    """Return the settings; those of a user who has none are empty.
-
-    Raise `SettingsError` for a file that does not fit.
-    """
+    """Return the settings, or defaults without a file; raise `SettingsError`."""
     try:
         settings = msgspec.toml.decode(file.read_bytes(), type=Settings)
     except FileNotFoundError:
@@ -93,22 +95,20 @@ def read(file: pathlib.Path) -> Settings:
     except (msgspec.DecodeError, ValueError) as problem:
         raise SettingsError(
             f"{file}: {problem}",
-            "it may hold theme, [keys] and [prices]; remove what else there is",
+            "use only theme, [keys] and [prices]",
         ) from problem
     for action in settings.keys:
         if action not in ACTIONS:
             close = difflib.get_close_matches(action, ACTIONS, n=1)
             next_step = (
-                f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(ACTIONS))}"
+                f"did you mean {close[0]}?" if close else f"use one of {', '.join(sorted(ACTIONS))}"
             )
-            raise SettingsError(
-                f"{file}: there is no action {action!r} to give a key to", next_step
-            )
+            raise SettingsError(f"{file}: [keys] has the unknown action {action!r}", next_step)
     return settings
 
 
-def keep_theme(file: pathlib.Path, theme: str) -> None:
-    """Write the theme into the file and leave the rest of it as it is; raise `SettingsError` if that cannot be done."""
+def save_theme(file: pathlib.Path, theme: str) -> None:
+    """Set the theme and keep the rest of the file; raise `SettingsError` if it is not writable."""
     try:
         text = file.read_text(encoding="utf-8") if file.exists() else ""
         line = f'theme = "{theme}"'
@@ -121,11 +121,11 @@ def keep_theme(file: pathlib.Path, theme: str) -> None:
             else f"{line}\n{top}"
         )
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside = file.with_name(f".{file.name}.part")
-        beside.write_text(top + table + rest, encoding="utf-8")
-        beside.replace(file)
+        partial = file.with_name(f".{file.name}.part")
+        partial.write_text(top + table + rest, encoding="utf-8")
+        partial.replace(file)
     except (OSError, UnicodeDecodeError) as problem:
         raise SettingsError(
             f"{file} cannot be written: {problem}",
-            "make it writable; the theme holds until you quit",
+            "make it writable; the theme is lost when you quit",
         ) from problem

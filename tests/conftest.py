@@ -18,33 +18,31 @@ from advisor.store import Store
 FAKES = pathlib.Path(__file__).parent / "fakes"
 ZONE = dt.timezone.utc
 
-# A suite in the background is started with signals ignored, and so would be what its tests start
-# and interrupt.
+# A shell starts background jobs with these signals ignored. Processes that the tests start and
+# interrupt would inherit that.
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half of the tests' time is waiting for the processes that they start: two more than there are processors keep these busy."""
+    """Return two more than the processors, because tests wait for processes half of the time."""
     return (os.cpu_count() or 1) + 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--update-goldens", action="store_true", help="write the expected screens anew"
-    )
+    parser.addoption("--update-goldens", action="store_true", help="update the expected screens")
 
 
 @pytest.fixture
 def home(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Where the runs of a test are kept."""
+    """The directory with the runs of a test."""
     return tmp_path / "home"
 
 
 @pytest.fixture(scope="session")
 def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The real worker and harness with pretend workflows."""
+    """The real worker and harness with simulated workflows."""
     probes = tmp_path_factory.mktemp("fakes") / "probes"
     shutil.copytree(
         catalogue.probes_directory(),
@@ -56,13 +54,13 @@ def fake_probes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         probes / "workflows",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    (probes / "workflows" / "__init__.py").write_text('"""Pretend workflows."""\n')
+    (probes / "workflows" / "__init__.py").write_text('"""Simulated workflows."""\n')
     return probes
 
 
 @pytest.fixture(scope="session")
 def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The shipped rubric with the pretend workflows, and deadlines and a standard budget short enough to wait for."""
+    """The shipped rubric with simulated workflows, short deadlines and a short standard budget."""
     rubric = tmp_path_factory.mktemp("fakes") / "rubric"
     shutil.copytree(
         catalogue.rubric_directory(), rubric, ignore=shutil.ignore_patterns("__pycache__")
@@ -81,10 +79,10 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def fake_world(
+def fake_context(
     home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> Callable[[], Context]:
-    """A maker of worlds in which only the pretend workflows exist; all of one test's worlds share their runs."""
+    """A function that returns contexts with simulated workflows; they share one store of runs."""
     counter = itertools.count()
 
     def make() -> Context:

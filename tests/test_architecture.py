@@ -1,4 +1,4 @@
-"""The rules that no linter knows, and those that one does."""
+"""Rules of the code base: form, imports, and the files of a workflow."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from advisor.domain.workflow import Workflow
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
-from advisor.probing.environments import places
+from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 from advisor.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROBES = catalogue.probes_directory()
-OURS = ("advisor", "probes", "rubric")
-MOST_LINES = 500
-#: What must not be loaded: by no command at all, and by those that have nothing to reckon.
-NEVER, SELDOM = (
-    {"torch", "transformers", "textual", "onnx", "onnxruntime", "pydantic"},
-    {"numpy", "scipy"},
-)
-#: Packages whose name on the index says nothing of what is imported.
-IMPORTED_AS = {"apache-tvm": "tvm", "iree-base-compiler": "iree"}
-#: Runs the command line and then writes down which modules that took.
-MODULES_OF_A_COMMAND = """
+PACKAGES = ("advisor", "probes", "rubric")
+#: Lines that a module may have, by top-level folder.
+MAX_LINES = {"advisor": 400, "probes": 400, "rubric": 400, "tests": 500}
+#: Packages that no command without a terminal loads.
+NEVER_LOADED = {"torch", "transformers", "textual", "onnx", "onnxruntime", "pydantic"}
+#: Packages that only commands with statistics load.
+SLOW_TO_IMPORT = {"numpy", "scipy"}
+#: Distributions whose import name differs from their name.
+IMPORT_NAMES = {"apache-tvm": "tvm", "iree-base-compiler": "iree"}
+#: Runs the command line and writes the names of the loaded modules to a file.
+LIST_LOADED_MODULES = """
 import json, pathlib, sys
 from advisor.cli import main
 try:
@@ -49,8 +49,8 @@ try:
 finally:
     pathlib.Path(sys.argv[1]).write_text(json.dumps(sorted(sys.modules)))
 """
-#: Registers the package by the worker's own function and imports one of its modules.
-IMPORT_A_CORE_MODULE = """
+#: Registers the package with the worker's function and imports one of its modules.
+IMPORT_CORE_MODULE = """
 import importlib, importlib.util, sys
 spec = importlib.util.spec_from_file_location("worker", sys.argv[1])
 worker = importlib.util.module_from_spec(spec)
@@ -58,11 +58,14 @@ spec.loader.exec_module(worker)
 worker.register_package()
 importlib.import_module("probes." + sys.argv[2])
 """
-LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+LINT_IMPORTS = (
+    "import sys; from importlinter.cli import lint_imports_command; "
+    "sys.exit(lint_imports_command())"
+)
 
 
-def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
-    """Yield the path from the root and the tree of each module in these folders."""
+def parse_modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the path relative to the root and the syntax tree of each module."""
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
             yield str(file.relative_to(ROOT)), ast.parse(file.read_text())
@@ -79,47 +82,50 @@ def names_in(node: ast.AST) -> set[str]:
 # Form
 
 
-def test_no_module_is_longer_than_can_be_kept_in_mind() -> None:
-    files = [file for folder in (*OURS, "tests") for file in (ROOT / folder).rglob("*.py")]
-    lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in files}
-    assert {file: length for file, length in lengths.items() if length > MOST_LINES} == {}
+@pytest.mark.parametrize("folder", MAX_LINES)
+def test_modules_are_short(folder: str) -> None:
+    lengths = {
+        str(file.relative_to(ROOT)): len(file.read_text().splitlines())
+        for file in (ROOT / folder).rglob("*.py")
+    }
+    assert {file: length for file, length in lengths.items() if length > MAX_LINES[folder]} == {}
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
     found = []
-    for name, tree in modules("advisor", "probes"):
+    for name, tree in parse_modules("advisor", "probes"):
         calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
         raised = [
             ast.unparse(node.exc)
             for node in ast.walk(tree)
             if isinstance(node, ast.Raise) and node.exc
         ]
-        ends = {"print", "exit", "quit", "sys.exit"} & set(calls) or any(
+        prints_or_exits = {"print", "exit", "quit", "sys.exit"} & set(calls) or any(
             text.startswith("SystemExit") for text in raised
         )
-        if ends and not name.startswith("advisor/cli/"):
+        if prints_or_exits and not name.startswith("advisor/cli/"):
             found.append(name)
     assert found == []
 
 
-def test_only_the_harness_catches_whatever_comes() -> None:
+def test_only_the_harness_catches_every_exception() -> None:
     broad = {"Exception", "BaseException"}
     found = collections.Counter[str]()
-    for name, tree in modules(*OURS):
+    for name, tree in parse_modules(*PACKAGES):
         for node in ast.walk(tree):
-            caught_all = isinstance(node, ast.ExceptHandler) and (
+            catches_all = isinstance(node, ast.ExceptHandler) and (
                 node.type is None or broad & names_in(node.type)
             )
-            suppressed_all = (
+            suppresses_all = (
                 isinstance(node, ast.Call)
                 and ast.unparse(node.func).endswith("suppress")
                 and broad & names_in(node)
             )
-            found[name] += bool(caught_all or suppressed_all)
+            found[name] += bool(catches_all or suppresses_all)
     assert +found == {"probes/runtime/harness.py": 1}
 
 
-def test_errors_have_names_and_exit_codes_in_order() -> None:
+def test_errors_have_unique_names_and_valid_exit_codes() -> None:
     kinds = [
         kind
         for kind in vars(errors).values()
@@ -133,14 +139,14 @@ def test_errors_have_names_and_exit_codes_in_order() -> None:
     assert all(kind.__doc__ for kind in kinds)
 
 
-def test_errors_of_the_user_are_defined_in_one_place() -> None:
+def test_user_errors_are_defined_in_one_module() -> None:
     known = {
         name
         for name, kind in vars(errors).items()
         if isinstance(kind, type) and issubclass(kind, errors.UserError)
     }
     found = []
-    for name, tree in modules("advisor"):
+    for name, tree in parse_modules("advisor"):
         classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         found += [
             name
@@ -162,14 +168,14 @@ def test_the_import_contracts_are_kept() -> None:
     assert " 0 broken" in answer.stdout
 
 
-@pytest.mark.parametrize("module", workers.CORE)
-def test_the_workers_core_needs_the_standard_library_only(module: str) -> None:
+@pytest.mark.parametrize("module", workers.CORE_MODULES)
+def test_core_modules_of_the_worker_import_only_the_standard_library(module: str) -> None:
     command = [
         sys.executable,
         "-I",
         "-S",
         "-c",
-        IMPORT_A_CORE_MODULE,
+        IMPORT_CORE_MODULE,
         str(PROBES / "worker.py"),
         module,
     ]
@@ -177,35 +183,35 @@ def test_the_workers_core_needs_the_standard_library_only(module: str) -> None:
     assert answer.returncode == 0, answer.stderr
 
 
-def loaded_by(
-    command: list[str], place: pathlib.Path, home: pathlib.Path | None = None
+def run_and_list_packages(
+    command: list[str], directory: pathlib.Path, home: pathlib.Path | None = None
 ) -> tuple[set[str], str]:
-    """Run a command of ours; return the packages it has loaded and its standard output."""
-    file = place / "modules.json"
-    environment = {**os.environ, "P3_ADVISOR_HOME": str(home or place)}
-    line = [sys.executable, "-c", MODULES_OF_A_COMMAND, str(file), *command]
+    """Run a command; return the packages that it loads, and its standard output."""
+    file = directory / "modules.json"
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(home or directory)}
+    line = [sys.executable, "-c", LIST_LOADED_MODULES, str(file), *command]
     answer = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     return {name.partition(".")[0] for name in json.loads(file.read_text())}, answer.stdout
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["--spec"]], ids=" ".join)
-def test_a_command_that_reckons_nothing_loads_nothing_big(
+def test_a_command_without_statistics_loads_no_slow_package(
     command: list[str], tmp_path: pathlib.Path
 ) -> None:
-    loaded, _ = loaded_by(command, tmp_path)
+    loaded, _ = run_and_list_packages(command, tmp_path)
     assert "advisor" in loaded
-    assert loaded & (NEVER | SELDOM) == set()
+    assert loaded & (NEVER_LOADED | SLOW_TO_IMPORT) == set()
 
 
-def test_looking_at_the_machine_loads_no_stack(tmp_path: pathlib.Path) -> None:
-    loaded, listed = loaded_by(["workflows", "--json", "--gpu", "cpu"], tmp_path)
+def test_detecting_the_machine_loads_no_stack(tmp_path: pathlib.Path) -> None:
+    loaded, listed = run_and_list_packages(["workflows", "--json", "--gpu", "cpu"], tmp_path)
     assert len(json.loads(listed)) == len(catalogue.load().workflows)
-    assert loaded & NEVER == set()
+    assert loaded & NEVER_LOADED == set()
 
 
-def test_the_specification_has_every_error_and_every_exit_code(tmp_path: pathlib.Path) -> None:
-    _, text = loaded_by(["--spec"], tmp_path)
+def test_the_specification_lists_every_error_and_exit_code(tmp_path: pathlib.Path) -> None:
+    _, text = run_and_list_packages(["--spec"], tmp_path)
     spec = json.loads(text)
     kinds = [
         kind
@@ -217,16 +223,15 @@ def test_the_specification_has_every_error_and_every_exit_code(tmp_path: pathlib
     assert {str(code) for code in expected.values()} < set(spec["exit_codes"])
 
 
-def test_text_goes_to_the_terminal_through_one_place_that_spells_out_what_would_steer_it() -> None:
+def test_only_the_function_that_escapes_control_characters_prints() -> None:
     printing = [
-        file
-        for file in sorted((ROOT / "advisor").rglob("*.py"))
-        if re.search(r"typer\.echo|\bprint\(|click\.echo", file.read_text())
+        name
+        for name, tree in parse_modules("advisor")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"print", "typer.echo", "click.echo"}
     ]
-    assert [file.relative_to(ROOT / "advisor").as_posix() for file in printing] == [
-        "cli/output.py",
-        "machine/__init__.py",
-    ], "machine.py prints elsewhere"
+    assert printing == ["advisor/cli/output.py"]
 
 
 # Workflows
@@ -240,13 +245,13 @@ def workflow_files() -> dict[str, pathlib.Path]:
     }
 
 
-def test_each_probe_has_its_entry_and_each_entry_that_claims_one_has_it() -> None:
-    claimed = {
+def test_every_module_of_a_workflow_has_an_entry() -> None:
+    expected = {
         catalogue.probe_file(workflow.id)
         for workflow in catalogue.load().workflows
         if workflow.has_probe
     }
-    assert set(workflow_files()) == claimed
+    assert set(workflow_files()) == expected
 
 
 @pytest.mark.parametrize(
@@ -254,23 +259,23 @@ def test_each_probe_has_its_entry_and_each_entry_that_claims_one_has_it() -> Non
     [each for each in catalogue.load().workflows if each.has_probe],
     ids=lambda workflow: workflow.id,
 )
-def test_a_probe_does_the_tasks_that_its_entry_names(workflow: Workflow) -> None:
+def test_a_workflow_module_supports_the_tasks_of_its_entry(workflow: Workflow) -> None:
     tree = ast.parse((PROBES / "workflows" / catalogue.probe_file(workflow.id)).read_text())
-    named = [
+    assigned = [
         each.value
         for each in tree.body
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "TASKS"
     ]
     tasks = [
         ast.unparse(each).removeprefix("protocol.").lower()
-        for value in named
+        for value in assigned
         for each in value.elts  # type: ignore[attr-defined]
     ]
     assert {*workflow.tasks} == {*(tasks or ["forward"])}
 
 
 def imported_packages(file: pathlib.Path, seen: set[pathlib.Path]) -> set[str]:
-    """Return what a module of `probes` and the modules of `probes` that it imports import from elsewhere."""
+    """Return the external packages that a module of `probes` imports, also indirectly."""
     seen.add(file)
     packages: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
@@ -293,10 +298,10 @@ def imported_packages(file: pathlib.Path, seen: set[pathlib.Path]) -> set[str]:
     return packages - set(sys.stdlib_module_names)
 
 
-def is_named(package: str, requirement: str) -> bool:
-    """Say whether a requirement brings a package: `tensorrt-cu13` brings `tensorrt`."""
+def provides(requirement: str, package: str) -> bool:
+    """Return whether a requirement installs a package: `tensorrt-cu13` installs `tensorrt`."""
     distribution = Requirement(requirement).name
-    imported = IMPORTED_AS.get(distribution, distribution.replace("-", "_"))
+    imported = IMPORT_NAMES.get(distribution, distribution.replace("-", "_"))
     return imported == package or imported.startswith(f"{package}_")
 
 
@@ -305,41 +310,26 @@ def is_named(package: str, requirement: str) -> bool:
     [each for each in catalogue.load().workflows if each.has_probe],
     ids=lambda workflow: workflow.id,
 )
-def test_a_workflow_imports_only_what_its_entry_names(workflow: Workflow) -> None:
+def test_a_workflow_imports_only_the_packages_of_its_entry(workflow: Workflow) -> None:
     project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
-    named = [*workflow.environment.requirements, *project["optional-dependencies"]["stack"]]
+    requirements = [*workflow.environment.requirements, *project["optional-dependencies"]["stack"]]
     packages = imported_packages(PROBES / "workflows" / catalogue.probe_file(workflow.id), set())
     assert [
         package
         for package in sorted(packages)
-        if not any(is_named(package, text) for text in named)
+        if not any(provides(text, package) for text in requirements)
     ] == []
 
 
-def test_each_environment_is_an_extra_with_the_same_requirements_and_conflicts() -> None:
-    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
-    extras = project["project"]["optional-dependencies"]
-    environments = places.own_environments(catalogue.load().workflows)
-    assert {name: list(each.requirements) for name, each in environments.items()} == {
-        name: asked for name, asked in extras.items() if name not in {"stack", "dev", "fleet"}
-    }
-    declared = {
-        frozenset((name, other)) for name, each in environments.items() for other in each.conflicts
-    }
-    assert {
-        frozenset(part["extra"] for part in pair) for pair in project["tool"]["uv"]["conflicts"]
-    } == declared
-
-
-def test_releases_of_tensorrt_are_named_whole() -> None:
-    """Each has the number of its build as fourth place, without which `==` matches none: 11.1.0 is not 11.1.0.106."""
-    environments = places.own_environments(catalogue.load().workflows).values()
-    asked = [
+def test_tensorrt_pins_have_four_parts() -> None:
+    """The fourth part is the build number: `==11.1.0` does not match 11.1.0.106."""
+    environments = registry.own_environments(catalogue.load().workflows).values()
+    requirements = [
         requirement for each in environments for requirement in map(Requirement, each.requirements)
     ]
     pins = [
         pin.version
-        for each in asked
+        for each in requirements
         if each.name.startswith("tensorrt-") and each.name != "tensorrt-llm"
         for pin in each.specifier
     ]
@@ -347,21 +337,21 @@ def test_releases_of_tensorrt_are_named_whole() -> None:
     assert [version for version in pins if version.count(".") != 3] == []
 
 
-# One more workflow
+# Adding a workflow
 
 
 @pytest.fixture(scope="module")
-def extended(
+def extend_catalogue(
     fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Context]:
-    """A maker of worlds with one more workflow: its file, its table, or both."""
+    """A function that returns a context with another workflow: its module, its table, or both."""
 
     def extend(*, with_file: bool = True, with_table: bool = True) -> Context:
-        place = tmp_path_factory.mktemp("extended")
+        directory = tmp_path_factory.mktemp("extended")
         probes = shutil.copytree(
-            fake_probes, place / "probes", ignore=shutil.ignore_patterns("__pycache__")
+            fake_probes, directory / "probes", ignore=shutil.ignore_patterns("__pycache__")
         )
-        rubric = shutil.copytree(fake_rubric, place / "rubric")
+        rubric = shutil.copytree(fake_rubric, directory / "rubric")
         if with_file:
             shutil.copy(probes / "workflows" / "quick.py", probes / "workflows" / "throw_away.py")
         tables = (rubric / "workflows.toml").read_text()
@@ -371,53 +361,64 @@ def extended(
                 tables + "\n" + quick.replace("workflow.quick", "workflow.throw-away")
             )
         return Context(
-            environment=dict(os.environ), store=Store(place / "home"), probes=probes, rubric=rubric
+            environment=dict(os.environ),
+            store=Store(directory / "home"),
+            probes=probes,
+            rubric=rubric,
         )
 
     return extend
 
 
-def known_in(world: Context) -> dict[str, Workflow]:
+def workflows_of(context: Context) -> dict[str, Workflow]:
     return {
         workflow.id: workflow
-        for workflow in catalogue.load(world.rubric, probes=world.probes).workflows
+        for workflow in catalogue.load(context.rubric, probes=context.probes).workflows
     }
 
 
-def test_one_file_and_one_table_make_a_workflow(extended: Callable[..., Context]) -> None:
-    world = extended()
-    assert known_in(world)["throw-away"].has_probe
+def test_a_module_and_a_table_add_a_workflow(extend_catalogue: Callable[..., Context]) -> None:
+    context = extend_catalogue()
+    assert workflows_of(context)["throw-away"].has_probe
     plan = applicability.plan(
-        builders.question(), builders.machine(), catalogue.load(world.rubric, probes=world.probes)
+        builders.question(),
+        builders.machine(),
+        catalogue.load(context.rubric, probes=context.probes),
     )
     assert "throw-away" in [arm.id for arm in plan.arms]
 
 
-def test_a_table_without_a_file_is_listed_and_left_out(extended: Callable[..., Context]) -> None:
-    world = extended(with_file=False)
+def test_a_table_without_a_module_is_excluded(extend_catalogue: Callable[..., Context]) -> None:
+    context = extend_catalogue(with_file=False)
     plan = applicability.plan(
-        builders.question(), builders.machine(), catalogue.load(world.rubric, probes=world.probes)
+        builders.question(),
+        builders.machine(),
+        catalogue.load(context.rubric, probes=context.probes),
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
-    assert "no probe" in excluded.reason
+    assert excluded.status == "excluded"
 
 
-def test_a_file_without_a_table_is_no_workflow(extended: Callable[..., Context]) -> None:
-    assert "throw-away" not in known_in(extended(with_table=False))
-
-
-def test_the_new_workflow_is_measured_and_shown_without_loading_a_stack(
-    extended: Callable[..., Context], tmp_path: pathlib.Path
+def test_a_module_without_a_table_adds_no_workflow(
+    extend_catalogue: Callable[..., Context],
 ) -> None:
-    world = extended()
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="throw-away"), world)
-    for _ in execute(run, world):
+    assert "throw-away" not in workflows_of(extend_catalogue(with_table=False))
+
+
+def test_an_added_workflow_is_measured_and_shown(
+    extend_catalogue: Callable[..., Context], tmp_path: pathlib.Path
+) -> None:
+    context = extend_catalogue()
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="throw-away"), context)
+    for _ in execute(run, context):
         pass
     decision = decide(run)
     assert {measurement.arm for measurement in decision.results.measurements} == {
         "pytorch-eager",
         "throw-away",
     }
-    loaded, shown = loaded_by(["show", "--json"], tmp_path, home=run.directory.parents[1])
+    loaded, shown = run_and_list_packages(
+        ["show", "--json"], tmp_path, home=run.directory.parents[1]
+    )
     assert "throw-away" in [entry["arm"] for entry in json.loads(shown)["workflows"]]
-    assert loaded & NEVER == set()
+    assert loaded & NEVER_LOADED == set()

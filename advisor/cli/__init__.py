@@ -1,8 +1,8 @@
-"""The command line: arguments -> pipeline -> presenters. The only place that prints or exits.
+"""The command line: parse arguments, run the pipeline, print the result.
 
-Data goes to standard output, narration and errors to standard error; exit codes are those of
-`advisor.errors`. Here it begins and ends; the commands are in the modules beside, by subject. They
-import what they need when they are called, so that others start quickly.
+No other package prints or exits. Data goes to standard output, status lines and errors to standard
+error; exit codes are those of `advisor.errors`. The commands are in the modules of this package and
+import what they need when they are called, so that other commands start quickly.
 """
 
 from __future__ import annotations
@@ -16,19 +16,28 @@ from typing import Annotated, NoReturn
 import typer
 
 import advisor
-from advisor.cli import answers, environments, fleet, history, inspection, reports, terminal
+from advisor.cli import (
+    diagnostics,
+    environments,
+    fleet,
+    history,
+    recommendations,
+    reports,
+    terminal,
+)
 from advisor.cli.interruption import InterruptedRunError, Interruptions
-from advisor.cli.output import put
+from advisor.cli.output import print_text
 from advisor.errors import UserError
 
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
-p3-advisor tells how to compile a PyTorch model for the GPU at hand. On a terminal it asks what it needs; here there is none.
-  p3-advisor --json                 probe the demo model on what is attached, one JSON document
-  p3-advisor recommend --model M    the same as a table, for your model
-  p3-advisor workflows              what applies here, and how to get the rest
-  p3-advisor doctor                 what is wrong with this machine
-  p3-advisor --help                 everything else
+p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal it asks questions;
+there is no terminal here.
+  p3-advisor --json                 measure the demo model on this machine, print one JSON document
+  p3-advisor recommend --model M    measure your model, print a table
+  p3-advisor workflows              list the workflows that apply, and how to install the others
+  p3-advisor doctor                 check this machine
+  p3-advisor --help                 list all commands
 """
 
 app = typer.Typer(
@@ -36,13 +45,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
-    help="Advise how to compile a PyTorch model for the GPU at hand: short probes, a rubric, a recommendation with its evidence.",
-    epilog="Without a command: p3-advisor --json is p3-advisor recommend --json; p3-advisor alone, on a terminal, is p3-advisor ask.",
+    help="Measure compilation workflows of a PyTorch model on this machine and recommend one.",
+    epilog="Without a command, p3-advisor --json means p3-advisor recommend --json; on a terminal,"
+    " p3-advisor means p3-advisor ask.",
 )
 
-# In the order in which --help lists them.
-for part in (terminal, answers, fleet, inspection, environments, reports, history):
-    app.add_typer(part.app)
+# --help lists the commands in this order.
+for module in (terminal, recommendations, fleet, diagnostics, environments, reports, history):
+    app.add_typer(module.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -59,27 +69,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(given: Sequence[str]) -> None:
-    """Run the command line; what ends it early is an exit code."""
+    """Run the command line; turn a `UserError` or an interruption into an exit code."""
     try:
         app(given, prog_name="p3-advisor")
     except UserError as problem:
-        put(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
+        print_text(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
         sys.exit(problem.exit_code)
     except InterruptedRunError as interruption:
-        kept = (
-            f"; what was measured is kept: {interruption.command}" if interruption.command else ""
-        )
-        put(f"p3-advisor: stopped{kept}", err=True)
+        command = interruption.resume_command
+        kept = f"; measurements are kept, resume with: {command}" if command else ""
+        print_text(f"p3-advisor: stopped{kept}", err=True)
         sys.exit(128 + interruption.number)
     except BrokenPipeError:
-        # Whoever read standard output has seen enough.
+        # The reader of standard output has closed the pipe, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
     if wanted:
-        put(advisor.__version__)
+        print_text(advisor.__version__)
         raise typer.Exit
 
 
@@ -87,7 +96,7 @@ def _print_spec(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
     if wanted:
         from advisor.cli import spec
 
-        put(spec.render(), nl=False)
+        print_text(spec.render(), nl=False)
         raise typer.Exit
 
 
@@ -108,4 +117,4 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Hold the options that belong to no command."""
+    """Parse the options that belong to no command."""

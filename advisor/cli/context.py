@@ -1,31 +1,31 @@
-"""What every command stands on: the stored runs, the world that the stages see, and a line to whoever watches."""
+"""The stored runs, the pipeline's context and status lines, as every command uses them."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from advisor.cli.output import put
+from advisor.cli.output import print_text
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.store import Store
 
 
-def store() -> Store:
-    """Return the runs of this user."""
+def open_store() -> Store:
+    """Return the stored runs of this user."""
     from advisor.store import Store, default_home
 
     return Store(default_home(os.environ))
 
 
-def world() -> Context:
-    """Return the world as it is."""
+def make_context() -> Context:
+    """Return the context of the pipeline with this process's environment and clocks."""
     from advisor.context import Context
 
-    return Context(environment=dict(os.environ), store=store())
+    return Context(environment=dict(os.environ), store=open_store())
 
 
-def say(line: str) -> None:
-    """Narrate on standard error, which belongs to no data."""
-    put(f"p3-advisor: {line}", err=True)
+def print_status(line: str) -> None:
+    """Print a status line on standard error, which carries no data."""
+    print_text(f"p3-advisor: {line}", err=True)

@@ -1,4 +1,4 @@
-"""`env`: the environments that are made for workflows which cannot share one."""
+"""`env`: create, list, check and remove the environments of workflows that need their own."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli import context
+from advisor.cli.context import print_status
 from advisor.cli.options import AsJson
-from advisor.cli.output import put
+from advisor.cli.output import print_text
 
 if TYPE_CHECKING:
     from advisor.domain.catalogue import Catalogue
-    from advisor.probing.environments.creation import BuildSettings
+    from advisor.probing.environments.uv_runner import BuildSettings
 
 MEBIBYTE = 2**20
 
 app = typer.Typer(
     name="env",
-    help="Make, list, check and remove the environments of workflows that cannot share one.",
+    help="Create, list, check and remove the environments of workflows that need their own.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
 
-Names = Annotated[list[str], typer.Argument(help="workflows, or environments by name")]
+Names = Annotated[list[str], typer.Argument(help="names of workflows or environments")]
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One environment."""
+class EnvironmentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One environment in the list."""
 
     name: str
     workflows: tuple[str, ...]
@@ -45,19 +45,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 @app.command("list")
 def list_environments(*, json: AsJson = False) -> None:
-    """List the environments: which are made, how big they are, and which workflows they are for."""
-    from advisor.report.table import align
+    """List the environments with their state, size and workflows."""
+    from advisor.report.tabular import plain_table
 
-    rows = [_describe(name, *_known()) for name in _names()]
+    rows = [_environment_row(name, *_load_catalogue()) for name in _names()]
     if json:
-        put(msgspec.json.format(msgspec.json.encode(rows), indent=2))
+        print_text(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return
     heading = ["environment", "state", "MiB", "licence", "for"]
     cells = [
         [row.name, row.state, str(row.disk_mib or "?"), row.licence, ", ".join(row.workflows)]
         for row in rows
     ]
-    put("\n".join(align([heading, *cells])))
+    print_text("\n".join(plain_table([heading, *cells])))
 
 
 @app.command()
@@ -66,52 +66,55 @@ def create(
     *,
     python: Annotated[
         str,
-        typer.Option(help="interpreter to make them with; default: the one that runs p3-advisor"),
+        typer.Option(help="interpreter to create them with; default: the one that runs p3-advisor"),
     ] = "",
-    offline: Annotated[bool, typer.Option(help="use what uv has in its cache only")] = False,
+    offline: Annotated[bool, typer.Option(help="install from uv's cache only")] = False,
 ) -> None:
-    """Make environments; one that is there and works is left as it is."""
-    for directory in make(names, python=python, offline=offline):
-        put(directory)
+    """Create environments; a working one is kept."""
+    for directory in create_environments(names, python=python, offline=offline):
+        print_text(directory)
 
 
-def make(names: list[str], *, python: str = "", offline: bool = False) -> Iterator[pathlib.Path]:
-    """Say what it takes, make each environment and yield its directory."""
-    from advisor.probing.environments import creation, places
+def create_environments(
+    names: list[str], *, python: str = "", offline: bool = False
+) -> Iterator[pathlib.Path]:
+    """Print the cost of each environment, create it and yield its directory."""
+    from advisor.probing.environments import creation, registry
 
-    known, root = _known()
-    shop = _workshop(known, root, python, offline=offline)
-    chosen = places.choose(known.workflows, names)
+    known, root = _load_catalogue()
+    settings = _build_settings(known, root, python, offline=offline)
+    chosen = registry.select(known.workflows, names)
     for name, environment in chosen.items():
-        seen = environment.seen
+        footprint = environment.footprint
         size = (
-            f"{seen.disk_mib} MiB and {seen.seconds} seconds where it was made last ({seen.where})"
-            if seen
-            else "size not known yet"
+            f"{footprint.disk_mib} MiB and {footprint.seconds} seconds when last measured"
+            f" ({footprint.where})"
+            if footprint
+            else "size not measured yet"
         )
         lock = (
             ""
-            if places.lock_file(shop.rubric, name).is_file()
-            else "; no lock ships for this platform, so newest versions are taken"
+            if registry.lock_file(settings.rubric, name).is_file()
+            else "; no lock file for this platform, so the newest versions are installed"
         )
-        context.say(f"{name}: {size}; licence {environment.licence}{lock}")
-        for device, other in places.find_others(known.workflows, name).items():
-            context.say(
-                f"{name} is not for {device}; what is used there is made by: p3-advisor env create {other}"
+        print_status(f"{name}: {size}; licence {environment.licence}{lock}")
+        for device, other in registry.device_alternatives(known.workflows, name).items():
+            print_status(
+                f"{name} does not serve {device}; for {device}: p3-advisor env create {other}"
             )
     for name, environment in chosen.items():
-        yield creation.create(name, environment, shop)
+        yield creation.create(name, environment, settings)
 
 
 @app.command()
 def remove(names: Names) -> None:
     """Remove environments."""
-    from advisor.probing.environments import creation, places
+    from advisor.probing.environments import creation, registry
 
-    known, root = _known()
-    for name in places.choose(known.workflows, names):
-        context.say(
-            f"{name}: {'removed' if creation.remove(name, root, context.say) else 'there was none'}"
+    known, root = _load_catalogue()
+    for name in registry.select(known.workflows, names):
+        print_status(
+            f"{name}: {'removed' if creation.remove(name, root, print_status) else 'not created'}"
         )
 
 
@@ -119,56 +122,57 @@ def remove(names: Names) -> None:
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="workflows or environments; default: all that are made"),
+        typer.Argument(help="workflows or environments; default: all created ones"),
     ] = None,
 ) -> None:
-    """Start each environment, import what it is for, and see that nothing in it was changed; exit status 3 if one does not work."""
-    from advisor.errors import EnvironmentNotMadeError
-    from advisor.probing.environments import health, places
+    """Import the packages of each environment and compare its files; exit code 3 if one fails."""
+    from advisor.errors import EnvironmentNotUsableError
+    from advisor.probing.environments import health, registry
 
-    known, root = _known()
-    made = places.find_made(root, known.workflows, _rubric())
-    chosen = places.choose(known.workflows, names or sorted(made))
+    known, root = _load_catalogue()
+    made = registry.find_created(root, known.workflows, _rubric())
+    chosen = registry.select(known.workflows, names or sorted(made))
     faults = []
     for name, environment in chosen.items():
         here = made.get(name)
-        fault = "it is not made" if here is None else here.fault
+        fault = "it has not been created" if here is None else here.fault
         if here is not None and fault is None:
             fault = health.check(
                 pathlib.Path(here.python).parents[1], environment, os.environ
             ).fault
-        put(f"{name}: {fault or 'it works'}")
+        print_text(f"{name}: {fault or 'ok'}")
         faults += [name] if fault else []
     if faults:
-        raise EnvironmentNotMadeError(
-            f"{len(faults)} of {len(chosen)} do not work",
+        raise EnvironmentNotUsableError(
+            f"{len(faults)} of {len(chosen)} environments do not work",
             f"p3-advisor env create {' '.join(faults)}",
         )
 
 
 @app.command()
 def path(
-    name: Annotated[str, typer.Argument(help="a workflow, or an environment by name")],
+    name: Annotated[str, typer.Argument(help="a workflow or an environment")],
 ) -> None:
     """Print the interpreter of an environment."""
-    from advisor.errors import EnvironmentNotMadeError
-    from advisor.probing.environments import places
+    from advisor.errors import EnvironmentNotUsableError
+    from advisor.probing.environments import registry
 
-    known, root = _known()
-    (chosen,) = places.choose(known.workflows, [name])
-    made = places.find_made(root, known.workflows, _rubric()).get(chosen)
+    known, root = _load_catalogue()
+    (chosen,) = registry.select(known.workflows, [name])
+    made = registry.find_created(root, known.workflows, _rubric()).get(chosen)
     if made is None or made.fault:
-        raise EnvironmentNotMadeError(
-            f"{chosen}: {made.fault if made else 'it is not made'}", f"p3-advisor env create {name}"
+        raise EnvironmentNotUsableError(
+            f"{chosen}: {made.fault if made else 'it has not been created'}",
+            f"p3-advisor env create {name}",
         )
-    put(made.python)
+    print_text(made.python)
 
 
-def _known() -> tuple[Catalogue, pathlib.Path]:
+def _load_catalogue() -> tuple[Catalogue, pathlib.Path]:
     from advisor import catalogue
-    from advisor.probing.environments import places
+    from advisor.probing.environments import registry
 
-    return catalogue.load(), places.default_root(os.environ)
+    return catalogue.load(), registry.default_root(os.environ)
 
 
 def _rubric() -> pathlib.Path:
@@ -178,15 +182,17 @@ def _rubric() -> pathlib.Path:
 
 
 def _names() -> list[str]:
-    from advisor.probing.environments import places
+    from advisor.probing.environments import registry
 
-    return sorted(places.own_environments(_known()[0].workflows))
+    return sorted(registry.own_environments(_load_catalogue()[0].workflows))
 
 
-def _workshop(known: Catalogue, root: pathlib.Path, python: str, *, offline: bool) -> BuildSettings:
+def _build_settings(
+    known: Catalogue, root: pathlib.Path, python: str, *, offline: bool
+) -> BuildSettings:
     from advisor import applicability, machine
     from advisor.probing.environments import sources
-    from advisor.probing.environments.creation import BuildSettings
+    from advisor.probing.environments.uv_runner import BuildSettings
 
     return BuildSettings(
         root=root,
@@ -195,20 +201,20 @@ def _workshop(known: Catalogue, root: pathlib.Path, python: str, *, offline: boo
         interpreter=machine.detect_interpreter(
             python or sys.executable, applicability.required_packages(known)
         ),
-        say=context.say,
+        report=print_status,
         pip_settings=sources.read_pip_settings(os.environ),
         offline=offline,
     )
 
 
-def _describe(name: str, known: Catalogue, root: pathlib.Path) -> Row:
-    from advisor.probing.environments import places
+def _environment_row(name: str, known: Catalogue, root: pathlib.Path) -> EnvironmentRow:
+    from advisor.probing.environments import registry
 
-    environment = places.own_environments(known.workflows)[name]
-    made = places.find_made(root, known.workflows, _rubric()).get(name)
-    record = places.read_record(pathlib.Path(made.python).parents[1]) if made else None
-    seen = environment.seen
-    return Row(
+    environment = registry.own_environments(known.workflows)[name]
+    made = registry.find_created(root, known.workflows, _rubric()).get(name)
+    record = registry.read_record(pathlib.Path(made.python).parents[1]) if made else None
+    footprint = environment.footprint
+    return EnvironmentRow(
         name=name,
         workflows=tuple(
             each.id
@@ -216,8 +222,12 @@ def _describe(name: str, known: Catalogue, root: pathlib.Path) -> Row:
             if name in {own.name for own in each.environments if own.kind == "own"}
         ),
         state="not made" if made is None else made.fault or "made",
-        disk_mib=record.disk_bytes // MEBIBYTE if record else seen.disk_mib if seen else None,
+        disk_mib=record.disk_bytes // MEBIBYTE
+        if record
+        else footprint.disk_mib
+        if footprint
+        else None,
         python=made.python if made else None,
         licence=environment.licence,
-        locked=places.lock_file(_rubric(), name).is_file(),
+        locked=registry.lock_file(_rubric(), name).is_file(),
     )

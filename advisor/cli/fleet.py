@@ -1,4 +1,4 @@
-"""`recommend --fleet`: the same question for several models on several kinds of devices; and its answer shown again."""
+"""`recommend --fleet` and `fleet`: run a question on a cluster, and show or resume a fleet."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from advisor.cli import context
-from advisor.cli.interruption import goes_on_with
+from advisor.cli.context import make_context, print_status
+from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson
-from advisor.cli.output import put
-from advisor.errors import FleetOrderError, NoFleetError
+from advisor.cli.output import print_text
+from advisor.errors import FleetRequestError, NoFleetError
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.domain.fleet import FleetRecord
-    from advisor.fleet import Cluster, News
+    from advisor.domain.fleet import FleetRecord, FleetRequest, Pool
+    from advisor.fleet import Cluster, ClusterEvent
     from advisor.fleet.cluster import RayCluster
     from advisor.question.answers import Answers
 
 app = typer.Typer(rich_markup_mode=None)
 
-#: What the extra brings: one package to ask a fleet, one to write its table.
-NEEDED = ("ray", "pyarrow")
-#: The answer to --gpu that asks for every GPU of this machine.
-ALL = "all"
+#: Packages of the extra `fleet`.
+REQUIRED_PACKAGES = ("ray", "pyarrow")
+#: The value of --gpu that requests every GPU of this machine.
+ALL_GPUS = "all"
 
 
 @app.command(name="fleet")
@@ -39,15 +39,17 @@ def show_fleet(
     ] = "latest",
     *,
     resume: Annotated[
-        bool, typer.Option("--resume", help="first have the races made that have no answer yet")
+        bool, typer.Option("--resume", help="first run the races that have no result yet")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show what a fleet has answered: a row for each model and kind of device."""
-    world = context.world()
-    kept = world.store.fleets.find(name)
+    """Show the results of a fleet: a row for each model and kind of device."""
+    context = make_context()
+    record = context.store.fleets.find(name)
     raise typer.Exit(
-        go_on(kept, world, as_json=json) if resume else _present(kept, world, as_json=json)
+        resume_fleet(record, context, as_json=json)
+        if resume
+        else _print_results(record, context, as_json=json)
     )
 
 
@@ -56,84 +58,101 @@ def recommend(
     models: str,
     on: Sequence[str],
     address: str,
-    world: Context,
+    context: Context,
     *,
     as_json: bool,
     as_events: bool,
 ) -> int:
-    """Ask a fleet, narrate what happens there, keep and print what it answered; return the exit code."""
+    """Run a question on a fleet, store and print the results; return the exit code."""
     from advisor import settings
-    from advisor.domain.fleet import FLEET_SCHEMA, FleetRecord, Order
-    from advisor.fleet import orders
+    from advisor.domain.fleet import FLEET_SCHEMA, FleetRecord
+    from advisor.fleet import device_pools
 
-    wishes, named = (
-        [orders.parse_pool(text) for text in on],
-        orders.parse_models(models, answers.model),
-    )
+    requested = [device_pools.parse_pool(text) for text in on]
+    names = device_pools.parse_models(models, answers.model)
     prices = settings.read(settings.default_file()).prices
     with _join(address) as cluster:
-        there = cluster.devices()
-        if answers.gpu == ALL:
-            there = {kind: count for kind, count in there.items() if kind != "cpu"}
-            if not there:
-                raise FleetOrderError(
-                    "--gpu all, and no GPU is attached",
-                    "see p3-advisor doctor, or ask with --fleet local --on cpu",
+        devices = cluster.devices()
+        if answers.gpu == ALL_GPUS:
+            devices = {kind: count for kind, count in devices.items() if kind != "cpu"}
+            if not devices:
+                raise FleetRequestError(
+                    "--gpu all: no GPU is attached",
+                    "see p3-advisor doctor, or use --fleet local --on cpu",
                 )
-        created = world.now()
-        pools = orders.choose_pools(wishes, there)
-        order = Order(
-            fleet_id=f"{created:%Y%m%d-%H%M%S}-{world.random.getrandbits(16):04x}",
-            created=created.isoformat(timespec="seconds"),
-            models=named,
-            pools=pools if answers.price_per_hour else orders.price(pools, prices),
+        pools = device_pools.choose_pools(requested, devices)
+        if not answers.price_per_hour:
+            pools = device_pools.add_prices(pools, prices)
+        record = FleetRecord(
+            schema=FLEET_SCHEMA,
+            request=_make_request(names, pools, context),
+            answers=msgspec.to_builtins(answers),
+            address=address,
         )
-        asked = FleetRecord(
-            schema=FLEET_SCHEMA, order=order, answers=msgspec.to_builtins(answers), address=address
-        )
-        kept = _ask(asked, answers, cluster, world, as_events=as_events)
-    return _present(kept, world, as_json=as_json, as_line=as_events, keeps_table=True)
+        record = _run_fleet(record, answers, cluster, context, as_events=as_events)
+    return _print_results(
+        record, context, as_json=as_json, as_events=as_events, stores_parquet=True
+    )
 
 
-def go_on(kept: FleetRecord, world: Context, *, as_json: bool) -> int:
-    """Have the races made that have no answer, on the devices that are left; return the exit code."""
-    from advisor.fleet import due, orders
+def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int:
+    """Run the races without a result on the devices that are left; return the exit code."""
+    from advisor.fleet import device_pools, unanswered_assignments
     from advisor.question.answers import Answers
     from advisor.report import fleet_matrix
-    from advisor.report.fleet_documents import documents_of
+    from advisor.report.fleet_reader import read_run_documents
 
-    if not kept.answers:
-        what = f"fleet {kept.order.fleet_id} was asked by an earlier p3-advisor, which did not keep the question"
-        raise FleetOrderError(what, "ask it anew")
-    kept = fleet_matrix.reopen(kept, documents_of(kept, world.store))
-    kinds = {assignment.kind for assignment in due(kept.order, kept.answered)}
+    if not record.answers:
+        raise FleetRequestError(
+            f"the record of fleet {record.request.fleet_id} does not contain its question",
+            "start it again with p3-advisor recommend --fleet",
+        )
+    record = fleet_matrix.flag_unusable_results(record, read_run_documents(record, context.store))
+    kinds = {each.kind for each in unanswered_assignments(record.request, record.answered)}
     if not kinds:
-        context.say("every race has its answer")
-        return _present(kept, world, as_json=as_json)
-    with _join(kept.address) as cluster:
-        wanted = [pool for pool in kept.order.pools if pool.kind in kinds]
-        left = {
-            pool.kind: pool
-            for pool in orders.choose_pools(
-                orders.limit(wanted, cluster.devices()), cluster.devices()
-            )
-        }
-        order = msgspec.structs.replace(
-            kept.order, pools=tuple(left.get(pool.kind, pool) for pool in kept.order.pools)
+        print_status("every race has its result")
+        return _print_results(record, context, as_json=as_json)
+    with _join(record.address) as cluster:
+        devices = cluster.devices()
+        wanted = [pool for pool in record.request.pools if pool.kind in kinds]
+        limited = device_pools.choose_pools(device_pools.limit_pools(wanted, devices), devices)
+        left = {pool.kind: pool for pool in limited}
+        request = msgspec.structs.replace(
+            record.request, pools=tuple(left.get(pool.kind, pool) for pool in record.request.pools)
         )
-        answers = msgspec.convert(kept.answers, Answers)
-        kept = _ask(
-            msgspec.structs.replace(kept, order=order), answers, cluster, world, as_events=False
+        record = _run_fleet(
+            msgspec.structs.replace(record, request=request),
+            msgspec.convert(record.answers, Answers),
+            cluster,
+            context,
+            as_events=False,
         )
-    return _present(kept, world, as_json=as_json, keeps_table=True)
+    return _print_results(record, context, as_json=as_json, stores_parquet=True)
+
+
+def _make_request(models: Sequence[str], pools: Sequence[Pool], context: Context) -> FleetRequest:
+    from advisor.domain.fleet import FleetRequest
+
+    created = context.now()
+    return FleetRequest(
+        fleet_id=f"{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
+        created=created.isoformat(timespec="seconds"),
+        models=tuple(models),
+        pools=tuple(pools),
+    )
 
 
 @contextlib.contextmanager
 def _join(address: str) -> Iterator[RayCluster]:
-    """Join the cluster, one on this machine without an address; raise `NoFleetError` where the extra is missing."""
-    for package in NEEDED:
+    """Join the cluster, or start one on this machine when the address is empty.
+
+    Raise `NoFleetError` when the extra `fleet` is not installed.
+    """
+    for package in REQUIRED_PACKAGES:
         if importlib.util.find_spec(package) is None:
-            raise NoFleetError(f"a fleet needs {package}", "pip install 'p3-advisor[fleet]'")
+            raise NoFleetError(
+                f"a fleet needs the package {package}", "pip install 'p3-advisor[fleet]'"
+            )
     from advisor.fleet.cluster import LOCAL, RayCluster
 
     cluster = RayCluster(address or LOCAL)
@@ -143,91 +162,95 @@ def _join(address: str) -> Iterator[RayCluster]:
         cluster.close()
 
 
-def _ask(
-    kept: FleetRecord, answers: Answers, cluster: Cluster, world: Context, *, as_events: bool
+def _run_fleet(
+    record: FleetRecord, answers: Answers, cluster: Cluster, context: Context, *, as_events: bool
 ) -> FleetRecord:
-    """Ask for what has no answer yet, narrate what the fleet says, and keep at every answer what is known by then."""
-    from advisor.domain.fleet import Answered, Contention
-    from advisor.fleet import ask, due, keep
+    """Run the races without a result, print what happens, and store the record at every result."""
+    from advisor.domain.fleet import AssignmentResult, ContentionCheck
+    from advisor.fleet import run_fleet, save_record, unanswered_assignments
 
-    order, races = kept.order, due(kept.order, kept.answered)
-    names = {one.number: f"{one.model} on {one.kind}" for one in races}
+    request = record.request
+    assignments = unanswered_assignments(request, record.answered)
+    names = {each.number: f"{each.model} on {each.kind}" for each in assignments}
+    kinds = {each.kind for each in assignments}
     devices = ", ".join(
-        f"{pool.count} x {pool.kind}"
-        for pool in order.pools
-        if pool.kind in {one.kind for one in races}
+        f"{pool.count} x {pool.kind}" for pool in request.pools if pool.kind in kinds
     )
-    context.say(f"fleet {order.fleet_id}: {len(races)} races on {devices}")
-    answered: list[Answered] = []
-    contentions: list[Contention] = []
-    whole = keep(kept, answered, contentions, world.store)
-    with goes_on_with(f"p3-advisor fleet {order.fleet_id} --resume"):
-        for notice in ask(order, answers, cluster, world.store, kept.answered):
-            line = _tell(notice, names)
+    print_status(f"fleet {request.fleet_id}: {len(assignments)} races on {devices}")
+    results: list[AssignmentResult] = []
+    contentions: list[ContentionCheck] = []
+    saved = save_record(record, results, contentions, context.store)
+    with resumable_with(f"p3-advisor fleet {request.fleet_id} --resume"):
+        for event in run_fleet(request, answers, cluster, context.store, record.answered):
+            line = _status_line(event, names)
             if line:
-                context.say(line)
+                print_status(line)
             if as_events:
-                _print_event(notice)
-            if isinstance(notice, Contention):
-                contentions.append(notice)
-            if isinstance(notice, Answered):
-                answered.append(notice)
-                whole = keep(kept, answered, contentions, world.store)
-    return whole
+                _print_event(event)
+            if isinstance(event, ContentionCheck):
+                contentions.append(event)
+            if isinstance(event, AssignmentResult):
+                results.append(event)
+                saved = save_record(record, results, contentions, context.store)
+    return saved
 
 
-def _print_event(notice: News) -> None:
-    """Print one line of JSON; what is stored anyway, a whole run or its header, is left out."""
-    from advisor.fleet import Begun, Delivered
+def _print_event(event: ClusterEvent) -> None:
+    """Print one line of JSON, without the runs and headers, which are stored."""
+    from advisor.fleet import Completed, Started
 
-    if not isinstance(notice, Delivered):
-        line = msgspec.to_builtins(notice)
-        if isinstance(notice, Begun):
+    if not isinstance(event, Completed):
+        line = msgspec.to_builtins(event)
+        if isinstance(event, Started):
             del line["header"]
-        put(msgspec.json.encode(line))
+        print_text(msgspec.json.encode(line))
         sys.stdout.flush()
 
 
-def _tell(notice: News, names: dict[int, str]) -> str | None:
-    from advisor.domain.fleet import Answered, Contention
-    from advisor.fleet import Begun, Told
-    from advisor.report import fleet_matrix, narration
+def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
+    from advisor.domain.fleet import AssignmentResult, ContentionCheck
+    from advisor.fleet import Progress, Started
+    from advisor.report import fleet_matrix, progress_lines
 
-    match notice:
-        case Contention():
-            return fleet_matrix.tell_contention(notice)
-        case Answered(assignment=assignment, attempts=attempts, reason=reason):
-            return f"{names[assignment.number]}: {reason or 'answered'}, after {len(attempts)} attempt{'s' * (len(attempts) != 1)}"
-        case Begun(number=number, node=node, device=device):
-            return f"{names[number]}: begun on node {node}, device {device}"
-        case Told(number=number, event=event):
-            line = narration.tell(event)
+    match event:
+        case ContentionCheck():
+            return fleet_matrix.render_contention(event)
+        case AssignmentResult(assignment=assignment, attempts=attempts, reason=reason):
+            ending = f"failed: {reason}" if reason else "completed"
+            plural = "s" if len(attempts) != 1 else ""
+            return f"{names[assignment.number]}: {ending} ({len(attempts)} attempt{plural})"
+        case Started(number=number, node=node, device=device):
+            return f"{names[number]}: started on node {node}, device {device}"
+        case Progress(number=number, event=logged):
+            line = progress_lines.render_event(logged)
             return f"{names[number]}: {line}" if line else None
         case _:
             return None
 
 
-def _present(
-    kept: FleetRecord,
-    world: Context,
+def _print_results(
+    record: FleetRecord,
+    context: Context,
     *,
     as_json: bool,
-    as_line: bool = False,
-    keeps_table: bool = False,
+    as_events: bool = False,
+    stores_parquet: bool = False,
 ) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
-    from advisor.report import fleet_matrix
-    from advisor.report.fleet_documents import documents_of
+    from advisor.report import document, fleet_matrix
+    from advisor.report.fleet_reader import read_run_documents
 
-    documents = documents_of(kept, world.store)
-    if keeps_table:
+    documents = read_run_documents(record, context.store)
+    if stores_parquet:
         from advisor.report import parquet
 
-        file = world.store.fleets.keep_table(kept.order.fleet_id, parquet.encode(kept, documents))
-        context.say(f"all figures, a row for each workflow and batch size: {file}")
-    composed = fleet_matrix.compose(kept, documents)
-    if as_line:
-        put(msgspec.json.encode({"document": composed}))
+        file = context.store.fleets.save_parquet(
+            record.request.fleet_id, parquet.encode(record, documents)
+        )
+        print_status(f"all figures, a row for each workflow and batch size: {file}")
+    matrix = fleet_matrix.compose(record, documents)
+    if as_events:
+        print_text(msgspec.json.encode({"document": matrix}))
     else:
-        put(fleet_matrix.encode(composed) if as_json else fleet_matrix.render(composed), nl=False)
-    return 0 if any(cell.arm for cell in composed.cells) else 1
+        print_text(document.encode(matrix) if as_json else fleet_matrix.render(matrix), nl=False)
+    return 0 if any(cell.arm for cell in matrix.cells) else 1

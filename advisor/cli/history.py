@@ -1,4 +1,4 @@
-"""The commands over the stored runs: a list of them, single files for other machines and from them, notes, and their end."""
+"""Commands on stored runs: list, export, import, annotate and delete them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from advisor.cli import context
+from advisor.cli.context import open_store
 from advisor.cli.options import AsJson, RunName
-from advisor.cli.output import STANDARD_OUTPUT, put, write
+from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -19,34 +19,34 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 def history(
     *,
-    model: Annotated[str, typer.Option(help="only runs whose model's name has this in it")] = "",
+    model: Annotated[str, typer.Option(help="only runs whose model name contains this")] = "",
     device: Annotated[
-        str, typer.Option(help="only runs on a device whose name has this in it")
+        str, typer.Option(help="only runs on a device whose name contains this")
     ] = "",
-    noted: Annotated[str, typer.Option(help="only runs whose note has this in it")] = "",
+    noted: Annotated[str, typer.Option(help="only runs whose note contains this")] = "",
     since: Annotated[
         str, typer.Option(metavar="DATE", help="only runs from this day on, such as 2026-11-21")
     ] = "",
     finished: Annotated[
         bool | None,
-        typer.Option("--finished/--stopped", help="only runs that were finished, or that were not"),
+        typer.Option("--finished/--stopped", help="only finished runs, or only unfinished ones"),
     ] = None,
     imported: Annotated[
         bool | None,
-        typer.Option("--imported/--own", help="only runs from other machines, or from this one"),
+        typer.Option("--imported/--own", help="only runs from other machines, or only own ones"),
     ] = None,
     json: AsJson = False,
 ) -> None:
     """List the stored runs, newest first."""
-    from advisor.report.table import align
-    from advisor.store import Filter
+    from advisor.report.tabular import plain_table
+    from advisor.store import HistoryFilter
 
-    wanted = Filter(
+    wanted = HistoryFilter(
         model=model, device=device, note=noted, since=since, finished=finished, imported=imported
     )
-    entries = context.store().history(wanted)
+    entries = open_store().history(wanted)
     if json:
-        put(msgspec.json.encode(entries))
+        print_text(msgspec.json.encode(entries))
         return
     rows = [["run", "created", "model", "device", "state", "note"]]
     for entry in entries:
@@ -54,8 +54,9 @@ def history(
             ", imported" if entry.imported else ""
         )
         rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
-    nothing = "No runs yet. p3-advisor --json makes one." if wanted == Filter() else "No run fits."
-    put("\n".join(align(rows)) if entries else nothing)
+    is_unfiltered = wanted == HistoryFilter()
+    empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
+    print_text("\n".join(plain_table(rows)) if entries else empty)
 
 
 @app.command("export-run")
@@ -67,50 +68,50 @@ def export_run(
         typer.Option("--output", "-o", metavar="FILE", help="default: the run's id with .p3run"),
     ] = "",
     host_name: Annotated[
-        bool, typer.Option("--host-name", help="say in the file which machine it is from")
+        bool, typer.Option("--host-name", help="store the name of this machine in the file")
     ] = False,
 ) -> None:
-    """Write a run as one file for another machine; it names neither this machine nor its interpreters."""
-    from advisor.store import exchange
+    """Write a run to one file, without the paths and the name of this machine."""
+    from advisor.store import export_file
 
-    found = context.store().find(run)
-    content = exchange.pack(found, platform.node() if host_name else None)
-    file = output or f"{found.directory.name}{exchange.SUFFIX}"
-    write(file, content)
+    found = open_store().find(run)
+    content = export_file.encode_run(found, platform.node() if host_name else None)
+    file = output or f"{found.directory.name}{export_file.SUFFIX}"
+    write_output(file, content)
     if file != STANDARD_OUTPUT:
-        put(file)
+        print_text(file)
 
 
 @app.command("import-run")
 def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
-    """Take in runs from other machines, each whole or not at all; they count as evidence, and nothing of them is executed."""
-    from advisor.pipeline.decision import examine
-    from advisor.store import exchange
+    """Import runs from other machines as evidence; nothing in them is executed."""
+    from advisor.pipeline.decision import evaluate_imported
+    from advisor.store import export_file
 
-    store = context.store()
+    store = open_store()
     for file in files:
-        header, events = exchange.read(pathlib.Path(file))
-        examine(header, events, file)
-        run = exchange.put(store, header, events)
-        put(f"{run.directory.name}  {header.question.model.name}")
+        header, events = export_file.read_export(pathlib.Path(file))
+        evaluate_imported(header, events, file)
+        run = export_file.import_run(store, header, events)
+        print_text(f"{run.directory.name}  {header.question.model.name}")
 
 
 @app.command()
 def note(
     run: RunName,
-    text: Annotated[str, typer.Argument(help="a line to remember it by; empty removes it")],
+    text: Annotated[str, typer.Argument(help="the note, one line; an empty one removes it")],
 ) -> None:
-    """Write a line about a run, which the history shows."""
-    context.store().find(run).write_note(text)
+    """Add a note to a run, which `history` shows."""
+    open_store().find(run).write_note(text)
 
 
 @app.command()
 def delete(
-    runs: Annotated[list[str], typer.Argument(help="ids of runs, or beginnings of them")],
+    runs: Annotated[list[str], typer.Argument(help="ids of runs, or unique beginnings of ids")],
 ) -> None:
-    """Remove stored runs for good."""
-    store = context.store()
+    """Delete stored runs permanently."""
+    store = open_store()
     for run in runs:
-        put(store.delete(run))
+        print_text(store.delete(run))

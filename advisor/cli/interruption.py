@@ -1,8 +1,8 @@
-"""Signals that ask the program to end, as an exception that is raised until it arrives.
+"""Raise an exception when a signal asks the program to end, again if something drops it.
 
-An exception that a signal's handler raises comes up wherever the main thread is, and may be dropped
-there: by a finalizer, or by an extension that takes whatever goes wrong while it looks something up
-for "not there". Then it is raised once more, a moment later.
+A signal handler raises in whatever the main thread is executing. Finalizers drop exceptions, and
+some extensions take any exception during a lookup for "not found". The exception is then raised
+again after a short time.
 """
 
 from __future__ import annotations
@@ -15,40 +15,43 @@ from types import FrameType, TracebackType
 
 from typing_extensions import Self
 
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Long enough to be out of what dropped the exception.
-AGAIN_SECONDS = 0.05
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Long enough to leave the code that dropped the exception.
+RETRY_SECONDS = 0.05
 
 
 class InterruptedRunError(BaseException):
-    """A signal asked the program to end; raised in the main thread so that workers are ended on the way out."""
+    """A signal asked the program to end; raised in the main thread so that workers are ended."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-        #: The command that goes on with what was measured; empty where nothing was.
-        self.command = ""
+        #: The command that resumes the work; empty when there is nothing to resume.
+        self.resume_command = ""
 
 
 @contextlib.contextmanager
-def goes_on_with(command: str) -> Iterator[None]:
-    """Within its block an interruption is told with the command that goes on."""
+def resumable_with(command: str) -> Iterator[None]:
+    """Add the command that resumes the work to an interruption of the block."""
     try:
         yield
     except InterruptedRunError as interruption:
-        interruption.command = command
+        interruption.resume_command = command
         raise
 
 
 class Interruptions:
-    """Within its block the first signal that asks for an end raises `InterruptedRunError`; later and ignored ones change nothing."""
+    """Turns the first ending signal within a block into `InterruptedRunError`.
+
+    Later signals, and signals that were ignored when the program started, have no effect.
+    """
 
     def __init__(self) -> None:
         self._is_over = False
 
     def __enter__(self) -> Self:
-        for number in ENDINGS:
-            # Whoever started the program with a signal ignored, as `nohup` does, wants it to go on.
+        for number in ENDING_SIGNALS:
+            # A program started with a signal ignored, as `nohup` does, keeps ignoring it.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
         return self
@@ -62,22 +65,21 @@ class Interruptions:
         self._is_over = True
 
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
-        for later in ENDINGS:
+        for later in ENDING_SIGNALS:
             signal.signal(later, signal.SIG_IGN)
         signal.signal(signal.SIGALRM, lambda *_: self._raise(number))
         self._raise(number)
 
     def _raise(self, number: int) -> None:
         if not self._is_over:
-            # No variable of a frame on the way may hold it: nobody else does when it has been
-            # dropped.
-            raise self._watched(InterruptedRunError(number))
+            # No local variable may hold the exception: it must be collected when it is dropped.
+            raise self._retried_when_dropped(InterruptedRunError(number))
 
-    def _watched(self, problem: InterruptedRunError) -> InterruptedRunError:
-        """Have the exception raised again if it ends before the block does."""
-        weakref.finalize(problem, self._remind).atexit = False
+    def _retried_when_dropped(self, problem: InterruptedRunError) -> InterruptedRunError:
+        """Raise the exception again if it is collected before the block ends."""
+        weakref.finalize(problem, self._set_timer).atexit = False
         return problem
 
-    def _remind(self) -> None:
+    def _set_timer(self) -> None:
         if not self._is_over:
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)

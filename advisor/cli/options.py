@@ -1,4 +1,4 @@
-"""What several commands take: a run, a form of output, and the flags of `Answers`, each field with its type, default and description."""
+"""Command-line options that several commands share; each field of `Answers` becomes one option."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on stand
 
 
 def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
-    """Let `command(answers, **own)` be called with one keyword for each option of `Answers` and each of its own."""
+    """Turn `command(answers, **own)` into a function with a keyword for each field of `Answers`."""
     own = [
         parameter
         for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
         if name != "answers"
     ]
 
-    def called(**given: Any) -> None:  # noqa: ANN401 - checked by Typer
-        fields = {name: given.pop(name) for name in Answers.__struct_fields__}
-        command(Answers(**fields), **given)
+    def wrapper(**values: Any) -> None:  # noqa: ANN401 - Typer checks the values
+        fields = {name: values.pop(name) for name in Answers.__struct_fields__}
+        command(Answers(**fields), **values)
 
-    called.__name__, called.__doc__ = command.__name__, command.__doc__
-    called.__signature__ = inspect.Signature([*answer_parameters(), *own])  # type: ignore[attr-defined]
-    return called
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    wrapper.__signature__ = inspect.Signature([*answer_parameters(), *own])  # type: ignore[attr-defined]
+    return wrapper
 
 
 def answer_parameters() -> list[inspect.Parameter]:

@@ -1,4 +1,4 @@
-"""Where a command's data goes: a file, or standard output, where text of others must not steer the terminal."""
+"""Write a command's output to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from advisor.system.terminal_text import escape_control_chars
 STANDARD_OUTPUT = "-"
 
 
-def put(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text or JSON; what in it would steer the terminal is spelt out."""
+def print_text(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text or JSON with its control characters escaped."""
     typer.echo(
         escape_control_chars(text.decode() if isinstance(text, bytes) else str(text)),
         err=err,
@@ -23,14 +23,17 @@ def put(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     )
 
 
-def write(output: str, content: str | bytes) -> None:
-    """Write text, or bytes as they are, to a file or to standard output; raise `OutputFileError` where that cannot be."""
+def write_output(output: str, content: str | bytes) -> None:
+    """Write text, or unchanged bytes, to a file or to standard output.
+
+    Raise `OutputFileError` when the file cannot be written.
+    """
     if output == STANDARD_OUTPUT and isinstance(content, str):
-        put(content, nl=False)
+        print_text(content, nl=False)
         return
     raw = content.encode() if isinstance(content, str) else content
     if output == STANDARD_OUTPUT:
-        # A program reads it, and its checksum is of what stands there.
+        # A program reads it. It must not be escaped, because the file has a checksum.
         sys.stdout.buffer.write(raw)
         sys.stdout.flush()
         return
@@ -39,5 +42,5 @@ def write(output: str, content: str | bytes) -> None:
         pathlib.Path(output).write_bytes(raw)
     except OSError as problem:
         raise OutputFileError(
-            f"{output} cannot be written: {problem.strerror}", "name another place with --output"
+            f"{output} cannot be written: {problem.strerror}", "name another file with --output"
         ) from problem

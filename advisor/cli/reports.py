@@ -80,7 +80,7 @@ def recipe(
     ] = "",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Write a script that runs a workflow as it was measured: same model, dtype, shapes and versions."""
+    """Write a script that runs a workflow with the measured model, dtype, shapes and versions."""
     from advisor.report import recipe as recipes
 
     decision, composed = _decide(open_store().find(run))

@@ -1,4 +1,4 @@
-"""`--spec`: the program described to programs."""
+"""`--spec`: a description of the program for other programs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def render() -> str:
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if kind is not errors.UserError and issubclass(kind, errors.UserError)
     ]
-    described = {
+    specification = {
         "schema": "p3-advisor/spec/1",
         "version": advisor.__version__,
         "exit_codes": {
             "0": "recommendation",
-            "1": "nothing to recommend, a regression, or a throughput that does not hold",
+            "1": "no recommendation, a regression, or a throughput that was not reproduced",
             "2": "usage",
             "3": "environment",
             "4": "budget spent before a recommendation",
@@ -41,4 +41,4 @@ def render() -> str:
         "models": known.models,
         "schemas": {name: schemas.generate(name) for name in schemas.SHIPPED},
     }
-    return msgspec.json.format(msgspec.json.encode(described), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(specification), indent=2).decode() + "\n"

@@ -1,4 +1,4 @@
-"""`ask`: whether there is a terminal to draw on, and what starts there; `host`, with which its screens have a run worked on."""
+"""`ask`: start the terminal program or the plain prompts; `host`: execute a run for its screens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import context
+from advisor.cli.context import make_context
 from advisor.cli.options import takes_answers
 from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
@@ -34,15 +34,15 @@ DATA_FLAGS = ("--json", "--jsonl")
 
 
 def is_terminal(environment: Mapping[str, str]) -> bool:
-    """Say whether somebody sits at a terminal that can be drawn on."""
-    able = environment.get("TERM", "") not in {"", "dumb"} and environment.get(
+    """Return whether the standard streams are an interactive terminal with cursor control."""
+    has_cursor = environment.get("TERM", "") not in {"", "dumb"} and environment.get(
         "CI", ""
     ).lower() not in {"1", "true"}
-    return able and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return has_cursor and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def wants_terminal(given: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Say whether options without a command are meant for the terminal program."""
+    """Return whether arguments without a command start the terminal program."""
     names = [word.partition("=")[0] for word in given]
     if any(name in TERMINAL_FLAGS for name in names):
         return True
@@ -57,41 +57,42 @@ def ask(  # noqa: PLR0913 - one for each option
     replay: Annotated[
         str,
         typer.Option(
-            metavar="DIR", help="show a recorded run in the real screens; nothing is measured"
+            metavar="DIR", help="replay a recorded run in the screens; nothing is measured"
         ),
     ] = "",
     speed: Annotated[
-        float, typer.Option(help="how many times as fast as it was recorded", min=0.1, max=1000)
+        float,
+        typer.Option(help="speed of the replay, in multiples of real time", min=0.1, max=1000),
     ] = 8.0,
     plain: Annotated[
         bool,
         typer.Option(
             "--plain",
             "--accessible",
-            help="questions and answers line by line: for screen readers and simple terminals",
+            help="plain text prompts, for screen readers and simple terminals",
         ),
     ] = False,
     ascii_only: Annotated[
         bool, typer.Option("--ascii", help="draw with ASCII characters only")
     ] = False,
     theme: Annotated[
-        str, typer.Option(help="colours, by name, such as p3-high-contrast or textual-light")
+        str, typer.Option(help="colour theme, such as p3-high-contrast or textual-light")
     ] = "",
     no_color: Annotated[
-        bool, typer.Option("--no-color", help="no colours, as with NO_COLOR in the environment")
+        bool, typer.Option("--no-color", help="no colours, as with NO_COLOR")
     ] = False,
-    no_mouse: Annotated[
-        bool, typer.Option("--no-mouse", help="leave the mouse to the terminal")
-    ] = False,
+    no_mouse: Annotated[bool, typer.Option("--no-mouse", help="do not capture the mouse")] = False,
     tui: Annotated[  # noqa: ARG001
         bool,
-        typer.Option("--tui", hidden=True, help="ask on the terminal although options are given"),
+        typer.Option(
+            "--tui", hidden=True, help="start the terminal program although options are given"
+        ),
     ] = False,
 ) -> None:
-    """Ask the questions on the terminal, show the probes while they run, and the results."""
+    """Ask for the options on the terminal, show the measurements live, and the results."""
     from advisor.tui.options import LaunchOptions
 
-    wishes = LaunchOptions(
+    options = LaunchOptions(
         answers=answers,
         replay=replay,
         speed=speed,
@@ -101,16 +102,16 @@ def ask(  # noqa: PLR0913 - one for each option
         no_mouse=no_mouse,
     )
     if plain:
-        from advisor.cli import plain as asking
+        from advisor.cli import plain_prompts
 
-        code = asking.ask(answers, context.world())
+        code = plain_prompts.ask(answers, make_context())
     elif is_terminal(os.environ):
-        from advisor.tui import program
+        from advisor.tui import launch
 
-        code = program.show(wishes, context.world())
+        code = launch.run_app(options, make_context())
     else:
         raise NoTerminalError(
-            "the questions need a terminal, and here there is none",
+            "ask needs a terminal, and the standard streams are not one",
             "use --json, recommend, or ask --plain",
         )
     raise typer.Exit(code)
@@ -118,8 +119,10 @@ def ask(  # noqa: PLR0913 - one for each option
 
 @app.command(hidden=True)
 def host(run: str) -> None:
-    """Work on a run for screens in another process."""
-    from advisor.cli import host as hosting
+    """Execute a run for screens in another process."""
+    from advisor.cli import run_host
     from advisor.store import Run
 
-    hosting.work(Run(pathlib.Path(run)), context.world(), sys.stdin, hosting.say)
+    run_host.execute_for_screens(
+        Run(pathlib.Path(run)), make_context(), sys.stdin, run_host.send_state
+    )

@@ -1,4 +1,4 @@
-"""What is done on a node: one race, from the same pipeline as on a machine of one's own, told as it goes and returned whole."""
+"""Run one race on a node of a cluster with the pipeline of a single machine."""
 
 from __future__ import annotations
 
@@ -21,98 +21,103 @@ from advisor.errors import UserError
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
+from advisor.question.devices import VISIBLE_DEVICES
 from advisor.store import Run, Store
 from advisor.system.host_lock import HostLock
 
-#: The end of a log says why a stack failed; the whole of it may be megabytes.
+#: Only the end of a log is sent; a whole log may have megabytes.
 LOG_BYTES = 64 * 1024
-VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+
+Publish = Callable[[Header | LoggedEvent], None]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One race, as a node is told of it."""
+    """One race, as it is sent to a node."""
 
     number: int
     kind: str
     answers: Answers
-    #: The program that asks: figures of another version are not mixed with its own.
+    #: Version of the caller; a node with another version refuses the task.
     advisor_version: str = advisor.__version__
-    #: Nodes on which a check has shown that races do not notice each other.
-    beside: tuple[str, ...] = ()
+    #: Nodes on which races may run in parallel, because a check has measured no contention there.
+    parallel_nodes: tuple[str, ...] = msgspec.field(name="beside", default=())
 
 
-class Packed(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it travels; without a header none was begun, and the reason says why."""
+class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as a node returns it; without a header no run was started, and `reason` says why."""
 
     node: str
     device: str
     header: Header | None = None
     events: tuple[LoggedEvent, ...] = ()
-    #: The ends of the workers' logs, by their place in the run's directory.
+    #: Ends of the workers' logs by path relative to the run's directory.
     logs: dict[str, bytes] = {}
     reason: str | None = None
     next_step: str | None = None
 
 
-def world_at(home: pathlib.Path) -> Context:
-    """Return the world of a race on this node, with a home of its own."""
-    # A device that the cluster has chosen is named to the pipeline, which looks at all of them.
+def make_context(home: pathlib.Path) -> Context:
+    """Return the context of a race on this node, with its runs stored in `home`."""
+    # The cluster sets the variable to the GPU that it has chosen. The pipeline must see all GPUs,
+    # because that GPU is named to it by index or UUID.
     environment = {name: value for name, value in os.environ.items() if name != VISIBLE_DEVICES}
     return Context(environment=environment, store=Store(home))
 
 
-def race(
+def run_race(
     task: Task,
     node: str,
     gpu: str,
-    tell: Callable[[Header | LoggedEvent], None],
-    world_at: Callable[[pathlib.Path], Context] = world_at,
-) -> Packed:
-    """Make one race on this machine, on `gpu` (an index or UUID) unless the task is for the CPU; what goes wrong is part of the answer."""
+    publish: Publish,
+    make_context: Callable[[pathlib.Path], Context] = make_context,
+) -> RaceResult:
+    """Run one race on this machine and return it; a `UserError` becomes the result's reason.
+
+    `gpu` is an index or UUID, and is ignored when the task is for the CPU.
+    """
     device = CPU if task.kind == CPU else gpu
     if task.advisor_version != advisor.__version__:
-        reason = (
-            f"node {node} has p3-advisor {advisor.__version__}, the caller {task.advisor_version}"
-        )
-        return Packed(
+        return RaceResult(
             node=node,
             device=device,
-            reason=reason,
+            reason=f"node {node} has p3-advisor {advisor.__version__}, the caller "
+            f"{task.advisor_version}",
             next_step="install the same version on every node",
         )
-    shares = node in task.beside
-    with tempfile.TemporaryDirectory(prefix="p3-advisor-") as home, hold_host(shares=shares):
-        world = world_at(pathlib.Path(home))
-        if shares:
-            turns = HostLock(_host_file("turns"), world.clock)
-            world = dataclasses.replace(world, turns=turns, clock=turns.clock)
+    is_parallel = node in task.parallel_nodes
+    with (
+        tempfile.TemporaryDirectory(prefix="p3-advisor-") as home,
+        lock_host(shared=is_parallel),
+    ):
+        context = make_context(pathlib.Path(home))
+        if is_parallel:
+            host_lock = HostLock(_lock_file("turns"), context.clock)
+            context = dataclasses.replace(context, host_lock=host_lock, clock=host_lock.clock)
         try:
-            run = prepare(msgspec.structs.replace(task.answers, gpu=device), world)
+            run = prepare(msgspec.structs.replace(task.answers, gpu=device), context)
         except UserError as problem:
-            return Packed(
+            return RaceResult(
                 node=node, device=device, reason=problem.what, next_step=problem.next_step
             )
-        tell(run.header())
-        return _execute(run, world, Packed(node=node, device=device), tell)
+        publish(run.header())
+        return _execute(run, context, RaceResult(node=node, device=device), publish)
 
 
-def _execute(
-    run: Run, world: Context, blank: Packed, tell: Callable[[Header | LoggedEvent], None]
-) -> Packed:
+def _execute(run: Run, context: Context, empty: RaceResult, publish: Publish) -> RaceResult:
     reason = next_step = None
     for event in run.events():
-        tell(event)
+        publish(event)
     try:
-        for event in execute(run, world):
-            tell(event)
+        for event in execute(run, context):
+            publish(event)
     except UserError as problem:
         reason, next_step = problem.what, problem.next_step
     logs = {
-        str(file.relative_to(run.directory)): _end_of(file)
+        str(file.relative_to(run.directory)): _read_end(file)
         for file in sorted(run.arms.rglob("log"))
     }
     return msgspec.structs.replace(
-        blank,
+        empty,
         header=run.header(),
         events=tuple(run.events()),
         logs=logs,
@@ -121,19 +126,22 @@ def _execute(
     )
 
 
-def _end_of(file: pathlib.Path) -> bytes:
+def _read_end(file: pathlib.Path) -> bytes:
     with file.open("rb") as log:
         log.seek(max(0, file.stat().st_size - LOG_BYTES))
         return log.read()
 
 
 @contextlib.contextmanager
-def hold_host(file: pathlib.Path | None = None, *, shares: bool = False) -> Iterator[None]:
-    """Wait until no other race of this user runs on this machine, or only such as share it too: two at once would measure each other."""
-    with (file or _host_file("lock")).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH if shares else fcntl.LOCK_EX)
+def lock_host(file: pathlib.Path | None = None, *, shared: bool = False) -> Iterator[None]:
+    """Hold this machine for one race of this user, or share it with other `shared` races.
+
+    Races that run at the same time would slow each other down.
+    """
+    with (file or _lock_file("lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
 
 
-def _host_file(suffix: str) -> pathlib.Path:
+def _lock_file(suffix: str) -> pathlib.Path:
     return pathlib.Path(tempfile.gettempdir()) / f"p3-advisor-{os.getuid()}.{suffix}"

@@ -1,7 +1,4 @@
-"""Stage: what is here -> `Machine`.
-
-Reads the operating system, NVIDIA's management library and the interpreter; imports no stack.
-"""
+"""Stage: detect the processor, the GPUs and the interpreter -> `Machine`; no stack is imported."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ import psutil
 from advisor.domain.machine import Cpu, Interpreter, Machine
 from advisor.errors import InterpreterError
 from advisor.machine.gpus import detect_gpus
-from advisor.system.cgroups import PROC, ControlGroups
+from advisor.system.cgroups import PROC, Cgroups
 
-#: Run by the interpreter in question, with its standard library only: torch is looked at, never
-#: imported.
+#: Runs in the inspected interpreter with its standard library only. It reads torch's version file
+#: and does not import torch.
 INTERPRETER_SCRIPT = """
 import importlib.metadata as metadata, importlib.util as util, json, pathlib, platform, runpy, sys
 names = sys.argv[1:]
@@ -35,17 +32,25 @@ cuda = None
 spec = util.find_spec("torch")
 if spec is not None and spec.origin:
     cuda = runpy.run_path(str(pathlib.Path(spec.origin).parent / "version.py")).get("cuda")
-print(json.dumps({"executable": sys.executable, "version": platform.python_version(), "packages": packages, "torch_cuda": cuda}))
+print(json.dumps({
+    "executable": sys.executable,
+    "version": platform.python_version(),
+    "packages": packages,
+    "torch_cuda": cuda,
+}))
 """
 INTERPRETER_SECONDS = 60
-#: Where the kernel says how the processors are made up.
-PROCESSORS = pathlib.Path("/sys/devices/system/cpu")
+#: Directory in which the kernel describes the processors.
+CPU_DIRECTORY = pathlib.Path("/sys/devices/system/cpu")
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 def detect(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -> Machine:
-    """Return the machine with the interpreter `python` and its versions of `packages`; raise `InterpreterError` if that does not run."""
+    """Return the machine, with the versions of `packages` in the interpreter `python`.
+
+    Raise `InterpreterError` if the interpreter does not run.
+    """
     gpus, problem = detect_gpus()
     return Machine(
         cpu=detect_cpu(),
@@ -56,25 +61,28 @@ def detect(python: str, packages: Iterable[str], *, run: Run = subprocess.run) -
     )
 
 
-def detect_cpu(proc: pathlib.Path = PROC, processors: pathlib.Path = PROCESSORS) -> Cpu:
-    """Return the processor as this process may use it: what its affinity names, and no more than its control groups give it the time of."""
-    usable, groups = os.sched_getaffinity(0), ControlGroups(proc)
-    most = max(math.floor(groups.processors() or len(usable)), 1)
+def detect_cpu(proc: pathlib.Path = PROC, cpu_directory: pathlib.Path = CPU_DIRECTORY) -> Cpu:
+    """Return the processor within the limits of this process's affinity and cgroups."""
+    usable, cgroups = os.sched_getaffinity(0), Cgroups(proc)
+    limit = max(math.floor(cgroups.cpu_limit() or len(usable)), 1)
     memory = psutil.virtual_memory().total
     return Cpu(
         model=cpu_model(),
-        physical_cores=min(count_cores(usable, processors), most),
-        usable_processors=min(len(usable), most),
-        memory_bytes=min(memory, groups.memory_bytes() or memory),
+        physical_cores=min(count_cores(usable, cpu_directory), limit),
+        usable_processors=min(len(usable), limit),
+        memory_bytes=min(memory, cgroups.memory_limit_bytes() or memory),
     )
 
 
-def count_cores(usable: Collection[int], processors: pathlib.Path = PROCESSORS) -> int:
-    """Return on how many cores these processors are; where the kernel does not say, no more than there are in all."""
+def count_cores(usable: Collection[int], cpu_directory: pathlib.Path = CPU_DIRECTORY) -> int:
+    """Return the number of physical cores of these processors.
+
+    If the kernel does not describe the topology, it is at most the number of all physical cores.
+    """
     try:
         return len(
             {
-                (processors / f"cpu{number}/topology/core_cpus_list").read_text(encoding="ascii")
+                (cpu_directory / f"cpu{number}/topology/core_cpus_list").read_text(encoding="ascii")
                 for number in usable
             }
         )
@@ -83,7 +91,7 @@ def count_cores(usable: Collection[int], processors: pathlib.Path = PROCESSORS) 
 
 
 def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name as the kernel tells it."""
+    """Return the processor's model name."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -97,7 +105,7 @@ def cpu_model(file: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> str:
 def detect_interpreter(
     python: str, packages: Iterable[str], *, run: Run = subprocess.run
 ) -> Interpreter:
-    """Ask `python` what it is and which of `packages` it has."""
+    """Return the version of `python` and of those `packages` that it has."""
     try:
         answer = run(
             [python, "-c", INTERPRETER_SCRIPT, *packages],
@@ -109,5 +117,5 @@ def detect_interpreter(
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as problem:
         raise InterpreterError(
             f"{python!r} does not run as a Python interpreter: {problem}",
-            "name another with --python",
+            "name another interpreter with --python",
         ) from problem

@@ -1,4 +1,4 @@
-"""The options, each declared once: flags, wizard entries and the shipped schema are made from these fields."""
+"""The options: command-line flags, forms of the screens and the schema derive from these fields."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ import msgspec
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The options as the user gives them."""
+    """The options of a question, as the user gives them."""
 
     model: Annotated[
         str,
         msgspec.Meta(
-            description="demo, synthetic/BLOCK[@FAMILY|@HxI[xL]], a Hugging Face name or local directory, "
-            "package.module:factory, file.py:factory, a .pt2 or an .onnx file"
+            description="demo, synthetic/BLOCK[@FAMILY|@HxI[xL]], a Hugging Face name, a local "
+            "directory, package.module:factory, file.py:factory, a .pt2 or an .onnx file"
         ),
     ] = "demo"
     task: Annotated[
         Literal["forward", "generate"],
         msgspec.Meta(
-            description="forward: one pass over the inputs; generate: text, token by token, by a causal language model"
+            description="forward: one pass over the inputs; generate: text from a causal "
+            "language model, token by token"
         ),
     ] = "forward"
     gpu: Annotated[
         str,
         msgspec.Meta(
-            description="index, UUID or name of the GPU, cpu, or all for each GPU (extra fleet); default: the first, else cpu"
+            description="index, UUID or name of the GPU, cpu, or all for every GPU (extra "
+            "fleet); default: the first GPU, else cpu"
         ),
     ] = ""
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
-        msgspec.Meta(description="precision of weights and inputs; auto: the model's own"),
+        msgspec.Meta(description="dtype of weights and inputs; auto: the model's own"),
     ] = "auto"
     batch_sizes: Annotated[
         str, msgspec.Meta(description="batch sizes to measure, such as 1,4,16,64")
@@ -46,31 +48,39 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     priority: Annotated[
         str,
         msgspec.Meta(
-            description="weights of the three Ps, such as performance=60,productivity=25,portability=15"
+            description="weights of the three Ps, such as "
+            "performance=60,productivity=25,portability=15"
         ),
     ] = ""
     preset: Annotated[
         str, msgspec.Meta(description="named priorities: balanced, serving, research, multi-vendor")
     ] = ""
     require: Annotated[
-        str, msgspec.Meta(description='tiers a workflow must reach, such as "portability>=2"')
+        str,
+        msgspec.Meta(
+            description='lowest tiers of the recommended workflow, such as "portability>=2"'
+        ),
     ] = ""
     budget: Annotated[
         str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")
     ] = ""
     max_build_seconds: Annotated[
-        float, msgspec.Meta(description="longest build of one batch size", gt=0)
+        float,
+        msgspec.Meta(description="time limit in seconds for the build of one batch size", gt=0),
     ] = 600.0
     build_minutes: Annotated[
         float,
         msgspec.Meta(
-            description="minutes for all builds together; what is not built by then is left out; 0: no limit",
+            description="time limit in minutes for all builds together; arms that are not "
+            "built by then are excluded; 0: no limit",
             ge=0,
         ),
     ] = 0.0
     requests: Annotated[
         int,
-        msgspec.Meta(description="requests that a build has to pay for itself; 0: not known", ge=0),
+        msgspec.Meta(
+            description="number of requests over which a build must pay off; 0: unknown", ge=0
+        ),
     ] = 0
     price_per_hour: Annotated[
         float,
@@ -81,7 +91,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     survey: Annotated[
         bool,
         msgspec.Meta(
-            description="try every workflow on a panel of small models too; takes many minutes"
+            description="also try every workflow on a panel of small models, which takes many "
+            "minutes"
         ),
     ] = False
     workflows: Annotated[
@@ -91,7 +102,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     weights_from: Annotated[
         str,
         msgspec.Meta(
-            description="random, hub, or a directory with safetensors; default: the directory's own, else random"
+            description="random, hub, or a directory with safetensors; default: the weights of "
+            "the model's directory, else random"
         ),
     ] = ""
     python: Annotated[
@@ -106,15 +118,17 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     seed: Annotated[
         int, msgspec.Meta(description="seed of weights, inputs and the order of visits", ge=0)
     ] = 0
-    offline: Annotated[bool, msgspec.Meta(description="never ask a model hub")] = False
+    offline: Annotated[bool, msgspec.Meta(description="never download from a model hub")] = False
     trust_remote_code: Annotated[
-        bool, msgspec.Meta(description="run code that comes with a model's files")
+        bool, msgspec.Meta(description="execute code from the model's files")
     ] = False
-    allow_pickle: Annotated[bool, msgspec.Meta(description="read weights that are pickles")] = False
+    allow_pickle: Annotated[bool, msgspec.Meta(description="load weights from pickle files")] = (
+        False
+    )
 
 
 def command_of(answers: Answers) -> str:
-    """Return the command that asks the same and prints the document."""
+    """Return the command that asks the same question and prints the JSON document."""
     words = ["p3-advisor", "--json"]
     for field in msgspec.structs.fields(Answers):
         value = getattr(answers, field.name)

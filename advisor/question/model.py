@@ -1,4 +1,4 @@
-"""`--model`: a name, a path or a function -> `Model`."""
+"""`--model`: parse a name, a path or a factory function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import re
 import msgspec
 
 from advisor.domain.catalogue import Models
-from advisor.domain.question import Exported, Factory, Model, OnnxFile, Synthetic, Transformers
+from advisor.domain.question import (
+    ExportedModel,
+    FactoryModel,
+    Model,
+    OnnxModel,
+    SyntheticModel,
+    TransformersModel,
+)
 from advisor.errors import ModelRefusedError, PickledWeightsError, SizeError, UnknownModelError
 from advisor.question import sizes
 from advisor.question.answers import Answers
@@ -24,7 +31,7 @@ DEFAULT_FAMILY = "tinyllama"
 
 
 def parse_model(answers: Answers, models: Models) -> Model:
-    """Return what `--model` names."""
+    """Return the model; raise a `UserError` when the text names none."""
     text = answers.model
     if text == models.demo.name:
         return models.demo
@@ -33,7 +40,7 @@ def parse_model(answers: Answers, models: Models) -> Model:
     if text in models.configurations:
         config = models.configurations[text].config
         parameters = sizes.count_in_config(config)
-        return Transformers(
+        return TransformersModel(
             name=text,
             weights=answers.weights_from or "random",
             config=config,
@@ -41,24 +48,30 @@ def parse_model(answers: Answers, models: Models) -> Model:
         )
     if text.endswith((".onnx", ".pt2")):
         if not os.path.isfile(text):  # noqa: PTH113 - pathlib raises for a name that is too long
-            raise UnknownModelError(f"there is no file {text!r}", "check the path")
+            raise UnknownModelError(f"file {text!r} does not exist", "check the path")
         name = str(pathlib.Path(text).absolute())
-        return OnnxFile(name=name) if text.endswith(".onnx") else Exported(name=name)
+        return OnnxModel(name=name) if text.endswith(".onnx") else ExportedModel(name=name)
     if os.path.isdir(text):  # noqa: PTH112 - as above
         return _parse_directory(text, answers)
     if ":" in text:
         return _parse_factory(text)
     if HUB_NAME.fullmatch(text) and not answers.offline:
-        return Transformers(name=text, weights=answers.weights_from or "random")
+        return TransformersModel(name=text, weights=answers.weights_from or "random")
     raise _unknown_model(text, models, offline=answers.offline)
 
 
-def _parse_synthetic(text: str, models: Models) -> Synthetic:
+def family_name(model: SyntheticModel) -> str:
+    """Return the family or the sizes in the name of a synthetic model."""
+    match = SYNTHETIC.fullmatch(model.name)
+    return (match["sizes"] if match else None) or DEFAULT_FAMILY
+
+
+def _parse_synthetic(text: str, models: Models) -> SyntheticModel:
     match = SYNTHETIC.fullmatch(text)
     block, size = (match["block"], match["sizes"] or DEFAULT_FAMILY) if match else ("", "")
     if block not in PAPER_BLOCKS:
         raise UnknownModelError(
-            f"{text!r} is no synthetic model",
+            f"{text!r} is not a synthetic model",
             f"use synthetic/ with one of {', '.join(PAPER_BLOCKS)}",
         )
     if size in models.families:
@@ -69,7 +82,7 @@ def _parse_synthetic(text: str, models: Models) -> Synthetic:
         if match is None:
             known = ", ".join(f"@{name}" for name in models.families)
             raise UnknownModelError(
-                f"{size!r} in {text!r} is no size",
+                f"{size!r} in {text!r} is not a valid size",
                 f"use {known}, or @HxI or @HxIxL with whole numbers",
             )
         hidden, intermediate, layers = (int(number or 1) for number in match.groups())
@@ -82,71 +95,71 @@ def _parse_synthetic(text: str, models: Models) -> Synthetic:
         "layers": layers if block == "ffn-multilayer" else 1,
     }
     try:
-        return msgspec.convert(fields, Synthetic)
+        return msgspec.convert(fields, SyntheticModel)
     except msgspec.ValidationError as problem:
         raise SizeError(
-            f"the sizes of {text!r} are out of range: {problem}", "use sizes that a GPU could hold"
+            f"the sizes of {text!r} are out of range: {problem}", "use smaller sizes"
         ) from problem
 
 
-def _parse_directory(text: str, answers: Answers) -> Transformers:
+def _parse_directory(text: str, answers: Answers) -> TransformersModel:
     directory = pathlib.Path(text).resolve()
     try:
         config = msgspec.json.decode((directory / "config.json").read_bytes())
     except OSError as problem:
         raise UnknownModelError(
-            f"{text!r} is a directory without a readable config.json",
-            "name a transformers model directory",
+            f"directory {text!r} has no readable config.json",
+            "use a transformers model directory",
         ) from problem
     except msgspec.DecodeError as problem:
         raise ModelRefusedError(
-            f"{directory / 'config.json'} is no JSON: {problem}", "save the model again"
+            f"{directory / 'config.json'} is not valid JSON: {problem}",
+            "save the model again with save_pretrained",
         ) from problem
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelRefusedError(
-            f"{directory / 'config.json'} names no model_type",
+            f"{directory / 'config.json'} has no model_type",
             "save the model again with save_pretrained",
         )
     parameters = sizes.count_in_files(directory) or sizes.count_in_config(config)
     if answers.weights_from:
-        return Transformers(
+        return TransformersModel(
             name=str(directory), weights=answers.weights_from, parameters=parameters
         )
     if any(directory.glob("*.safetensors")):
-        return Transformers(name=str(directory), weights=str(directory), parameters=parameters)
+        return TransformersModel(name=str(directory), weights=str(directory), parameters=parameters)
     pickles = sorted(
         file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in directory.glob(pattern)
     )
     if pickles and not answers.allow_pickle:
-        what = f"{text!r} holds its weights as a pickle ({pickles[0]}), which can run any code when read"
         raise PickledWeightsError(
-            what,
-            "convert it to safetensors, use --weights-from random, or trust it with --allow-pickle",
+            f"the weights in {text!r} are a pickle ({pickles[0]}), which can execute code",
+            "convert them to safetensors, or use --weights-from random or --allow-pickle",
         )
-    return Transformers(
+    return TransformersModel(
         name=str(directory), weights=str(directory) if pickles else "random", parameters=parameters
     )
 
 
-def _parse_factory(text: str) -> Factory:
+def _parse_factory(text: str) -> FactoryModel:
     place, _, function = text.rpartition(":")
     if not function.isidentifier():
         raise UnknownModelError(
-            f"{text!r} names no function after the colon",
+            f"{text!r} has no function name after the colon",
             "write package.module:factory or file.py:factory",
         )
     if place.endswith(".py"):
         if not os.path.isfile(place):  # noqa: PTH113 - as above
             raise UnknownModelError(
-                f"there is no file {place!r}", "check the path before the colon"
+                f"file {place!r} does not exist", "check the path before the colon"
             )
-        return Factory(name=f"{pathlib.Path(place).resolve()}:{function}")
+        return FactoryModel(name=f"{pathlib.Path(place).resolve()}:{function}")
     if not DOTTED_NAME.fullmatch(place):
         raise UnknownModelError(
-            f"{place!r} is neither a module's name nor a .py file",
+            f"{place!r} is neither a module name nor a .py file",
             "write package.module:factory or file.py:factory",
         )
-    return Factory(name=text)
+    return FactoryModel(name=text)
 
 
 def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelError:
@@ -157,13 +170,13 @@ def _unknown_model(text: str, models: Models, *, offline: bool) -> UnknownModelE
     ]
     close = difflib.get_close_matches(text, known, n=1)
     if close:
-        return UnknownModelError(f"there is no model {text!r}", f"did you mean {close[0]}?")
+        return UnknownModelError(f"unknown model {text!r}", f"did you mean {close[0]}?")
     if offline and HUB_NAME.fullmatch(text):
         return UnknownModelError(
-            f"{text!r} would have to come from the hub",
-            "leave --offline out, or name a local directory",
+            f"{text!r} must be downloaded from the hub, which --offline forbids",
+            "omit --offline, or use a local directory",
         )
     return UnknownModelError(
-        f"there is no model {text!r}",
+        f"unknown model {text!r}",
         f"use one of {', '.join(known)}, a directory, or file.py:factory",
     )

@@ -1,4 +1,4 @@
-"""`--priority`, `--preset` and `--require`: what matters, and what is not up for trade."""
+"""`--priority`, `--preset` and `--require`: weights of the criteria, and lowest tiers."""
 
 from __future__ import annotations
 
@@ -16,60 +16,63 @@ CONSTRAINT = re.compile(r"\s*([a-z_-]+)\s*>=\s*([123])\s*")
 def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
     """Return the weights of `--priority`, else those of the preset."""
     if answers.priority and answers.preset:
-        raise PriorityError("--priority and --preset both give weights", "use one of them")
+        raise PriorityError("--priority and --preset both set the weights", "use only one of them")
     if answers.priority:
         return parse_priorities(answers.priority)
     name = answers.preset or catalogue.presets.default_preset
     if name not in catalogue.presets.priorities:
         raise UnknownPresetError(
-            f"there is no preset {name!r}", f"use one of {', '.join(catalogue.presets.priorities)}"
+            f"unknown preset {name!r}", f"use one of {', '.join(catalogue.presets.priorities)}"
         )
     return catalogue.presets.priorities[name].priorities
 
 
 def parse_priorities(text: str) -> Priorities:
-    """Return the weights in `text`; the three Ps must be given and sum to 100."""
-    how = "write it like performance=60,productivity=25,portability=15"
+    """Parse weights; those of the three Ps are required and must sum to 100."""
+    example = "write it like performance=60,productivity=25,portability=15"
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = (word.strip() for word in part.partition("="))
         key = name.replace("-", "_")
         if not equals or key not in CRITERIA or key in weights:
             raise PriorityError(
-                f"{part.strip()!r} in --priority is no weight of a criterion, or given twice", how
+                f"{part.strip()!r} in --priority is not a weight of a criterion, or is given twice",
+                example,
             )
         try:
             weights[key] = float(number)
         except ValueError as problem:
-            raise PriorityError(f"the weight of {name} is no number: {number!r}", how) from problem
+            raise PriorityError(
+                f"the weight of {name} is not a number: {number!r}", example
+            ) from problem
         if not (math.isfinite(weights[key]) and 0 <= weights[key] <= 100):  # noqa: PLR2004 - percent
-            raise PriorityError(f"the weight of {name} is not between 0 and 100: {number}", how)
+            raise PriorityError(f"the weight of {name} is not between 0 and 100: {number}", example)
     missing = [name for name in PILLARS if name not in weights]
     if missing:
-        raise PriorityError(f"--priority gives no weight for {', '.join(missing)}", how)
+        raise PriorityError(f"--priority lacks the weight of {', '.join(missing)}", example)
     total = sum(weights[name] for name in PILLARS)
     if abs(total - 100) > 1e-6:  # noqa: PLR2004 - percent, and rounding
         raise PriorityError(
-            f"performance, productivity and portability sum to {total:g}, not 100", how
+            f"performance, productivity and portability sum to {total:g}, not 100", example
         )
     priorities = Priorities(**weights)
     if priorities.input_flexibility + priorities.architecture_support > 100:  # noqa: PLR2004 - percent
         raise PriorityError(
-            "input_flexibility and architecture_support leave nothing for the three Ps",
-            "give them at most 100 together",
+            "the weights of input_flexibility and architecture_support exceed 100 together",
+            "reduce them to at most 100 together",
         )
     return priorities
 
 
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
-    """Return the tiers that `--require` demands."""
+    """Parse the lowest tiers of `--require`."""
     constraints = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         match = CONSTRAINT.fullmatch(part)
         criterion = match[1].replace("-", "_") if match else ""
         if match is None or criterion not in CRITERIA:
             raise PriorityError(
-                f"{part!r} in --require is no constraint",
+                f"{part!r} in --require is not a constraint",
                 f'write it like "portability>=2", with one of {", ".join(CRITERIA)}',
             )
         constraints.append(Constraint(criterion=criterion, at_least=int(match[2])))

@@ -1,4 +1,4 @@
-"""How many weights a transformers model has, as far as its files tell without any library."""
+"""Count the weights of a transformers model from its files, without loading it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 
 import msgspec
 
-#: Decoders whose layers are attention and a gated feed-forward block; norms and biases are less
-#: than a thousandth of them.
+#: Decoders with layers of attention and a gated feed-forward block. Norms and biases, which are not
+#: counted, are less than a thousandth of the weights.
 GATED_DECODERS = {"llama", "mistral", "qwen2", "qwen3"}
-#: A safetensors file begins with the length of its header, and a header has no more bytes than
-#: this: that is the format's own limit.
+#: A safetensors file begins with the length of its header, which the format limits.
 LENGTH_BYTES = 8
-LONGEST_HEADER = 100_000_000
+MAX_HEADER_BYTES = 100_000_000
 
 
 def count_in_config(config: Mapping[str, Any]) -> int | None:
-    """Return the matrix weights of a decoder with this configuration; None for other models, and where a size is missing."""
+    """Return the matrix weights of a decoder; None for other models and for missing sizes."""
     if config.get("model_type") not in GATED_DECODERS:
         return None
     try:
@@ -34,26 +33,29 @@ def count_in_config(config: Mapping[str, Any]) -> int | None:
         )
         width = config.get("head_dim") or hidden // heads
         attention = 2 * hidden * width * (heads + (config.get("num_key_value_heads") or heads))
-        tables = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
-        return int(tables + layers * (attention + feed_forward))
+        embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
+        return int(embeddings + layers * (attention + feed_forward))
     except (KeyError, TypeError, ZeroDivisionError):
         return None
 
 
 def count_in_files(directory: pathlib.Path) -> int | None:
-    """Return the numbers that the directory's safetensors files hold, read from their headers; None without any or where one is broken."""
+    """Return the number of weights in the safetensors files; None without any or with a broken one.
+
+    Only the headers are read.
+    """
     files = sorted(directory.glob("*.safetensors"))
     try:
         return sum(_count_in_file(file) for file in files) if files else None
     except (OSError, ValueError, TypeError, AttributeError, KeyError, msgspec.DecodeError):
-        return None  # whoever opens the model will say what is wrong with it
+        return None  # the error is reported when the model is loaded
 
 
 def _count_in_file(file: pathlib.Path) -> int:
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
-        if length > LONGEST_HEADER:
-            message = f"{file} says that its header has {length} bytes"
+        if length > MAX_HEADER_BYTES:
+            message = f"the header of {file} has {length} bytes"
             raise ValueError(message)
         header = msgspec.json.decode(stream.read(length))
     return sum(

@@ -1,4 +1,4 @@
-"""`--task`: what a model is asked to do, and what is proposed where the user has not said."""
+"""`--task`: suggest a task for a model, and check it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import pathlib
 import msgspec
 
 from advisor.domain.catalogue import Models
-from advisor.domain.question import Model, Task, Transformers
+from advisor.domain.question import Model, Task, TransformersModel
 from advisor.errors import TaskError
 
-#: How transformers ends the names of its classes that generate text.
-GENERATING = ("ForCausalLM", "LMHeadModel")
+#: Suffixes of the transformers classes that generate text.
+GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 FORWARD: Task = "forward"
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """What is read of a model's configuration here."""
+    """The part of a model's config.json that shows its task."""
 
     architectures: tuple[str, ...] = ()
 
 
 def suggest_task(model: str, models: Models) -> Task:
-    """Return `generate` for what its configuration, shipped or in a local directory, calls a causal language model; else `forward`."""
+    """Return `generate` for a causal language model, else `forward`.
+
+    The model's configuration is looked up in the catalogue and in a local directory.
+    """
     shipped = models.configurations.get(model)
     if shipped is not None:
         return _task_of(shipped.config)
@@ -33,8 +36,8 @@ def suggest_task(model: str, models: Models) -> Task:
 
 
 def check_task(task: Task, model: Model, models: Models) -> None:
-    """Raise `TaskError` for a model that cannot do the task."""
-    if task == "generate" and not isinstance(model, Transformers):
+    """Raise `TaskError` when the model cannot do the task."""
+    if task == "generate" and not isinstance(model, TransformersModel):
         raise TaskError(
             f"{model.name!r} cannot generate text",
             f"use a causal language model, such as {models.demo_language_model}",
@@ -43,7 +46,9 @@ def check_task(task: Task, model: Model, models: Models) -> None:
 
 def _task_of(config: object) -> Task:
     try:
-        named = msgspec.convert(config, Configuration).architectures
+        architectures = msgspec.convert(config, Configuration).architectures
     except msgspec.ValidationError:
         return FORWARD
-    return "generate" if any(name.endswith(GENERATING) for name in named) else FORWARD
+    return (
+        "generate" if any(name.endswith(GENERATING_SUFFIXES) for name in architectures) else FORWARD
+    )

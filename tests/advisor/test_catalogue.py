@@ -1,4 +1,4 @@
-"""The rubric's files: those that ship are whole, and whatever is wrong with another is told with its place."""
+"""The shipped TOML files are complete, and errors in other files name the location."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def edit(rubric: pathlib.Path) -> Edit:
 
     def replace(file: str, old: str, new: str) -> None:
         text = (rubric / file).read_text()
-        assert old in text, "the shipped file has changed: the test has to follow"
+        assert old in text, "the shipped file has changed; update the test"
         (rubric / file).write_text(text.replace(old, new, 1))
 
     return replace
 
 
-def refusal(rubric: pathlib.Path) -> CatalogueError:
+def load_error(rubric: pathlib.Path) -> CatalogueError:
     with pytest.raises(CatalogueError) as problem:
         catalogue.load(rubric)
     assert "\n" not in problem.value.what
@@ -56,12 +56,12 @@ def refusal(rubric: pathlib.Path) -> CatalogueError:
     return problem.value
 
 
-def test_a_copy_of_the_shipped_files_is_as_good_as_they(rubric: pathlib.Path) -> None:
+def test_a_copy_of_the_shipped_files_loads_as_the_original(rubric: pathlib.Path) -> None:
     assert catalogue.load(rubric) == SHIPPED
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_declared_facts_are_of_the_kinds_that_rules_compare(workflow: Workflow) -> None:
+def test_declared_facts_have_the_types_that_rules_compare(workflow: Workflow) -> None:
     declared = workflow.declared
     assert type(declared.lines_changed.value) is int
     assert type(declared.vendors.value) is int
@@ -72,23 +72,23 @@ def test_declared_facts_are_of_the_kinds_that_rules_compare(workflow: Workflow) 
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_every_workflow_can_be_used_where_it_says_so(workflow: Workflow) -> None:
+def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Workflow) -> None:
     assert workflow.tasks
     assert workflow.dtypes
-    assert workflow.takes
+    assert workflow.input_formats
     assert workflow.arms
     assert workflow.how_to_get
-    assert set(workflow.devices) - set(workflow.refused), "no device is left"
+    assert set(workflow.devices) - set(workflow.refused), "every device is refused"
 
 
-def test_what_is_verified_is_a_workflow() -> None:
+def test_verified_toml_names_known_workflows() -> None:
     verified = catalogue.read(
         catalogue.rubric_directory() / "verified.toml", dict[str, tuple[str, ...]]
     )
     assert set(verified) <= {workflow.id for workflow in SHIPPED.workflows}
 
 
-def test_the_rubric_has_a_question_and_three_tiers_for_each_criterion() -> None:
+def test_every_criterion_has_a_question_and_three_tiers() -> None:
     assert tuple(criterion.id for criterion in SHIPPED.rubric.criteria) == CRITERIA
     for criterion in SHIPPED.rubric.criteria:
         assert criterion.question.endswith("?")
@@ -96,20 +96,20 @@ def test_the_rubric_has_a_question_and_three_tiers_for_each_criterion() -> None:
         assert all(rule.source.strip() and rule.why.strip() for rule in criterion.tiers)
 
 
-def test_every_shipped_preset_is_a_set_of_weights() -> None:
+def test_the_weights_of_every_preset_sum_to_100() -> None:
     for preset in SHIPPED.presets.priorities.values():
         assert sum(getattr(preset.priorities, pillar) for pillar in PILLARS) == 100
     assert SHIPPED.presets.default_preset in SHIPPED.presets.priorities
     assert SHIPPED.presets.default_budget in SHIPPED.presets.budgets
 
 
-def test_workflows_come_in_the_order_of_their_builds_with_the_baseline_first() -> None:
+def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
     orders = [workflow.build_order for workflow in SHIPPED.workflows]
     assert orders == sorted(orders)
     assert SHIPPED.workflows[0].id == applicability.BASELINE
 
 
-def test_a_workflow_has_a_probe_when_there_is_a_module_for_it(tmp_path: pathlib.Path) -> None:
+def test_a_workflow_with_a_module_has_a_probe(tmp_path: pathlib.Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "torch_compile_inductor.py").touch()
     known = catalogue.load(probes=tmp_path)
@@ -118,7 +118,7 @@ def test_a_workflow_has_a_probe_when_there_is_a_module_for_it(tmp_path: pathlib.
     ]
 
 
-def test_where_a_workflow_was_verified_is_read_from_its_own_file(rubric: pathlib.Path) -> None:
+def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None:
     (rubric / "verified.toml").write_text('onnxruntime-cpu = ["cpu 2026-11"]\n')
     verified = {
         workflow.id: workflow.verified
@@ -128,7 +128,7 @@ def test_where_a_workflow_was_verified_is_read_from_its_own_file(rubric: pathlib
     assert verified == {"onnxruntime-cpu": ("cpu 2026-11",)}
 
 
-def test_another_rubric_replaces_the_criteria_alone(rubric: pathlib.Path, edit: Edit) -> None:
+def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: Edit) -> None:
     edit("criteria.toml", 'name = "p3-advisor 1"', 'name = "mine"')
     known = catalogue.load(rubric=rubric / "criteria.toml")
     assert known.rubric.name == "mine"
@@ -148,9 +148,9 @@ def test_another_rubric_replaces_the_criteria_alone(rubric: pathlib.Path, edit: 
         "published.toml",
     ],
 )
-def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
+def test_a_missing_file_is_an_error_that_names_it(rubric: pathlib.Path, file: str) -> None:
     (rubric / file).unlink()
-    error = refusal(rubric)
+    error = load_error(rubric)
     assert file in error.what
     assert "cannot be read" in error.what
 
@@ -169,11 +169,11 @@ def test_a_missing_file_is_told(rubric: pathlib.Path, file: str) -> None:
     ],
 )
 @pytest.mark.parametrize("content", [b"= no toml", b"\xff\xfe", b'colour = "red"'])
-def test_a_file_that_is_something_else_is_told(
+def test_a_file_with_other_content_is_an_error_that_names_it(
     rubric: pathlib.Path, file: str, content: bytes
 ) -> None:
     (rubric / file).write_bytes(content)
-    assert file in refusal(rubric).what
+    assert file in load_error(rubric).what
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_a_file_that_is_something_else_is_told(
         ("criteria.toml", 'why = "no gain over the baseline is shown"', 'why = ""', "why"),
     ],
 )
-def test_what_does_not_fit_the_schema_is_told_with_its_place(
+def test_a_schema_violation_is_an_error_that_names_the_key(
     rubric: pathlib.Path, edit: Edit, file: str, old: str, new: str, words: str
 ) -> None:
     edit(file, old, new)
-    error = refusal(rubric)
+    error = load_error(rubric)
     assert file in error.what
     assert words in error.what
 
@@ -243,15 +243,18 @@ def test_what_does_not_fit_the_schema_is_told_with_its_place(
     [
         ('id = "performance"', 'id = "elegance"', "the criteria must be"),
         ('id = "performance"', 'id = "portability"', "the criteria must be"),
-        ("tier = 2", "tier = 1", "performance: its tiers must be 3, 2, 1"),
-        ("tier = 3", "tier = 2", "performance: its tiers must be 3, 2, 1"),
+        ("tier = 2", "tier = 1", "performance: the tiers must be 3, 2, 1"),
+        ("tier = 3", "tier = 2", "performance: the tiers must be 3, 2, 1"),
         (
             "all = []",
             'all = [{ fact = "vendors", at_least = 1 }]',
             "performance: tiers 3 and 2 need conditions",
         ),
         (
-            'all = [{ fact = "speedup_low", at_least = 1.20 }, { fact = "fastest_over_it", at_most = 1.20 }]',
+            (
+                'all = [{ fact = "speedup_low", at_least = 1.20 }, '
+                '{ fact = "fastest_over_it", at_most = 1.20 }]'
+            ),
             "all = []",
             "performance: tiers 3 and 2 need conditions",
         ),
@@ -283,11 +286,11 @@ def test_what_does_not_fit_the_schema_is_told_with_its_place(
         ),
     ],
 )
-def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
+def test_a_rubric_without_a_tier_for_every_workflow_is_an_error(
     rubric: pathlib.Path, edit: Edit, old: str, new: str, words: str
 ) -> None:
     edit("criteria.toml", old, new)
-    assert words in refusal(rubric).what
+    assert words in load_error(rubric).what
 
 
 @pytest.mark.parametrize(
@@ -296,43 +299,45 @@ def test_a_rubric_that_cannot_give_every_workflow_a_tier_is_refused(
         ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
         ("at_least = 1.20", "at_least = nan"),
         (
-            'why = "a substantial gain over the baseline, shown beyond the noise, and no other workflow brings substantially more"\n',
+            (
+                'why = "a substantial gain over the baseline, shown beyond the noise, '
+                'and no other workflow brings substantially more"\n'
+            ),
             "",
         ),
     ],
 )
-def test_a_refused_tier_is_named_with_its_line(
+def test_the_error_of_a_tier_names_its_line(
     rubric: pathlib.Path, edit: Edit, old: str, new: str
 ) -> None:
     edit("criteria.toml", old, new)
     lines = (rubric / "criteria.toml").read_text().splitlines()
-    assert f"criteria.toml:{lines.index('[[criteria.tiers]]') + 1}:" in refusal(rubric).what
+    assert f"criteria.toml:{lines.index('[[criteria.tiers]]') + 1}:" in load_error(rubric).what
 
 
-def test_a_fact_that_nothing_measures_or_declares_is_refused(
-    rubric: pathlib.Path, edit: Edit
-) -> None:
-    """The vocabulary is closed: a rubric cannot add to it, because nobody would know the value."""
+def test_an_unknown_fact_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:
+    """A rubric cannot add facts, because their values would be unknown."""
     edit(
         "criteria.toml",
         "[facts.vendors]",
-        '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n[facts.vendors]',
+        '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n'
+        "[facts.vendors]",
     )
     edit("criteria.toml", 'fact = "speedup_low"', 'fact = "beauty"')
-    assert "beauty" in refusal(rubric).what
+    assert "beauty" in load_error(rubric).what
 
 
 # Declared facts
 
 
-#: The day the test was last told; a source cannot have been read after it.
-TOLD = dt.date(2026, 11, 21)
-#: Parts of an address that lead to no page of their own.
-GENERIC = re.compile(r"docs|documentation|stable|latest|main|master|en|v?[0-9][0-9.]*")
+#: Latest possible date of `looked_up`; update it when a source was read later.
+LATEST_LOOKUP = dt.date(2026, 11, 21)
+#: Parts of an address that occur on front pages.
+GENERIC_PART = re.compile(r"docs|documentation|stable|latest|main|master|en|v?[0-9][0-9.]*")
 
 
 def is_front_page(address: str) -> bool:
-    """Say whether an address is that of a whole documentation or repository, where a fact cannot be looked up."""
+    """Return whether the address is the front page of a documentation or repository."""
     parts = urllib.parse.urlsplit(address)
     path = [part for part in parts.path.split("/") if part]
     if parts.hostname == "pypi.org":
@@ -343,13 +348,13 @@ def is_front_page(address: str) -> bool:
         return False
     return (
         not path
-        or bool(GENERIC.fullmatch(path[-1]))
-        or sum(not GENERIC.fullmatch(part) for part in path) < len(("TOPIC", "PAGE"))
+        or bool(GENERIC_PART.fullmatch(path[-1]))
+        or sum(not GENERIC_PART.fullmatch(part) for part in path) < len(("TOPIC", "PAGE"))
     )
 
 
 def facts_of(workflow: Workflow) -> list[CitedFact]:
-    """Return everything that is declared about a workflow and has a source."""
+    """Return all cited facts of a workflow."""
     groups = [workflow.declared, *workflow.arm_declared.values()]
     values = [value for group in groups for value in msgspec.structs.asdict(group).values()]
     return [
@@ -359,7 +364,7 @@ def facts_of(workflow: Workflow) -> list[CitedFact]:
 
 
 @pytest.mark.parametrize(
-    ("address", "front"),
+    ("address", "is_front"),
     [
         ("https://onnxruntime.ai/docs/", True),
         ("https://docs.pytorch.org/TensorRT/", True),
@@ -378,47 +383,47 @@ def facts_of(workflow: Workflow) -> list[CitedFact]:
         ),
     ],
 )
-def test_a_front_page_is_told_from_a_page(address: str, *, front: bool) -> None:
-    assert is_front_page(address) == front
+def test_front_pages_are_recognised(address: str, *, is_front: bool) -> None:
+    assert is_front_page(address) == is_front
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_every_declared_fact_has_a_source_that_states_it(workflow: Workflow) -> None:
+def test_every_declared_fact_has_a_specific_source(workflow: Workflow) -> None:
     assert workflow.declared.licence is not None
     for fact in facts_of(workflow):
         addresses = re.findall(r"https?://[^\s,;]+", fact.source)
         assert not [address for address in addresses if is_front_page(address)], fact
-        elsewhere = re.search(
+        other_source = re.search(
             r"doi 10\.|rubric/integration\.toml|counted from|measured with", fact.source
         )
-        assert addresses or elsewhere or fact.basis == "not confirmed", fact
+        assert addresses or other_source or fact.basis == "not confirmed", fact
 
 
 @pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
-def test_sources_were_read_on_a_day_that_has_been(workflow: Workflow) -> None:
-    assert dt.date.fromisoformat(workflow.declared.looked_up) <= TOLD
+def test_the_lookup_dates_are_in_the_past(workflow: Workflow) -> None:
+    assert dt.date.fromisoformat(workflow.declared.looked_up) <= LATEST_LOOKUP
 
 
 @pytest.mark.parametrize("name", SHIPPED.gpus)
-def test_what_is_known_of_a_gpu_has_a_source_and_a_day_too(name: str) -> None:
+def test_every_gpu_has_a_specific_source_and_a_lookup_date(name: str) -> None:
     gpu = SHIPPED.gpus[name]
     addresses = re.findall(r"https?://[^\s,;]+", gpu.source)
     assert addresses
     assert not [address for address in addresses if is_front_page(address)]
-    assert dt.date.fromisoformat(gpu.looked_up) <= TOLD
+    assert dt.date.fromisoformat(gpu.looked_up) <= LATEST_LOOKUP
 
 
 @pytest.mark.parametrize("because", ["", ', because = " "'])
 @pytest.mark.parametrize("basis", ["ours", "not confirmed"])
-def test_a_reading_of_ours_without_a_reason_is_refused(
+def test_a_fact_on_our_own_basis_needs_a_reason(
     rubric: pathlib.Path, edit: Edit, basis: str, because: str
 ) -> None:
-    told = 'value = 0, source = "counted from this project\'s own recipe"'
-    edit("workflows.toml", told, f'{told}, basis = "{basis}"{because}')
-    assert f"a fact whose basis is '{basis}' needs a sentence" in refusal(rubric).what
+    fact = 'value = 0, source = "counted from this project\'s own recipe"'
+    edit("workflows.toml", fact, f'{fact}, basis = "{basis}"{because}')
+    assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(rubric).what
 
 
-def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib.Path) -> None:
+def test_lines_changed_is_counted_from_the_integration(tmp_path: pathlib.Path) -> None:
     known = {workflow.id: workflow for workflow in SHIPPED.workflows}
     for workflow in known.values():
         if workflow.integration is not None:
@@ -426,20 +431,11 @@ def test_lines_are_those_of_the_integration_where_there_is_one(tmp_path: pathlib
     assert known["pytorch-eager"].declared.lines_changed.value == 0
     bare = catalogue.read_workflows(catalogue.rubric_directory(), tmp_path)
     assert all(workflow.integration is None for workflow in bare), (
-        "without a probe there is nobody to give one"
+        "a workflow without a probe has no integration"
     )
 
 
-def test_the_integrations_are_those_of_the_modules() -> None:
-    answer = subprocess.run(
-        [sys.executable, INTEGRATION, "--print"], capture_output=True, text=True, check=True
-    )
-    assert (catalogue.rubric_directory() / "integration.toml").read_text() == answer.stdout, (
-        "run python tests/stacks/integration.py"
-    )
-
-
-def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(
+def test_integrations_use_no_undefined_names(
     tmp_path: pathlib.Path,
 ) -> None:
     subprocess.run([sys.executable, INTEGRATION, "--every", tmp_path], check=True)
@@ -452,9 +448,18 @@ def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(
         for task in workflow.tasks
         for device in workflow.devices
     }
-    given = 'builtins = ["model", "inputs", "CHECKPOINT", "prompts"]'
+    configuration = 'builtins = ["model", "inputs", "CHECKPOINT", "prompts"]'
     ruff = str(pathlib.Path(sys.executable).with_name("ruff"))
-    command = [ruff, "check", "--isolated", "--select", "F821,E9", "--config", given, str(tmp_path)]
+    command = [
+        ruff,
+        "check",
+        "--isolated",
+        "--select",
+        "F821,E9",
+        "--config",
+        configuration,
+        str(tmp_path),
+    ]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout
 
@@ -467,28 +472,28 @@ def test_lines_that_are_handed_out_name_nothing_that_they_do_not_bring(
         ('first = "nvidia"', ""),
     ],
 )
-def test_a_tree_that_leads_nowhere_or_back_is_refused(
+def test_a_decision_tree_with_a_dead_end_or_a_cycle_is_an_error(
     old: str, new: str, rubric: pathlib.Path
 ) -> None:
     file = rubric / "tree.toml"
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(CatalogueError, match="no node, no leaf, or leads back"):
+    with pytest.raises(CatalogueError, match="neither a node nor a leaf"):
         catalogue.load(rubric)
 
 
-def test_what_is_said_of_an_arm_is_said_of_one_that_is_there() -> None:
+def test_arm_tables_name_existing_arms() -> None:
     for workflow in catalogue.load().workflows:
         assert {*workflow.arm_devices, *workflow.arm_tasks, *workflow.arm_declared} <= {
             *workflow.arms
         }, workflow.id
 
 
-def test_an_arm_has_its_own_facts_and_otherwise_those_of_its_workflow() -> None:
+def test_an_arm_inherits_the_facts_of_its_workflow() -> None:
     eager = next(
         workflow for workflow in catalogue.load().workflows if workflow.id == "pytorch-eager"
     )
-    graph = eager.as_arm("cuda-graph")
+    graph = eager.for_arm("cuda-graph")
     assert graph.declared.vendors.value == 2
     assert graph.declared.export_step == eager.declared.export_step
-    assert eager.as_arm("default") == eager
+    assert eager.for_arm("default") == eager

@@ -1,82 +1,163 @@
-"""The JSON Schemas that ship are those of the types, and what the program writes fits them."""
+"""The shipped JSON Schemas are current, and real documents are valid against them."""
 
 from __future__ import annotations
 
+import functools
 import json
+import pathlib
+from collections.abc import Callable
 from typing import Any
 
-import builders
 import jsonschema
 import msgspec
 import pytest
 
 from advisor import catalogue, schemas
-from advisor.domain.run_events import Finished, Planned, Spawned, WorkerReported
+from advisor.cli import spec
+from advisor.context import Context
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
+from advisor.report import document, measured_document
+
+TESTS = pathlib.Path(__file__).parents[1]
+#: Exports of earlier versions: a line with the manifest, one with the header, one for each event.
+EXPORTS = sorted((TESTS / "advisor" / "store" / "recorded").glob("*.p3run"))
+#: Run documents that were written on real machines.
+EVIDENCE = sorted((TESTS / "stacks" / "evidence").glob("*.json"))
+RUBRIC_FILES = (
+    "criteria",
+    "gpus",
+    "guidelines",
+    "models",
+    "panel",
+    "presets",
+    "published",
+    "tree",
+)
+
+
+@functools.cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    """Return a validator with the schema file that ships."""
+    return jsonschema.Draft202012Validator(json.loads(schemas.schema_file(name).read_bytes()))
+
+
+def read_toml(name: str) -> Any:
+    return msgspec.toml.decode((catalogue.rubric_directory() / f"{name}.toml").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def specification() -> dict[str, Any]:
+    decoded: dict[str, Any] = json.loads(spec.render())
+    return decoded
 
 
 @pytest.mark.parametrize("name", schemas.SHIPPED)
 def test_a_shipped_schema_is_current(name: str) -> None:
-    assert schemas.file_of(name).read_bytes() == schemas.render(name), (
+    assert schemas.schema_file(name).read_bytes() == schemas.render(name), (
         "run python -m advisor.schemas"
     )
 
 
-def test_no_schema_ships_that_describes_nothing() -> None:
-    shipped = {file.name for file in schemas.file_of("run").parent.iterdir()}
-    assert shipped == {schemas.file_of(name).name for name in schemas.SHIPPED}
+def test_every_shipped_schema_file_is_generated() -> None:
+    shipped = {file.name for file in schemas.schema_file("run").parent.iterdir()}
+    assert shipped == {schemas.schema_file(name).name for name in schemas.SHIPPED}
 
 
 @pytest.mark.parametrize("name", schemas.SHIPPED)
-def test_a_schema_is_one(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schemas.generate(name))
+def test_a_shipped_schema_is_a_json_schema(name: str) -> None:
+    validator(name).check_schema(validator(name).schema)
 
 
-def toml(name: str) -> Any:
-    return msgspec.toml.decode((catalogue.rubric_directory() / name).read_bytes())
+@pytest.mark.parametrize("file", EXPORTS, ids=lambda file: file.stem)
+def test_a_run_of_an_earlier_version_is_valid(file: pathlib.Path) -> None:
+    _manifest, header, *events = map(json.loads, file.read_text().splitlines())
+    validator("run-header").validate(header)
+    assert len(events) > 10
+    for event in events:
+        validator("event").validate(event)
 
 
-PLANNED, SPAWNED, HEARD, FINISHED = builders.events(
-    Planned(plan=builders.plan("compiled", excluded=[builders.excluded()])),
-    Spawned(arm="compiled", process=0),
-    WorkerReported(arm="compiled", process=0, said=builders.visits([0.1])[0]),
-    Finished(),
-)
+@pytest.mark.parametrize("file", EVIDENCE, ids=lambda file: file.stem)
+def test_a_document_of_a_real_run_is_valid(file: pathlib.Path) -> None:
+    validator("run").validate(json.loads(file.read_text()))
+
+
+def test_the_files_and_the_document_of_a_new_run_are_valid(
+    fake_context: Callable[[], Context],
+) -> None:
+    context = fake_context()
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick"), context)
+    for _ in execute(run, context):
+        pass
+    validator("run-header").validate(json.loads((run.directory / "run.json").read_text()))
+    for line in (run.directory / "events.jsonl").read_text().splitlines():
+        validator("event").validate(json.loads(line))
+    validator("run").validate(json.loads(document.encode(measured_document.compose(decide(run)))))
+
+
+@pytest.mark.parametrize("name", RUBRIC_FILES)
+def test_a_rubric_file_is_valid(name: str) -> None:
+    validator(name).validate(read_toml(name))
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "options",
+    [{}, {"model": "demo", "gpu": "cpu", "batch_sizes": "1,4", "offline": True}],
+    ids=["none", "some"],
+)
+def test_options_are_valid(options: dict[str, object]) -> None:
+    validator("options").validate(options)
+    msgspec.convert(options, Answers)
+
+
+def test_the_specification_is_valid_against_its_own_schemas(specification: dict[str, Any]) -> None:
+    own = {
+        name: jsonschema.Draft202012Validator(schema)
+        for name, schema in specification["schemas"].items()
+    }
+    assert set(own) == set(schemas.SHIPPED)
+    for name, key in (("criteria", "rubric"), ("presets", "presets"), ("models", "models")):
+        own[name].validate(specification[key])
+    assert specification["workflows"]
+    for workflow in specification["workflows"]:
+        own["workflow"].validate(workflow)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
     [
-        ("run", builders.document()),
-        ("run-header", builders.header()),
-        (
-            "run-header",
-            builders.header(machine=builders.gpu_machine(), catalogue=builders.shipped_catalogue()),
-        ),
-        ("event", PLANNED),
-        ("event", SPAWNED),
-        ("event", HEARD),
-        ("event", FINISHED),
-        ("options", Answers()),
-        ("criteria", toml("criteria.toml")),
-        ("models", toml("models.toml")),
-        ("presets", toml("presets.toml")),
-        ("gpus", toml("gpus.toml")),
+        ("criteria", lambda content: content["criteria"][0]["tiers"][0].pop("why")),
+        ("criteria", lambda content: content.update(colour="red")),
+        ("gpus", lambda content: content["gpu"]["H200"].update(memory_gib="much")),
+        ("models", lambda content: content["demo"].update(hidden=0)),
+        ("presets", lambda content: content["budgets"]["quick"].pop("measuring_seconds")),
+        ("tree", lambda content: content.update(colour="red")),
     ],
 )
-def test_what_the_program_writes_and_ships_fits_its_schema(name: str, value: object) -> None:
-    jsonschema.validate(json.loads(msgspec.json.encode(value)), schemas.generate(name))
+def test_an_invalid_rubric_file_is_rejected(name: str, change: Callable[[Any], Any]) -> None:
+    content = read_toml(name)
+    change(content)
+    assert not validator(name).is_valid(content)
 
 
 @pytest.mark.parametrize(
-    "workflow", builders.shipped_catalogue().workflows, ids=lambda workflow: workflow.id
+    "change",
+    [
+        lambda run: run["workflows"][0].pop("status"),
+        lambda run: run["workflows"][0].update(status="fast"),
+        lambda run: run["question"].update(batch_sizes="1,4"),
+        lambda run: run.pop("machine"),
+    ],
 )
-def test_every_shipped_workflow_fits_its_schema(workflow: object) -> None:
-    jsonschema.validate(json.loads(msgspec.json.encode(workflow)), schemas.generate("workflow"))
+def test_an_invalid_document_is_rejected(change: Callable[[Any], Any]) -> None:
+    run = json.loads(EVIDENCE[0].read_text())
+    change(run)
+    assert not validator("run").is_valid(run)
 
 
-def test_a_document_that_lacks_a_key_does_not_fit() -> None:
-    told = json.loads(msgspec.json.encode(builders.document()))
-    del told["workflows"][0]["status"]
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(told, schemas.generate("run"))
+@pytest.mark.parametrize("options", [{"colour": "red"}, {"batch_sizes": 1}, {"task": "dance"}])
+def test_invalid_options_are_rejected(options: dict[str, object]) -> None:
+    assert not validator("options").is_valid(options)

@@ -1,7 +1,11 @@
-"""What is wrong with this machine, each finding with its fix."""
+"""The screen with the checks of this machine, each with the step that fixes it."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import time
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,55 +16,59 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from advisor import doctor, question
-from advisor.doctor import Finding
+from advisor.doctor.findings import OVERHEAD_NAME, Finding
 from advisor.errors import UserError
+from advisor.statistics.disturbance import Condition
 from advisor.store import default_home
-from advisor.tui import text
-from advisor.tui.screens.frame import Frame, TopLine
-from advisor.tui.widgets.keys import Keys
+from advisor.tui.rendering import text
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.widgets.key_footer import KeyFooter
 
+#: As often as while timing, and as while compiling.
+DRAWING_RATES_HZ = (2.0, 10.0)
+#: The screen takes this long to start drawing at a new rate.
+SETTLING_SECONDS = 0.1
 MARKS = {"ok": "\N{CHECK MARK} ok  ", "warn": "! warn", "fail": "\N{BALLOT X} fail"}
 
 
-class Doctor(Frame):
-    """The findings."""
+class DoctorScreen(AdvisorScreen):
+    """The checks of the machine."""
 
     HELP_TEXT = """\
-What was looked at, and what to do about it. The same as p3-advisor doctor. o times eager
-calls while this display is drawn at 0, 2 and 10 Hz, to see whether drawing disturbs them."""
+The checks of this machine, as p3-advisor doctor prints them. o measures whether this display
+slows timed calls down: the same check as p3-advisor doctor --observer, drawn at 2 and 10 Hz."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "o",
             "observe",
             "Check the display",
             id="observe",
-            tooltip="whether drawing disturbs the timing; takes a minute",
+            tooltip="whether drawing slows timed calls down; takes a minute",
         ),
         Binding("escape,q", "app.pop_screen", "Back", id="back"),
     ]
 
     def compose(self) -> ComposeResult:
-        """Make the list."""
-        yield TopLine()
+        yield TitleBar()
         with VerticalScroll(id="body"):
-            yield Static("Looking ...", id="findings", markup=False)
-            yield Static("", id="drawn", markup=False)
-        yield self.compose_too_small()
-        yield Keys()
+            yield Static("Checking ...", id="findings", markup=False)
+            yield Static("", id="drawing-progress", markup=False)
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Look at the machine."""
         self._findings: list[Finding] = []
-        self._drawing: Timer | None = None
-        self._drawn = 0
-        self.query_one(TopLine).tell(Text("Doctor"), self.advisor.run_words())
-        self.advisor.background.do("doctor", self._examine, self.show)
+        #: Draws the screen while the check runs.
+        self.drawing_timer: Timer | None = None
+        self._drawing_count = 0
+        self.query_one(TitleBar).set_text(Text("Doctor"), self.app_interface.run_status())
+        self.app_interface.background.start("doctor", self._examine, self.show)
 
     def _examine(self) -> list[Finding]:
         try:
             return doctor.examine(
-                question.interpreter_of(self.advisor.answers),
-                default_home(self.advisor.world.environment),
+                question.worker_interpreter(self.app_interface.answers),
+                default_home(self.app_interface.context.environment),
             )
         except UserError as problem:
             return [
@@ -68,65 +76,80 @@ calls while this display is drawn at 0, 2 and 10 Hz, to see whether drawing dist
             ]
 
     def show(self, findings: list[Finding]) -> None:
-        """Show what was found."""
         if not self.is_attached:
             return
         self._findings = [
             *findings,
-            *(finding for finding in self._findings if finding.name == "display"),
+            *(finding for finding in self._findings if finding.name == OVERHEAD_NAME),
         ]
-        words = Text()
+        lines = Text()
         for finding in self._findings:
-            words += Text(f"{MARKS[finding.status]}  ", "bold") + Text(
-                f"{finding.name:<14}{text.plain(finding.what, 300)}\n"
-            )
-            words += Text(
-                f"{'':8}next: {text.plain(finding.fix, 300)}\n" if finding.fix else "", ""
-            )
-        self.query_one("#findings", Static).update(words)
+            lines += Text(f"{MARKS[finding.status]}  ", "bold")
+            lines += Text(f"{finding.name:<14}{text.printable(finding.what, 300)}\n")
+            if finding.fix:
+                lines += Text(f"{'':8}next: {text.printable(finding.fix, 300)}\n")
+        self.query_one("#findings", Static).update(lines)
 
     def action_observe(self) -> None:
-        """See whether drawing disturbs the timing."""
-        if self.advisor.runs.owned is not None:
+        """Measure whether drawing slows timed calls down."""
+        if self.app_interface.run_controller.owned_host is not None:
             self.notify(
-                "a run goes on; the check would disturb it", severity="warning", markup=False
+                "a run is in progress; the check would disturb it",
+                severity="warning",
+                markup=False,
             )
             return
-        from advisor.tui import observer  # noqa: PLC0415 - only when asked for
+        self._show_progress("Timing eager calls while this line is drawn ...")
+        self.app_interface.background.start("observe", self._measure_overhead, self._show_overhead)
 
-        self._tell("Timing eager calls while this line is drawn ...")
-        hand, advisor = self.app.call_later, self.advisor
+    def _measure_overhead(self) -> Finding:
+        """Time calls in this thread while the application draws this screen."""
+        from advisor.doctor import display_overhead  # noqa: PLC0415 - rarely used
 
-        def observe() -> Finding:
-            try:
-                return observer.observe(
-                    advisor.answers, advisor.world, lambda hertz: hand(self.draw_at, hertz)
-                )
-            except UserError as problem:
-                return Finding(
-                    name=observer.NAME, status="fail", what=problem.what, fix=problem.next_step
-                )
+        answers, context = self.app_interface.answers, self.app_interface.context
+        displays: dict[str, Condition] = {
+            f"the display drawn at {hertz:g} Hz": functools.partial(self._drawn_at, hertz)
+            for hertz in DRAWING_RATES_HZ
+        }
+        try:
+            return display_overhead.measure_display_overhead(
+                answers.python, answers.gpu, context, displays
+            )
+        except UserError as problem:
+            return Finding(
+                name=OVERHEAD_NAME, status="fail", what=problem.what, fix=problem.next_step
+            )
 
-        self.advisor.background.do("observe", observe, self._observed)
+    @contextlib.contextmanager
+    def _drawn_at(self, hertz: float) -> Iterator[None]:
+        """Draw the screen at this rate while the block runs in another thread."""
+        self.app.call_later(self.draw_at, hertz)
+        time.sleep(SETTLING_SECONDS)
+        try:
+            yield
+        finally:
+            self.app.call_later(self.draw_at, 0.0)
 
-    def _observed(self, finding: Finding) -> None:
+    def _show_overhead(self, finding: Finding) -> None:
         self.draw_at(0.0)
-        self._tell("")
+        self._show_progress("")
         self.show([*(each for each in self._findings if each.name != finding.name), finding])
 
-    def _tell(self, words: str) -> None:
+    def _show_progress(self, line: str) -> None:
         if self.is_attached:
-            self.query_one("#drawn", Static).update(words)
+            self.query_one("#drawing-progress", Static).update(line)
 
     def draw_at(self, hertz: float) -> None:
-        """Draw the whole screen so many times a second, from now on."""
-        if self._drawing is not None:
-            self._drawing.stop()
-        self._drawing = (
+        """Draw the whole screen `hertz` times a second from now on; 0 stops."""
+        if self.drawing_timer is not None:
+            self.drawing_timer.stop()
+        self.drawing_timer = (
             self.set_interval(1 / hertz, self._draw_again) if hertz and self.is_attached else None
         )
 
     def _draw_again(self) -> None:
-        self._drawn += 1
-        self._tell(f"Timing eager calls while this line is drawn, {self._drawn} times so far ...")
+        self._drawing_count += 1
+        self._show_progress(
+            f"Timing eager calls while this line is drawn, {self._drawing_count} times so far ..."
+        )
         self.refresh(layout=True)

@@ -1,4 +1,4 @@
-"""Which arms are measured, and for each of the others the reason that is true."""
+"""The plan: the arms to measure, and the reason for each excluded workflow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from builders import BASELINE
 
 from advisor import applicability
-from advisor.domain.machine import Machine, MadeEnvironment
+from advisor.domain.machine import CreatedEnvironment, Machine
 from advisor.domain.plan import Excluded, Plan
-from advisor.domain.question import Exported, Factory, OnnxFile
+from advisor.domain.question import ExportedModel, FactoryModel, OnnxModel
 from advisor.domain.workflow import CitedFact, Environment, Workflow
 from advisor.errors import NoStackError
 
@@ -45,8 +45,8 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
 @pytest.mark.parametrize(
     ("asked", "workflow", "reason"),
     [
-        ({"task": "generate"}, {}, "it does not do generate, only forward"),
-        ({"model": OnnxFile(name="a.onnx")}, {}, "it takes PyTorch modules, not ONNX files"),
+        ({"task": "generate"}, {}, "it does not support the task generate, only forward"),
+        ({"model": OnnxModel(name="a.onnx")}, {}, "it accepts PyTorch modules, not ONNX files"),
         (
             {},
             {"refused": {"cpu": CitedFact(value="no such device", source="a test")}},
@@ -56,7 +56,7 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
         (
             {"dtype": "bfloat16"},
             {"dtypes": ("float32", "float16")},
-            "it does not run bfloat16 on cpu, only float32, float16",
+            "it does not support bfloat16 on cpu, only float32, float16",
         ),
         (
             ON_GPU,
@@ -70,7 +70,7 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
         ),
     ],
 )
-def test_a_limit_is_told_whatever_is_installed(
+def test_a_limit_is_reported_whatever_is_installed(
     asked: dict[str, Any], workflow: dict[str, Any], reason: str
 ) -> None:
     for installed in ({}, {"has_probe": False}, {"environment": Environment(kind="own")}):
@@ -81,9 +81,9 @@ def test_a_limit_is_told_whatever_is_installed(
 @pytest.mark.parametrize(
     ("asked", "workflow"),
     [
-        ({"model": OnnxFile(name="a.onnx")}, {"takes": ("torch", "onnx")}),
-        ({"model": Exported(name="a.pt2")}, {}),
-        ({"model": Factory(name="a:b")}, {}),
+        ({"model": OnnxModel(name="a.onnx")}, {"input_formats": ("torch", "onnx")}),
+        ({"model": ExportedModel(name="a.pt2")}, {}),
+        ({"model": FactoryModel(name="a:b")}, {}),
         (ON_GPU, {"refused": {"cpu": CitedFact(value="no such device", source="a test")}}),
         ({"dtype": "native"}, {"dtypes": ("float16",)}),
         (ON_GPU, {"min_compute_capability": "9.0"}),
@@ -92,34 +92,34 @@ def test_a_limit_is_told_whatever_is_installed(
         ({"task": "generate"}, {"tasks": ("forward", "generate")}),
     ],
 )
-def test_what_is_no_limit_here_is_no_obstacle(
+def test_a_limit_that_does_not_apply_is_no_obstacle(
     asked: dict[str, Any], workflow: dict[str, Any]
 ) -> None:
     assert obstacle(asked=asked, **workflow) is None
 
 
-def test_a_workflow_without_a_probe_is_left_to_the_user() -> None:
+def test_a_workflow_without_a_probe_is_excluded() -> None:
     found = obstacle(has_probe=False)
     assert found is not None
     assert found.status == "excluded"
-    assert found.fix == "by hand: pip install compiled"
+    assert found.fix == "install it by hand: pip install compiled"
 
 
 OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))
 
 
 def with_environment(**changes: Any) -> Machine:
-    made = MadeEnvironment(name="apart", python="/data/apart/bin/python", digest="0" * 12)
+    made = CreatedEnvironment(name="apart", python="/data/apart/bin/python", digest="0" * 12)
     return builders.machine(environments={"apart": msgspec.structs.replace(made, **changes)})
 
 
-def test_a_workflow_whose_environment_was_not_made_can_have_it_made() -> None:
+def test_the_fix_for_a_missing_environment_creates_it() -> None:
     found = obstacle(environment=OWN)
     assert found is not None
     assert (found.status, found.fix) == ("not-installed", "p3-advisor env create apart")
 
 
-def test_a_stack_with_another_distribution_for_the_device_is_had_from_there() -> None:
+def test_the_fix_names_the_environment_of_the_device() -> None:
     elsewhere = Environment(kind="own", name="elsewhere", requirements=("rare-stack-cuda==2.1",))
     known = builders.catalogue(
         builders.workflow(environment=elsewhere, environment_on={"cpu": OWN})
@@ -128,7 +128,7 @@ def test_a_stack_with_another_distribution_for_the_device_is_had_from_there() ->
         device: [
             each.fix
             for each in applicability.plan(
-                builders.question(), builders.machine(), known.on(device)
+                builders.question(), builders.machine(), known.for_device(device)
             ).excluded
         ]
         for device in ("cpu", "cuda")
@@ -140,7 +140,7 @@ def test_a_stack_with_another_distribution_for_the_device_is_had_from_there() ->
     assert {"rare-stack", "rare-stack-cuda"} <= {*applicability.required_packages(known)}
 
 
-def test_a_workflow_runs_in_the_environment_that_was_made_for_it() -> None:
+def test_a_workflow_runs_in_its_environment() -> None:
     machine = with_environment()
     assert obstacle(machine, environment=OWN) is None
     made = applicability.plan(
@@ -149,14 +149,14 @@ def test_a_workflow_runs_in_the_environment_that_was_made_for_it() -> None:
     assert [arm.python for arm in made.arms] == ["", "", "/data/apart/bin/python"]
 
 
-def test_an_environment_that_cannot_be_used_is_an_obstacle_with_its_reason() -> None:
+def test_a_broken_environment_is_an_obstacle_with_its_reason() -> None:
     found = obstacle(with_environment(fault="its interpreter is gone"), environment=OWN)
     assert found is not None
-    assert found.reason == "its environment cannot be used: its interpreter is gone"
+    assert found.reason == "its environment does not work: its interpreter is gone"
     assert found.fix == "p3-advisor env create apart"
 
 
-def test_an_interpreter_that_has_all_by_hand_serves_the_workflow() -> None:
+def test_an_interpreter_with_all_packages_needs_no_environment() -> None:
     by_hand = builders.interpreter(packages={"torch": "2.12.0", "rare-stack": "2.1"})
     machine = msgspec.structs.replace(with_environment(), software=by_hand)
     for here in (builders.machine(software=by_hand), machine):
@@ -171,23 +171,21 @@ def test_an_interpreter_that_has_all_by_hand_serves_the_workflow() -> None:
     [
         (
             {"rare-stack": "2.2"},
-            ", and /opt/python has rare-stack 2.2 where it asks for rare-stack==2.1",
+            ", and /opt/python has rare-stack 2.2, but rare-stack==2.1 is required",
         ),
         ({}, ""),
     ],
 )
-def test_an_interpreter_that_lacks_only_the_right_version_is_told_of(
-    packages: dict[str, str], words: str
-) -> None:
+def test_a_version_mismatch_is_reported(packages: dict[str, str], words: str) -> None:
     machine = builders.machine(
         software=builders.interpreter(executable="/opt/python", packages=packages)
     )
     found = obstacle(machine, environment=OWN)
     assert found is not None
-    assert found.reason == "its environment has not been made" + words
+    assert found.reason == "its environment has not been created" + words
 
 
-def test_a_workflow_of_a_container_says_how_to_get_it() -> None:
+def test_the_fix_for_a_missing_container_image_says_how_to_get_it() -> None:
     found = obstacle(environment=Environment(kind="container"))
     assert found is not None
     assert (found.status, found.fix) == ("not-installed", "pip install compiled")
@@ -205,7 +203,7 @@ def test_a_workflow_of_a_container_says_how_to_get_it() -> None:
         ({}, ["torch<2.14,>=2.11", "onnxruntime>=1.27"]),
     ],
 )
-def test_missing_packages_are_named_with_the_command_that_installs_them(
+def test_missing_packages_are_listed_with_the_install_command(
     packages: dict[str, str], missing: list[str]
 ) -> None:
     machine = builders.machine(
@@ -218,13 +216,13 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(
         return
     assert found is not None
     assert found.status == "not-installed"
-    assert found.reason == f"/opt/python lacks {', '.join(missing)}"
+    assert found.reason == f"/opt/python does not have {', '.join(missing)}"
     assert found.fix == "/opt/python -m pip install " + " ".join(
         f"'{requirement}'" for requirement in missing
     )
 
 
-def test_the_plan_begins_with_the_baseline_and_its_duplicate() -> None:
+def test_the_plan_starts_with_the_baseline_and_its_duplicate() -> None:
     made = plan(builders.workflow("first", build_order=0), builders.workflow("second"))
     assert [arm.id for arm in made.arms] == [BASELINE, f"{BASELINE}#duplicate", "first", "second"]
     assert made.baseline.id == BASELINE
@@ -233,7 +231,7 @@ def test_the_plan_begins_with_the_baseline_and_its_duplicate() -> None:
 
 
 def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
-    arms = applicability.arms_of(
+    arms = applicability.list_arms(
         builders.workflow("compiled", arms={"default": {}, "tuned": {"mode": "max-autotune"}})
     )
     assert [(arm.id, arm.workflow, arm.option, arm.options) for arm in arms] == [
@@ -242,13 +240,13 @@ def test_a_workflow_has_one_arm_for_each_set_of_options() -> None:
     ]
 
 
-def test_an_arm_knows_the_extras_that_its_environment_asks_for_on_the_device() -> None:
+def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
     known = builders.shipped_catalogue()
     extras = {
         device: {
             workflow.id: arm.extras
-            for workflow in known.on(device).workflows
-            for arm in applicability.arms_of(workflow)
+            for workflow in known.for_device(device).workflows
+            for arm in applicability.list_arms(workflow)
         }
         for device in ("cpu", "cuda")
     }
@@ -259,16 +257,16 @@ def test_an_arm_knows_the_extras_that_its_environment_asks_for_on_the_device() -
     assert extras["cpu"]["max"] == {"max": ("serve",)}
 
 
-def test_every_workflow_is_in_the_plan_or_left_out_with_a_reason() -> None:
+def test_every_workflow_is_planned_or_excluded_with_a_reason() -> None:
     shipped = builders.shipped_catalogue()
     for machine in (builders.machine(), builders.gpu_machine()):
         made = applicability.plan(builders.question(), machine, shipped)
-        measured, left_out = (
+        measured, excluded = (
             {arm.workflow for arm in made.arms},
             {entry.workflow for entry in made.excluded},
         )
-        assert measured | left_out == {workflow.id for workflow in shipped.workflows}
-        assert not measured & left_out
+        assert measured | excluded == {workflow.id for workflow in shipped.workflows}
+        assert not measured & excluded
         assert all(entry.reason for entry in made.excluded)
 
 
@@ -286,42 +284,44 @@ TUNED = {"default": {}, "tuned": {"mode": "max-autotune"}}
         ((BASELINE,), []),
     ],
 )
-def test_the_baseline_is_measured_beside_what_is_chosen(
+def test_the_baseline_is_measured_with_the_chosen_workflows(
     chosen: tuple[str, ...], arms: list[str]
 ) -> None:
     made = plan(builders.workflow("one", arms=TUNED), builders.workflow("two"), workflows=chosen)
     assert [arm.id for arm in made.arms[2:]] == arms
     assert made.baseline.id == BASELINE
-    assert {entry.reason for entry in made.excluded} <= {"left out by --workflows"}
+    assert {entry.reason for entry in made.excluded} <= {"not named in --workflows"}
 
 
-def test_an_onnx_file_is_compared_with_the_first_that_takes_it() -> None:
-    takes_onnx = [builders.workflow(name, takes=("torch", "onnx")) for name in ("one", "two")]
-    made = plan(*takes_onnx, model=OnnxFile(name="a.onnx"))
+def test_the_baseline_of_an_onnx_file_is_the_first_workflow_that_accepts_it() -> None:
+    takes_onnx = [
+        builders.workflow(name, input_formats=("torch", "onnx")) for name in ("one", "two")
+    ]
+    made = plan(*takes_onnx, model=OnnxModel(name="a.onnx"))
     assert [arm.id for arm in made.arms] == ["one", "one#duplicate", "two"]
     assert BASELINE in {entry.workflow for entry in made.excluded}
 
 
-def test_without_a_workflow_for_it_an_onnx_file_cannot_be_measured() -> None:
+def test_an_onnx_file_without_a_workflow_is_an_error() -> None:
     with pytest.raises(NoStackError, match="ONNX"):
-        plan(model=OnnxFile(name="a.onnx"))
+        plan(model=OnnxModel(name="a.onnx"))
 
 
-def test_without_a_baseline_there_is_nothing_to_compare_with() -> None:
+def test_a_baseline_that_cannot_run_is_an_error() -> None:
     bare = builders.machine(software=builders.interpreter(packages={}))
     with pytest.raises(NoStackError) as problem:
         applicability.plan(builders.question(), bare, builders.catalogue(builders.workflow()))
-    assert "lacks torch" in problem.value.what
+    assert "does not have torch" in problem.value.what
     assert "pip install" in problem.value.next_step
 
 
-def test_a_catalogue_without_the_baseline_is_told() -> None:
+def test_a_catalogue_without_the_baseline_is_an_error() -> None:
     known = builders.catalogue(workflows=(builders.workflow(),))
-    with pytest.raises(NoStackError, match=f"no {BASELINE}"):
+    with pytest.raises(NoStackError, match=f"no workflow {BASELINE}"):
         applicability.plan(builders.question(), builders.machine(), known)
 
 
-def test_what_any_workflow_asks_for_is_looked_for() -> None:
+def test_the_required_packages_are_those_of_all_workflows() -> None:
     own = builders.workflow(
         "own", environment=Environment(kind="own", requirements=("tensorrt==11.1",))
     )
@@ -331,7 +331,7 @@ def test_what_any_workflow_asks_for_is_looked_for() -> None:
     assert names == ["onnxruntime", "tensorrt", "torch"]
 
 
-def test_an_arm_for_another_device_is_left_out() -> None:
+def test_an_arm_for_another_device_is_excluded() -> None:
     graphs = builders.workflow(
         "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
     )
@@ -342,24 +342,27 @@ def test_an_arm_for_another_device_is_left_out() -> None:
     assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
 
 
-def test_an_arm_for_another_device_that_is_asked_for_is_told() -> None:
+def test_a_requested_arm_for_another_device_is_excluded_with_a_reason() -> None:
     graphs = builders.workflow(
         "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}
     )
     (excluded,) = plan(graphs, workflows=("graphs/cuda-graph",)).excluded
-    assert (excluded.status, excluded.reason) == ("unsupported", "graphs/cuda-graph is not for cpu")
+    assert (excluded.status, excluded.reason) == (
+        "unsupported",
+        "graphs/cuda-graph does not support cpu",
+    )
 
 
-def test_an_arm_for_another_task_that_is_asked_for_is_told() -> None:
+def test_a_requested_arm_for_another_task_is_excluded_with_a_reason() -> None:
     cached = builders.workflow(
         "cached", arms={"default": {}, "cache": {}}, arm_tasks={"cache": ("generate",)}
     )
     assert [arm.id for arm in plan(cached).arms][2:] == ["cached"]
     (excluded,) = plan(cached, workflows=("cached/cache",)).excluded
-    assert excluded.reason == "cached/cache is not for forward"
+    assert excluded.reason == "cached/cache does not support forward"
 
 
-def test_a_task_that_a_workflow_is_known_not_to_do_is_refused_with_the_reason() -> None:
+def test_an_unsupported_task_is_reported_with_its_cited_reason() -> None:
     refused = {
         "generate": CitedFact(
             value="its cache is not part of the package", source="its documentation"
@@ -370,7 +373,7 @@ def test_a_task_that_a_workflow_is_known_not_to_do_is_refused_with_the_reason() 
     assert (found.status, found.reason) == ("unsupported", "its cache is not part of the package")
 
 
-def test_another_arm_of_the_baseline_s_workflow_is_measured_only_when_asked_for() -> None:
+def test_other_arms_of_the_baseline_workflow_are_measured_only_on_request() -> None:
     eager = builders.workflow(BASELINE, build_order=0, arms={"default": {}, "cuda-graph": {}})
     catalogue = builders.catalogue(
         builders.workflow("graphs"), workflows=(eager, builders.workflow("graphs"))
@@ -385,7 +388,7 @@ def test_another_arm_of_the_baseline_s_workflow_is_measured_only_when_asked_for(
     ("accepts", "served"),
     [((("torch>=2.11",),), True), ((("torch>=99",), ("onnx>=1",)), True), ((("jax",),), False)],
 )
-def test_a_stack_that_the_interpreter_has_already_needs_no_environment(
+def test_accepted_packages_in_the_interpreter_need_no_environment(
     accepts: tuple[tuple[str, ...], ...], served: bool
 ) -> None:
     own = Environment(kind="own", requirements=("no-such-stack==1",))
@@ -396,7 +399,7 @@ def test_a_stack_that_the_interpreter_has_already_needs_no_environment(
     ("capability", "runs"),
     [("8.6", True), ("8.9", True), ("9.0", False), ("12.0", True), ("12.1", True)],
 )
-def test_a_stack_may_run_on_some_generations_only(capability: str, runs: bool) -> None:
+def test_a_workflow_may_be_limited_to_compute_capabilities(capability: str, runs: bool) -> None:
     here = builders.gpu(compute_capability=capability)
     found = obstacle(
         builders.gpu_machine(here),

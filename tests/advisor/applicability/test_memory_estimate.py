@@ -1,4 +1,4 @@
-"""What cannot fit into a GPU is known before it is tried."""
+"""The estimate of the memory that a workflow needs at least."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from advisor import applicability
 from advisor.applicability import memory_estimate
-from advisor.domain.question import Factory, Synthetic, Transformers
+from advisor.domain.question import FactoryModel, SyntheticModel, TransformersModel
 from advisor.domain.workflow import WeightCopies
 
 #: Llama-2's stack in float16: 5.4 GiB.
-STACK = Synthetic(
+STACK = SyntheticModel(
     name="synthetic/ffn-multilayer@llama2-7b",
     block="ffn-multilayer",
     hidden=4096,
@@ -30,9 +30,11 @@ ASKED: dict[str, Any] = {
 }
 
 
-def test_the_weights_of_the_paper_s_stacks_are_those_it_states() -> None:
+def test_the_sizes_of_the_paper_s_models_agree_with_the_paper() -> None:
     """0.945 and 5.375 GiB: section 4.4, without the biases."""
-    small = Synthetic(name="s", block="ffn-multilayer", hidden=2048, intermediate=5632, layers=22)
+    small = SyntheticModel(
+        name="s", block="ffn-multilayer", hidden=2048, intermediate=5632, layers=22
+    )
     for model, gibibytes in ((small, 0.945), (STACK, 5.375)):
         held = memory_estimate.weight_bytes(builders.question(model=model, dtype="float16"))
         assert held is not None
@@ -49,7 +51,7 @@ def test_the_weights_of_the_paper_s_stacks_are_those_it_states() -> None:
         (WeightCopies(each_batch_size=1.0), (1, 64), True),
     ],
 )
-def test_weights_held_too_often_for_a_card_are_not_asked_of_it(
+def test_a_workflow_that_holds_too_many_copies_of_the_weights_is_excluded(
     copies: WeightCopies, sizes: tuple[int, ...], fits: bool
 ) -> None:
     workflow = builders.workflow(weight_copies=copies)
@@ -63,8 +65,8 @@ def test_weights_held_too_often_for_a_card_are_not_asked_of_it(
         assert "24.0 GiB" in found.reason
 
 
-def test_a_model_of_unknown_size_is_tried() -> None:
-    asked = builders.question(**{**ASKED, "model": Factory(name="a.py:b"), "dtype": "native"})
+def test_a_model_of_unknown_size_is_not_excluded() -> None:
+    asked = builders.question(**{**ASKED, "model": FactoryModel(name="a.py:b"), "dtype": "native"})
     assert (
         memory_estimate.find_shortage(
             builders.workflow(weight_copies=WeightCopies(always=1e9)), asked, CARD
@@ -74,15 +76,15 @@ def test_a_model_of_unknown_size_is_tried() -> None:
 
 
 @pytest.mark.parametrize("block", ["matmul", "matmul-relu", "ffn", "encoder"])
-def test_every_block_has_a_size(block: str) -> None:
-    model = Synthetic(name="s", block=block, hidden=8, intermediate=16, layers=1, heads=2)  # type: ignore[arg-type]
+def test_the_weights_of_every_block_are_counted(block: str) -> None:
+    model = SyntheticModel(name="s", block=block, hidden=8, intermediate=16, layers=1, heads=2)  # type: ignore[arg-type]
     known = {"matmul": 144, "matmul-relu": 144, "ffn": 280, "encoder": 280 + 288 + 32}
     assert memory_estimate.count_in_block(model) == known[block]
 
 
-def test_a_language_model_that_no_workflow_could_hold_is_not_asked_of_a_card() -> None:
+def test_a_language_model_that_does_not_fit_is_excluded() -> None:
     """Llama-2-7b in float16 has 12.5 GiB: once fits into 24, twice does not."""
-    model = Transformers(
+    model = TransformersModel(
         name="meta-llama/Llama-2-7b-chat-hf", weights="random", parameters=6_738_415_616
     )
     asked = builders.question(**{**ASKED, "model": model})

@@ -1,4 +1,4 @@
-"""A finished run of pretend workflows, and the command line in this process."""
+"""A recorded run of simulated workflows, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import Store
 
-Advise = Callable[..., subprocess.CompletedProcess[str]]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
 def recorded(
     fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> pathlib.Path:
-    """A finished run: `quick` is four times as fast as the baseline."""
-    place = tmp_path_factory.mktemp("recorded")
+    """A finished run in which `quick` is four times as fast as the baseline."""
+    directory = tmp_path_factory.mktemp("recorded")
     context = Context(
         environment=dict(os.environ),
-        store=Store(place / "home"),
+        store=Store(directory / "home"),
         probes=fake_probes,
         rubric=fake_rubric,
     )
@@ -40,13 +40,13 @@ def recorded(
 
 
 @pytest.fixture
-def advise(
+def run_cli(
     recorded: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[Advise]:
-    """Run a command in this process: starting one for each of them would take most of the time."""
+) -> Iterator[RunCli]:
+    """Run commands in this process, because starting a process for each is slow."""
     monkeypatch.chdir(tmp_path)
     handlers = {
         number: signal.getsignal(number)
@@ -64,11 +64,11 @@ def advise(
                 "advisor.context.Context", functools.partial(Context, probes=probes)
             )
         capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             cli.main(arguments)
         printed = capsys.readouterr()
         return subprocess.CompletedProcess(
-            list(arguments), int(left.value.code or 0), printed.out, printed.err
+            list(arguments), int(exit_info.value.code or 0), printed.out, printed.err
         )
 
     yield run

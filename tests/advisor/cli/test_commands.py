@@ -1,4 +1,4 @@
-"""The commands that need no stack."""
+"""Commands on stored and published results, which need no stack."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ from advisor import catalogue, schemas
 from advisor.context import Context
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
-from advisor.probing.environments import places
+from advisor.probing.environments import registry
 from advisor.question.answers import Answers
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
 @pytest.fixture
-def finished_run(fake_world: Callable[[], Context]) -> str:
-    """A run of pretend workflows: `quick` is four times as fast as the baseline, `alike` as fast."""
-    world = fake_world()
-    run = prepare(Answers(batch_sizes="1,2", budget="6", workflows="quick,alike"), world)
-    for _ in execute(run, world):
+def finished_run(fake_context: Callable[[], Context]) -> str:
+    """A run in which `quick` is four times as fast as the baseline, and `alike` as fast."""
+    context = fake_context()
+    run = prepare(Answers(batch_sizes="1,2", budget="6", workflows="quick,alike"), context)
+    for _ in execute(run, context):
         pass
     return run.directory.name
 
 
-def advise(*arguments: str, home: pathlib.Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run_program(
+    *arguments: str, home: pathlib.Path, **more: str
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home), **more}
     return subprocess.run(
         [COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False
     )
 
 
-def test_show_prints_a_document_that_fits_the_shipped_schema(
+def test_show_prints_a_document_that_matches_the_schema(
     finished_run: str, home: pathlib.Path
 ) -> None:
-    answer = advise("show", finished_run, "--json", home=home)
+    answer = run_program("show", finished_run, "--json", home=home)
     assert answer.returncode == 0, answer.stderr
     document = json.loads(answer.stdout)
-    jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
+    jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     quick = next(entry for entry in document["workflows"] if entry["arm"] == "quick")
     assert quick["status"] == "completed"
     assert quick["speedup"]["value"] > 2
@@ -55,38 +57,43 @@ def test_show_prints_a_document_that_fits_the_shipped_schema(
     assert document["recommendation"]["flips"]
 
 
-def test_decide_gives_the_same_bytes_twice(finished_run: str, home: pathlib.Path) -> None:
-    first, second = (advise("decide", finished_run, "--json", home=home).stdout for _ in range(2))
+def test_decide_is_deterministic(finished_run: str, home: pathlib.Path) -> None:
+    first, second = (
+        run_program("decide", finished_run, "--json", home=home).stdout for _ in range(2)
+    )
     assert first == second
     assert json.loads(first)["run_id"] == finished_run
 
 
-def test_decide_with_other_weights_changes_the_answer_where_the_flips_said(
+def test_the_recommendation_changes_at_the_weights_of_the_flips(
     finished_run: str, home: pathlib.Path
 ) -> None:
-    said = json.loads(advise("decide", finished_run, "--json", home=home).stdout)
-    weights = said["question"]["priorities"]
+    document = json.loads(run_program("decide", finished_run, "--json", home=home).stdout)
+    weights = document["question"]["priorities"]
     flip = next(
-        flip for flip in said["recommendation"]["flips"] if flip["criterion"] == "performance"
+        flip for flip in document["recommendation"]["flips"] if flip["criterion"] == "performance"
     )
-    toward = 1 if flip["weight"] > weights["performance"] else -1
-    for beyond, expected in ((-0.01, said["recommendation"]["arm"]), (0.01, flip["to"])):
-        performance = flip["weight"] + toward * beyond
-        rest = (100 - performance) / (weights["productivity"] + weights["portability"])
-        text = f"performance={performance!r},productivity={weights['productivity'] * rest!r},portability={weights['portability'] * rest!r}"
-        answer = advise("decide", finished_run, "--weights", text, "--json", home=home)
+    direction = 1 if flip["weight"] > weights["performance"] else -1
+    for offset, expected in ((-0.01, document["recommendation"]["arm"]), (0.01, flip["to"])):
+        performance = flip["weight"] + direction * offset
+        scale = (100 - performance) / (weights["productivity"] + weights["portability"])
+        text = (
+            f"performance={performance!r},productivity={weights['productivity'] * scale!r},"
+            f"portability={weights['portability'] * scale!r}"
+        )
+        answer = run_program("decide", finished_run, "--weights", text, "--json", home=home)
         assert answer.returncode == 0, answer.stderr
         assert json.loads(answer.stdout)["recommendation"]["arm"] == expected
 
 
-def test_a_constraint_bars_an_arm_without_changing_its_score(
+def test_a_constraint_excludes_an_arm_without_changing_its_score(
     finished_run: str, home: pathlib.Path
 ) -> None:
     free = json.loads(
-        advise("decide", finished_run, "--json", "--preset", "serving", home=home).stdout
+        run_program("decide", finished_run, "--json", "--preset", "serving", home=home).stdout
     )
-    barred = json.loads(
-        advise(
+    constrained = json.loads(
+        run_program(
             "decide",
             finished_run,
             "--json",
@@ -98,18 +105,18 @@ def test_a_constraint_bars_an_arm_without_changing_its_score(
         ).stdout
     )
     assert free["recommendation"]["arm"] == "quick"
-    assert barred["recommendation"]["arm"] != "quick"
+    assert constrained["recommendation"]["arm"] != "quick"
     scores = [
         {entry["arm"]: entry["score"] for entry in document["workflows"]}
-        for document in (free, barred)
+        for document in (free, constrained)
     ]
     assert scores[0] == scores[1]
 
 
-def test_a_constraint_that_nothing_meets_gives_no_recommendation_but_the_document(
+def test_without_a_recommendation_the_document_has_the_problem(
     finished_run: str, home: pathlib.Path
 ) -> None:
-    answer = advise(
+    answer = run_program(
         "decide", finished_run, "--json", "--require", "performance>=3,portability>=3", home=home
     )
     assert answer.returncode == 1
@@ -118,19 +125,17 @@ def test_a_constraint_that_nothing_meets_gives_no_recommendation_but_the_documen
     assert document["problem"]["name"] == "nothing-viable"
 
 
-def test_history_lists_runs_newest_first_and_survives_the_loss_of_its_index(
-    finished_run: str, home: pathlib.Path
-) -> None:
-    first = advise("history", home=home).stdout
+def test_history_is_the_same_without_its_index(finished_run: str, home: pathlib.Path) -> None:
+    first = run_program("history", home=home).stdout
     (home / "index.sqlite").unlink()
-    assert advise("history", home=home).stdout == first
+    assert run_program("history", home=home).stdout == first
     assert finished_run in first
 
 
 def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
-    described = json.loads(advise("--spec", home=home).stdout)
-    assert set(described["schemas"]) == set(schemas.SHIPPED)
-    assert {entry["id"] for entry in described["workflows"]} >= {
+    specification = json.loads(run_program("--spec", home=home).stdout)
+    assert set(specification["schemas"]) == set(schemas.SHIPPED)
+    assert {entry["id"] for entry in specification["workflows"]} >= {
         "pytorch-eager",
         "tensorrt-llm",
         "vllm",
@@ -138,32 +143,30 @@ def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
     for field in Answers.__struct_fields__:
         assert (
             f"--{field.replace('_', '-')}"
-            in advise("recommend", "--help", home=home, COLUMNS="200").stdout
+            in run_program("recommend", "--help", home=home, COLUMNS="200").stdout
         )
 
 
-def test_workflows_names_a_reason_for_everything_that_does_not_apply(home: pathlib.Path) -> None:
-    rows = json.loads(advise("workflows", "--json", "--gpu", "cpu", home=home).stdout)
+def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(home: pathlib.Path) -> None:
+    rows = json.loads(run_program("workflows", "--json", "--gpu", "cpu", home=home).stdout)
     assert all(row["status"] == "applies" or row["reason"] for row in rows)
     assert next(row for row in rows if row["id"] == "tensorrt-llm")["status"] == "unsupported"
 
 
-def test_doctor_fails_without_torch_and_says_how_to_get_it(
+def test_doctor_fails_without_torch_with_the_fix(
     home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    answer = advise("doctor", "--python", str(bare / "bin" / "python"), home=home)
+    answer = run_program("doctor", "--python", str(bare / "bin" / "python"), home=home)
     assert answer.returncode == 3
     assert "next: " in answer.stdout
-    refused = advise("--json", "--python", str(bare / "bin" / "python"), home=home)
-    assert refused.returncode == 3
-    assert "pip install" in refused.stderr
+    failed = run_program("--json", "--python", str(bare / "bin" / "python"), home=home)
+    assert failed.returncode == 3
+    assert "pip install" in failed.stderr
 
 
-def test_a_reader_that_leaves_early_gets_no_traceback(
-    finished_run: str, home: pathlib.Path
-) -> None:
+def test_a_closed_pipe_causes_no_traceback(finished_run: str, home: pathlib.Path) -> None:
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
     answer = subprocess.run(
         f"{COMMAND} show {finished_run} --json | head -c 10",
@@ -177,19 +180,19 @@ def test_a_reader_that_leaves_early_gets_no_traceback(
     assert answer.stderr == ""
 
 
-def test_explain_shows_the_chain_to_the_score(finished_run: str, home: pathlib.Path) -> None:
-    answer = advise("explain", finished_run, "quick", "performance", home=home)
+def test_explain_shows_the_facts_behind_a_tier(finished_run: str, home: pathlib.Path) -> None:
+    answer = run_program("explain", finished_run, "quick", "performance", home=home)
     assert answer.returncode == 0, answer.stderr
     assert "geometric mean over the batch sizes" in answer.stdout
     assert "speedup_low" in answer.stdout
-    assert advise("explain", finished_run, "quick", "beauty", home=home).returncode == 2
+    assert run_program("explain", finished_run, "quick", "beauty", home=home).returncode == 2
 
 
-def test_the_answer_says_what_a_build_costs_and_how_firmly_it_stands(
+def test_the_recommendation_has_break_even_points_and_its_robustness(
     finished_run: str, home: pathlib.Path
 ) -> None:
     said = json.loads(
-        advise("decide", finished_run, "--preset", "serving", "--json", home=home).stdout
+        run_program("decide", finished_run, "--preset", "serving", "--json", home=home).stdout
     )["recommendation"]
     assert 0 < said["simplex_share"] <= 1
     assert said["arm"] in said["pareto"]
@@ -198,14 +201,14 @@ def test_the_answer_says_what_a_build_costs_and_how_firmly_it_stands(
     assert said["guideline"]["says"]
 
 
-def test_a_gpu_that_is_not_attached_is_answered_from_published_figures(home: pathlib.Path) -> None:
+def test_the_answer_for_an_absent_gpu_comes_from_published_figures(home: pathlib.Path) -> None:
     model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
-    answer = advise(
+    answer = run_program(
         "--json", "--gpu", "RTX 4090", "--model", model, "--preset", "serving", home=home
     )
     assert answer.returncode == 0, answer.stderr
     document = json.loads(answer.stdout)
-    jsonschema.validate(document, json.loads(schemas.file_of("run").read_text()))
+    jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     assert document["recommendation"]["workflow"] == "tensorrt-llm"
     assert document["recommendation"]["trust"] == "D"
     assert {entry["evidence"] for entry in document["workflows"]} == {"published"}
@@ -216,7 +219,7 @@ def test_a_gpu_that_is_not_attached_is_answered_from_published_figures(home: pat
     )
 
 
-def test_the_command_of_an_answer_that_is_not_stored_gives_it_again(home: pathlib.Path) -> None:
+def test_the_printed_command_repeats_an_answer_that_is_not_stored(home: pathlib.Path) -> None:
     model = "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
     asked = [
         "--gpu",
@@ -228,13 +231,13 @@ def test_the_command_of_an_answer_that_is_not_stored_gives_it_again(home: pathli
         "--batch-sizes",
         "1,64",
     ]
-    text = advise("recommend", *asked, "--require", "portability>=2", home=home).stdout
+    text = run_program("recommend", *asked, "--require", "portability>=2", home=home).stdout
     command = (
         text.splitlines()[-1]
         .partition("p3-advisor ")[2]
-        .removesuffix(" has every figure and its source.")
+        .removesuffix(" prints every figure with its source.")
     )
-    again = json.loads(advise(*shlex.split(command), home=home).stdout)
+    again = json.loads(run_program(*shlex.split(command), home=home).stdout)
     assert f"Use {again['recommendation']['arm']} for" in text
     assert again["question"]["priorities"]["productivity"] == 80
     assert again["question"]["batch_sizes"] == [1, 64]
@@ -242,15 +245,16 @@ def test_the_command_of_an_answer_that_is_not_stored_gives_it_again(home: pathli
     assert again["again"] == f"p3-advisor {command}"
 
 
-def test_as_events_an_answer_without_a_run_is_one_line_too(home: pathlib.Path) -> None:
+def test_with_jsonl_an_answer_without_a_run_is_one_line(home: pathlib.Path) -> None:
     asked = ["--gpu", "RTX 4090", "--model", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"]
-    (line,) = advise("recommend", *asked, "--jsonl", home=home).stdout.splitlines()
+    (line,) = run_program("recommend", *asked, "--jsonl", home=home).stdout.splitlines()
     assert json.loads(line)["document"]["run_id"] == "published"
 
 
-def test_environments_are_listed_with_what_they_are_for(home: pathlib.Path) -> None:
+def test_environments_are_listed_with_their_workflows(home: pathlib.Path) -> None:
     rows = {
-        row["name"]: row for row in json.loads(advise("env", "list", "--json", home=home).stdout)
+        row["name"]: row
+        for row in json.loads(run_program("env", "list", "--json", home=home).stdout)
     }
     assert rows["openvino"]["workflows"] == ["torch-compile-openvino", "openvino"]
     assert {row["state"] for row in rows.values()} == {"not made"}
@@ -263,26 +267,28 @@ def test_environments_are_listed_with_what_they_are_for(home: pathlib.Path) -> N
         (("env", "check", "openvino"), 3, "p3-advisor env create openvino"),
         (("env", "create", "nonsense"), 2, "there is no environment 'nonsense'"),
         (("env", "create", "pytorch-eager"), 2, "no environment of its own"),
-        (("env", "remove", "openvino"), 0, "there was none"),
+        (("env", "remove", "openvino"), 0, "not created"),
     ],
 )
-def test_an_environment_that_is_not_there_is_told(
+def test_commands_on_a_missing_environment_fail_with_the_fix(
     arguments: tuple[str, ...], status: int, words: str, home: pathlib.Path
 ) -> None:
-    answer = advise(*arguments, home=home)
+    answer = run_program(*arguments, home=home)
     assert answer.returncode == status
     assert words in answer.stderr
     assert "Traceback" not in answer.stderr
 
 
-def test_the_doctor_mends_an_environment_that_is_broken(
+def test_doctor_repair_creates_a_broken_environment_again(
     home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    known = places.own_environments(catalogue.load().workflows)["openvino"]
-    digest = places.digest_of(known, places.lock_file(catalogue.rubric_directory(), "openvino"))
-    directory = places.directory_of(home / "environments", "openvino", digest)
+    known = registry.own_environments(catalogue.load().workflows)["openvino"]
+    digest = registry.environment_digest(
+        known, registry.lock_file(catalogue.rubric_directory(), "openvino")
+    )
+    directory = registry.environment_directory(home / "environments", "openvino", digest)
     (directory / "bin").mkdir(parents=True)
-    record = places.Record(
+    record = registry.CreationRecord(
         name="openvino",
         digest=digest,
         python_version="3",
@@ -291,23 +297,22 @@ def test_the_doctor_mends_an_environment_that_is_broken(
         seconds=1,
         made="2026-11-21",
     )
-    (directory / places.RECORD).write_bytes(msgspec.json.encode(record))
-    found = {
-        each["name"]: each for each in json.loads(advise("doctor", "--json", home=home).stdout)
+    (directory / registry.RECORD_FILE).write_bytes(msgspec.json.encode(record))
+    findings = {
+        each["name"]: each for each in json.loads(run_program("doctor", "--json", home=home).stdout)
     }
-    assert found["environment openvino"]["what"] == "its interpreter is gone"
+    assert findings["environment openvino"]["what"] == registry.INTERPRETER_MISSING
     assert (
-        found["environment openvino"]["fix"]
+        findings["environment openvino"]["fix"]
         == "p3-advisor env create openvino, or p3-advisor doctor --repair"
     )
-    # Without anything in uv's cache and without a network it says what it lacks, which shows that
-    # it tries.
-    nothing = {
+    # Without a network and with an empty cache the creation fails, which shows that it was tried.
+    no_packages = {
         "UV_OFFLINE": "1",
         "UV_CACHE_DIR": str(tmp_path / "cache"),
         "UV_NO_INDEX": "1",
         "UV_FIND_LINKS": str(tmp_path),
     }
-    answer = advise("doctor", "--repair", home=home, **nothing)
+    answer = run_program("doctor", "--repair", home=home, **no_packages)
     assert answer.returncode == 3
-    assert "openvino cannot be made" in answer.stderr
+    assert "openvino cannot be created" in answer.stderr

@@ -1,4 +1,4 @@
-"""What a fleet has answered, shown again; and what is refused before any cluster is asked."""
+"""`recommend --fleet` and `fleet`, with a recorded run in place of a cluster."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from advisor.cli.interruption import InterruptedRunError
 from advisor.context import Context
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
-    Answered,
     Assignment,
+    AssignmentResult,
     Attempt,
-    Contention,
+    ContentionCheck,
     FleetRecord,
-    Order,
+    FleetRequest,
     Pool,
 )
-from advisor.errors import FleetOrderError
-from advisor.fleet import Begun, Delivered, Notice, Told
-from advisor.fleet.node import Packed, Task
+from advisor.errors import FleetRequestError
+from advisor.fleet import Completed, Progress, Started, TaskEvent
+from advisor.fleet.node import RaceResult, Task
 from advisor.question.answers import Answers
 from advisor.report import parquet
 from advisor.store import Run, Store
@@ -39,7 +39,7 @@ from advisor.store import Run, Store
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
-def advise(*arguments: str, home: pathlib.Path) -> subprocess.CompletedProcess[str]:
+def run_program(*arguments: str, home: pathlib.Path) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "P3_ADVISOR_HOME": str(home),
@@ -52,146 +52,156 @@ def advise(*arguments: str, home: pathlib.Path) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def fleet(home: pathlib.Path) -> FleetRecord:
-    """Two answers, one of them without a run."""
+    """A fleet with two results, one of them without a run."""
     store = Store(home)
     run = recorded_runs.make_run(store, finished=True)
-    order = Order(
+    request = FleetRequest(
         fleet_id="20261121-120000-f1ee",
         created="2026-11-21T12:00:00+00:00",
         models=("demo", "other"),
         pools=(Pool(kind="H200"),),
     )
-    kept = FleetRecord(
+    record = FleetRecord(
         schema=FLEET_SCHEMA,
-        order=order,
+        request=request,
         answered=(
-            Answered(
+            AssignmentResult(
                 assignment=Assignment(number=1, model="demo", kind="H200"),
                 attempts=(Attempt(run_id=run.header().run_id, node="n1", device="0"),),
             ),
-            Answered(
+            AssignmentResult(
                 assignment=Assignment(number=2, model="other", kind="H200"),
                 attempts=(),
                 reason="the fleet has lost its last H200",
             ),
         ),
         contentions=(
-            Contention(node="n1", kind="H200", model="demo", free=False, words="races take turns"),
+            ContentionCheck(
+                node="n1",
+                kind="H200",
+                model="demo",
+                allows_parallel_races=False,
+                explanation="races take turns",
+            ),
         ),
     )
-    store.fleets.keep(kept)
-    return kept
+    store.fleets.save(record)
+    return record
 
 
-def test_the_matrix_is_shown_again(fleet: FleetRecord, home: pathlib.Path) -> None:
-    shown = advise("fleet", home=home)
+def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, home: pathlib.Path) -> None:
+    shown = run_program("fleet", home=home)
     assert shown.returncode == 0, shown.stderr
     assert "the fleet has lost its last H200" in shown.stdout
     assert "demo on H200, node n1: races take turns" in shown.stdout
-    document = json.loads(advise("fleet", fleet.order.fleet_id[:12], "--json", home=home).stdout)
+    document = json.loads(
+        run_program("fleet", fleet.request.fleet_id[:12], "--json", home=home).stdout
+    )
     assert [cell["model"] for cell in document["cells"]] == ["demo", "other"]
     assert (
         document["cells"][0]["run_id"]
-        in advise("show", document["cells"][0]["run_id"], "--json", home=home).stdout
+        in run_program("show", document["cells"][0]["run_id"], "--json", home=home).stdout
     )
 
 
-def test_a_fleet_that_is_not_there(home: pathlib.Path) -> None:
-    refused = advise("fleet", "2025", home=home)
-    assert refused.returncode == 2
-    assert "there is no fleet '2025'" in refused.stderr
+def test_an_unknown_fleet_is_an_error(home: pathlib.Path) -> None:
+    failed = run_program("fleet", "2025", home=home)
+    assert failed.returncode == 2
+    assert "there is no fleet '2025'" in failed.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--models", "a,b"], "--models and --on are asked of a fleet"),
-        (["--on", "cpu"], "--models and --on are asked of a fleet"),
+        (["--models", "a,b"], "--models and --on need a fleet"),
+        (["--on", "cpu"], "--models and --on need a fleet"),
         (["--fleet", "local", "--on", "colour=red"], "names no device"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_once(
+def test_an_invalid_request_is_an_error_before_a_cluster_is_joined(
     arguments: list[str], words: str, home: pathlib.Path
 ) -> None:
-    refused = advise("recommend", *arguments, home=home)
-    assert refused.returncode == 2
-    assert words in refused.stderr
-    assert refused.stdout == ""
+    failed = run_program("recommend", *arguments, home=home)
+    assert failed.returncode == 2
+    assert words in failed.stderr
+    assert failed.stdout == ""
 
 
 @pytest.mark.parametrize("arguments", [["--fleet", "local"], ["--gpu", "all"]])
-def test_without_the_extra_one_line_says_what_to_install(
+def test_without_the_extra_the_error_says_what_to_install(
     arguments: list[str], home: pathlib.Path
 ) -> None:
-    hide = "import sys; sys.modules['ray'] = None; from advisor.cli import main; main(sys.argv[1:])"
-    refused = subprocess.run(
-        [sys.executable, "-c", hide, "recommend", *arguments],
+    without_ray = (
+        "import sys; sys.modules['ray'] = None; from advisor.cli import main; main(sys.argv[1:])"
+    )
+    failed = subprocess.run(
+        [sys.executable, "-c", without_ray, "recommend", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "P3_ADVISOR_HOME": str(home), "XDG_CONFIG_HOME": str(home)},
         check=False,
     )
-    assert refused.returncode == 3
-    assert refused.stderr.splitlines() == [
-        "p3-advisor: a fleet needs ray",
+    assert failed.returncode == 3
+    assert failed.stderr.splitlines() == [
+        "p3-advisor: a fleet needs the package ray",
         "  next: pip install 'p3-advisor[fleet]'",
     ]
 
 
-def test_a_price_that_cannot_be_is_refused(home: pathlib.Path) -> None:
+def test_a_negative_price_in_the_settings_is_an_error(home: pathlib.Path) -> None:
     file = home / "settings" / "p3-advisor" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text("[prices]\nH200 = -1\n")
-    refused = advise("recommend", "--fleet", "local", home=home)
-    assert refused.returncode == 2
-    assert "prices" in refused.stderr
+    failed = run_program("recommend", "--fleet", "local", home=home)
+    assert failed.returncode == 2
+    assert "prices" in failed.stderr
 
 
-def test_the_record_reads_back(fleet: FleetRecord, home: pathlib.Path) -> None:
+def test_the_record_is_stored_unchanged(fleet: FleetRecord, home: pathlib.Path) -> None:
     assert msgspec.structs.asdict(Store(home).fleets.find("latest")) == msgspec.structs.asdict(
         fleet
     )
 
 
-class Recorded:
-    """Stands for the cluster: every race is the recorded one."""
+class FakeCluster:
+    """A cluster that returns the recorded run for every race."""
 
-    there: Mapping[str, int] = {"H200": 2, "cpu": 1}
+    available: Mapping[str, int] = {"H200": 2, "cpu": 1}
 
     def __init__(self, run: Run) -> None:
-        self.run_made = run
-        #: Races after which the cluster is gone.
-        self.lasts = 1000
+        self.recorded_run = run
+        #: Races that complete before the program is interrupted.
+        self.completed_races = 1000
         self.tasks: Mapping[int, Task] = {}
 
-    def __call__(self, address: str) -> Recorded:
+    def __call__(self, address: str) -> FakeCluster:
         assert address == "local"
         return self
 
     def devices(self) -> Mapping[str, int]:
-        return self.there
+        return self.available
 
     def run(
         self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
-    ) -> Iterator[Notice | Contention]:
+    ) -> Iterator[TaskEvent | ContentionCheck]:
         self.tasks = tasks
-        yield Contention(
+        yield ContentionCheck(
             node="n1",
             kind=pools[0].kind,
             model="demo",
-            free=True,
-            words="races may run side by side",
+            allows_parallel_races=True,
+            explanation="races may run side by side",
         )
-        header, events = self.run_made.header(), tuple(self.run_made.events())
-        for made, number in enumerate(tasks):
-            yield Begun(number=number, token="a", node="n1", device="0", header=header)
-            yield Told(number=number, token="a", event=events[-1])
-            if made == self.lasts:
+        header, events = self.recorded_run.header(), tuple(self.recorded_run.events())
+        for index, number in enumerate(tasks):
+            yield Started(number=number, token="a", node="n1", device="0", header=header)
+            yield Progress(number=number, token="a", event=events[-1])
+            if index == self.completed_races:
                 raise InterruptedRunError(2)
-            yield Delivered(
+            yield Completed(
                 number=number,
                 token="a",
-                packed=Packed(node="n1", device="0", header=header, events=events),
+                result=RaceResult(node="n1", device="0", header=header, events=events),
             )
 
     def close(self) -> None:
@@ -199,35 +209,37 @@ class Recorded:
 
 
 @pytest.fixture
-def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    recorded = Recorded(recorded_runs.make_run(Store(tmp_path / "node"), finished=True))
+def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    recorded = FakeCluster(recorded_runs.make_run(Store(tmp_path / "node"), finished=True))
     monkeypatch.setitem(
         sys.modules,
         "advisor.fleet.cluster",
         types.SimpleNamespace(LOCAL="local", RayCluster=recorded),
     )
-    monkeypatch.setattr(fleets, "NEEDED", ())
+    monkeypatch.setattr(fleets, "REQUIRED_PACKAGES", ())
     monkeypatch.setattr(parquet, "encode", lambda *_: b"PAR1")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     return recorded
 
 
-def ask(
-    world: Context, *, on: tuple[str, ...] = (), as_events: bool = False, **answers: object
+def recommend(
+    context: Context, *, on: tuple[str, ...] = (), as_events: bool = False, **answers: object
 ) -> int:
-    asked = msgspec.convert(answers, Answers)
-    return fleets.recommend(asked, "demo,other", on, "", world, as_json=True, as_events=as_events)
+    converted = msgspec.convert(answers, Answers)
+    return fleets.recommend(
+        converted, "demo,other", on, "", context, as_json=True, as_events=as_events
+    )
 
 
 @pytest.fixture
-def world(home: pathlib.Path) -> Context:
+def context(home: pathlib.Path) -> Context:
     return Context(environment={}, store=Store(home))
 
 
-def test_all_gpus_are_asked_and_their_figures_kept(
-    cluster: Recorded, world: Context, home: pathlib.Path, capsys: pytest.CaptureFixture[str]
+def test_gpu_all_measures_every_gpu_and_stores_the_figures(
+    cluster: FakeCluster, context: Context, home: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask(world, gpu="all") == 0
+    assert recommend(context, gpu="all") == 0
     printed = capsys.readouterr()
     document = json.loads(printed.out)
     assert [(cell["model"], cell["kind"], cell["attempts"]) for cell in document["cells"]] == [
@@ -241,19 +253,19 @@ def test_all_gpus_are_asked_and_their_figures_kept(
     assert {task.answers.gpu for task in cluster.tasks.values()} == {""}
 
 
-def test_without_gpus_all_of_them_are_none(cluster: Recorded, world: Context) -> None:
-    cluster.there = {"cpu": 1}
-    with pytest.raises(FleetOrderError, match="no GPU is attached"):
-        ask(world, gpu="all")
+def test_gpu_all_without_gpus_is_an_error(cluster: FakeCluster, context: Context) -> None:
+    cluster.available = {"cpu": 1}
+    with pytest.raises(FleetRequestError, match="no GPU is attached"):
+        recommend(context, gpu="all")
 
 
 @pytest.mark.parametrize(
     ("on", "answers", "price"),
     [((), {}, 3.5), (("gpu=H200,price=2",), {}, 2.0), ((), {"price_per_hour": 1.0}, 1.0)],
 )
-def test_a_price_comes_from_the_order_the_answers_or_the_settings(
-    cluster: Recorded,
-    world: Context,
+def test_a_price_comes_from_on_the_option_or_the_settings(
+    cluster: FakeCluster,
+    context: Context,
     tmp_path: pathlib.Path,
     on: tuple[str, ...],
     answers: dict[str, Any],
@@ -261,14 +273,14 @@ def test_a_price_comes_from_the_order_the_answers_or_the_settings(
 ) -> None:
     (tmp_path / "p3-advisor").mkdir()
     (tmp_path / "p3-advisor" / "config.toml").write_text("[prices]\nH200 = 3.5\n")
-    ask(world, on=on, **answers)
+    recommend(context, on=on, **answers)
     assert {task.answers.price_per_hour for task in cluster.tasks.values()} == {price}
 
 
-def test_events_come_as_lines_and_the_document_last(
-    cluster: Recorded, world: Context, capsys: pytest.CaptureFixture[str]
+def test_with_jsonl_the_document_follows_the_events(
+    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask(world, as_events=True)
+    recommend(context, as_events=True)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("type") for line in lines] == [
         "contention",
@@ -278,70 +290,73 @@ def test_events_come_as_lines_and_the_document_last(
     assert set(lines[-1]) == {"document"}
 
 
-def test_a_fleet_that_was_interrupted_goes_on_with_what_has_no_answer(
-    cluster: Recorded, world: Context, capsys: pytest.CaptureFixture[str]
+def test_an_interrupted_fleet_is_resumed_with_the_missing_races(
+    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.lasts = 1
+    cluster.completed_races = 1
     with pytest.raises(InterruptedRunError) as interruption:
-        ask(world, batch_sizes="2,4")
-    (half,) = [world.store.fleets.find(name) for name in world.store.fleets.names()]
-    assert interruption.value.command == f"p3-advisor fleet {half.order.fleet_id} --resume"
-    assert [one.assignment.model for one in half.answered] == ["demo"]
-    cluster.lasts, cluster.there = 1000, {"H200": 1}
-    assert fleets.go_on(half, world, as_json=True) == 0
+        recommend(context, batch_sizes="2,4")
+    (interrupted,) = [context.store.fleets.find(name) for name in context.store.fleets.ids()]
+    assert (
+        interruption.value.resume_command
+        == f"p3-advisor fleet {interrupted.request.fleet_id} --resume"
+    )
+    assert [one.assignment.model for one in interrupted.answered] == ["demo"]
+    cluster.completed_races, cluster.available = 1000, {"H200": 1}
+    assert fleets.resume_fleet(interrupted, context, as_json=True) == 0
     assert [(task.number, task.answers.batch_sizes) for task in cluster.tasks.values()] == [
         (2, "2,4")
     ]
     printed = capsys.readouterr()
     assert "1 races on 1 x H200" in printed.err
-    whole = world.store.fleets.find("latest")
+    whole = context.store.fleets.find("latest")
     assert [one.assignment.model for one in whole.answered] == ["demo", "other"]
     assert [one.attempts[-1].run_id[-6:] for one in whole.answered] == ["0001-1", "0002-2"], (
-        "the attempt nobody saw the end of is kept"
+        "the interrupted attempt keeps its run"
     )
-    assert world.store.find(f"{half.order.fleet_id}-0002-1").events()
+    assert context.store.find(f"{interrupted.request.fleet_id}-0002-1").events()
 
 
-def test_what_is_answered_is_not_asked_again(
-    cluster: Recorded, world: Context, capsys: pytest.CaptureFixture[str]
+def test_completed_races_are_not_repeated(
+    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask(world)
-    asked = cluster.tasks
-    assert fleets.go_on(world.store.fleets.find("latest"), world, as_json=True) == 0
-    assert cluster.tasks is asked
+    recommend(context)
+    first_tasks = cluster.tasks
+    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, as_json=True) == 0
+    assert cluster.tasks is first_tasks
     assert "0 races" not in capsys.readouterr().err
 
 
-def test_only_the_kinds_that_are_due_have_to_be_there(
-    cluster: Recorded, world: Context, capsys: pytest.CaptureFixture[str]
+def test_resuming_needs_only_the_devices_of_the_missing_races(
+    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.there = {"H200": 2, "L40S": 1}
-    ask(world, on=("gpu=H200", "gpu=L40S"))
-    whole = world.store.fleets.find("latest")
+    cluster.available = {"H200": 2, "L40S": 1}
+    recommend(context, on=("gpu=H200", "gpu=L40S"))
+    whole = context.store.fleets.find("latest")
     lost = msgspec.structs.replace(whole.answered[2], reason="the fleet has lost its last H200")
-    world.store.fleets.keep(
+    context.store.fleets.save(
         msgspec.structs.replace(whole, answered=(*whole.answered[:2], lost, whole.answered[3]))
     )
-    cluster.there = {"H200": 1}
+    cluster.available = {"H200": 1}
     capsys.readouterr()
-    assert fleets.go_on(world.store.fleets.find("latest"), world, as_json=True) == 0
+    assert fleets.resume_fleet(context.store.fleets.find("latest"), context, as_json=True) == 0
     assert [(number, task.kind) for number, task in cluster.tasks.items()] == [(3, "H200")]
     assert "1 races on 1 x H200\n" in capsys.readouterr().err
-    now = world.store.fleets.find("latest")
-    assert [(pool.kind, pool.count) for pool in now.order.pools] == [("H200", 1), ("L40S", 1)]
-    assert [(one.assignment.number, one.reason) for one in now.answered] == [
+    resumed = context.store.fleets.find("latest")
+    assert [(pool.kind, pool.count) for pool in resumed.request.pools] == [("H200", 1), ("L40S", 1)]
+    assert [(one.assignment.number, one.reason) for one in resumed.answered] == [
         (number, None) for number in (1, 2, 3, 4)
     ]
 
 
-def test_a_race_whose_run_is_gone_is_made_again(
-    cluster: Recorded, world: Context, capsys: pytest.CaptureFixture[str]
+def test_a_race_whose_run_is_deleted_is_repeated(
+    cluster: FakeCluster, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask(world)
-    whole = world.store.fleets.find("latest")
-    shutil.rmtree(world.store.find(whole.answered[1].attempts[-1].run_id).directory)
+    recommend(context)
+    whole = context.store.fleets.find("latest")
+    shutil.rmtree(context.store.find(whole.answered[1].attempts[-1].run_id).directory)
     capsys.readouterr()
-    assert fleets.go_on(whole, world, as_json=True) == 0
+    assert fleets.resume_fleet(whole, context, as_json=True) == 0
     assert list(cluster.tasks) == [2]
     assert [cell["arm"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
         "compiled",
@@ -349,9 +364,9 @@ def test_a_race_whose_run_is_gone_is_made_again(
     ]
 
 
-def test_a_fleet_whose_question_was_not_kept_cannot_go_on(
-    cluster: Recorded, world: Context, fleet: FleetRecord
+def test_a_fleet_without_its_question_cannot_be_resumed(
+    cluster: FakeCluster, context: Context, fleet: FleetRecord
 ) -> None:
-    with pytest.raises(FleetOrderError, match="did not keep the question"):
-        fleets.go_on(fleet, world, as_json=True)
+    with pytest.raises(FleetRequestError, match="does not contain its question"):
+        fleets.resume_fleet(fleet, context, as_json=True)
     assert not cluster.tasks

@@ -1,4 +1,4 @@
-"""The commands over the stored runs."""
+"""Commands on stored runs."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
-Advise = Callable[..., subprocess.CompletedProcess[str]]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_run_travels_and_counts_as_imported(
-    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+def test_an_exported_run_is_imported_as_evidence(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    exported = advise("export-run", recorded.name)
+    exported = run_cli("export-run", recorded.name)
     assert exported.stdout == f"{recorded.name}.p3run\n", exported.stderr
-    assert advise("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
-    shown = json.loads(advise("show", recorded.name, "--json", home=tmp_path / "home").stdout)
+    assert run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home").returncode == 0
+    shown = json.loads(run_cli("show", recorded.name, "--json", home=tmp_path / "home").stdout)
     assert shown["imported"]
     assert {entry["evidence"] for entry in shown["workflows"] if entry["rank"]} == {"imported"}
     assert (
         shown["recommendation"]["arm"]
-        == json.loads(advise("show", recorded.name, "--json").stdout)["recommendation"]["arm"]
+        == json.loads(run_cli("show", recorded.name, "--json").stdout)["recommendation"]["arm"]
     )
     for command in (("verify", recorded.name), ("resume", recorded.name)):
-        assert advise(*command, home=tmp_path / "home").returncode == 2
-    recipe = advise("recipe", recorded.name, "--workflow", "pytorch-eager", home=tmp_path / "home")
+        assert run_cli(*command, home=tmp_path / "home").returncode == 2
+    recipe = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", home=tmp_path / "home")
     assert "read the script before you run it" in recipe.stderr
-    again = advise("import-run", exported.stdout.strip(), home=tmp_path / "home")
+    again = run_cli("import-run", exported.stdout.strip(), home=tmp_path / "home")
     assert again.returncode == 2
     assert "already" in again.stderr
 
 
-def test_a_run_goes_through_standard_output_as_it_is(
-    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+def test_an_export_to_standard_output_is_unchanged(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     home = tmp_path / "home"
-    place = shutil.copytree(recorded, home / "runs" / recorded.name)
-    header = json.loads((place / "run.json").read_text())
-    header["machine"]["cpu"]["model"] = "hidden\u202e signs"
-    (place / "run.json").write_text(json.dumps(header, ensure_ascii=False))
+    directory = shutil.copytree(recorded, home / "runs" / recorded.name)
+    header = json.loads((directory / "run.json").read_text())
+    header["machine"]["cpu"]["model"] = "hidden\u202e characters"
+    (directory / "run.json").write_text(json.dumps(header, ensure_ascii=False))
     (tmp_path / "piped.p3run").write_text(
-        advise("export-run", recorded.name, "-o", "-", home=home).stdout
+        run_cli("export-run", recorded.name, "-o", "-", home=home).stdout
     )
-    taken = advise("import-run", "piped.p3run", home=tmp_path / "other")
-    assert taken.returncode == 0, taken.stderr
+    imported = run_cli("import-run", "piped.p3run", home=tmp_path / "other")
+    assert imported.returncode == 0, imported.stderr
 
 
-def test_the_history_is_filtered_noted_and_cleared(
-    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+def test_the_history_can_be_filtered_annotated_and_deleted(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     home = tmp_path / "home"
     name = recorded.name
-    place = shutil.copytree(recorded, home / "runs" / name)
-    assert advise("note", name, "before the\nupgrade", home=home).returncode == 0
-    assert "before the upgrade" in advise("history", home=home).stdout
-    for flags, there in (
+    directory = shutil.copytree(recorded, home / "runs" / name)
+    assert run_cli("note", name, "before the\nupgrade", home=home).returncode == 0
+    assert "before the upgrade" in run_cli("history", home=home).stdout
+    for flags, is_listed in (
         (["--model", "DEMO"], True),
         (["--model", "llama"], False),
         (["--noted", "upgrade"], True),
@@ -66,8 +66,8 @@ def test_the_history_is_filtered_noted_and_cleared(
         (["--imported"], False),
         (["--own", "--device", "cpu"], True),
     ):
-        assert (name in advise("history", *flags, home=home).stdout) is there, flags
-    assert advise("delete", name, home=home).stdout == f"{name}\n"
-    assert not place.exists()
-    assert advise("delete", str(recorded), home=home).returncode == 2
+        assert (name in run_cli("history", *flags, home=home).stdout) is is_listed, flags
+    assert run_cli("delete", name, home=home).stdout == f"{name}\n"
+    assert not directory.exists()
+    assert run_cli("delete", str(recorded), home=home).returncode == 2
     assert recorded.exists()

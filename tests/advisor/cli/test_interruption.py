@@ -1,4 +1,4 @@
-"""Signals that ask for an end, in processes of their own, where extensions and finalizers drop what is raised; and what is said of it."""
+"""Signals that end the program, also when a finalizer or an extension drops the exception."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from advisor.cli.interruption import InterruptedRunError
 from advisor.pipeline import decision, execution
 from advisor.store import Store
 
-Advise = Callable[..., subprocess.CompletedProcess[str]]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
-BEGINNING = """
+PREAMBLE = """
 import os, signal, time
 from typing import Annotated
 import msgspec
-from advisor.cli.interruption import AGAIN_SECONDS, InterruptedRunError, Interruptions
+from advisor.cli.interruption import RETRY_SECONDS, InterruptedRunError, Interruptions
 
-def ask_to_end():
+def send_signal():
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0)
 """
@@ -30,26 +30,26 @@ def ask_to_end():
 IN_A_FINALIZER = """
 class Ending:
     def __del__(self):
-        ask_to_end()
+        send_signal()
 
 def drop():
     Ending()
 """
 
-#: msgspec looks a type up in a dictionary, and takes what its hash raises for "not there".
+#: msgspec looks a type up in a dictionary and takes an exception in its hash for a missing key.
 IN_A_LOOKUP = """
-class Looked:
+class Hashed:
     def __hash__(self):
-        if looking:
-            ask_to_end()
+        if is_interrupting:
+            send_signal()
         return 0
 
-looking = False
-wanted = Annotated[int, Looked()]
+is_interrupting = False
+wanted = Annotated[int, Hashed()]
 
 def drop():
-    global looking
-    looking = True
+    global is_interrupting
+    is_interrupting = True
     assert msgspec.json.decode(b"1", type=wanted) == 1
 """
 
@@ -57,31 +57,31 @@ def drop():
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
-        (("resume", "RUN"), "; what was measured is kept: p3-advisor resume RUN"),
+        (("resume", "RUN"), "; measurements are kept, resume with: p3-advisor resume RUN"),
         (("show", "RUN"), ""),
         (("history",), ""),
     ],
 )
-def test_what_goes_on_with_a_run_is_told_where_there_is_one(
+def test_the_message_has_the_command_that_resumes_a_run(
     command: tuple[str, ...],
     kept: str,
-    advise: Advise,
+    run_cli: RunCli,
     recorded: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupt(*_: object) -> None:
         raise InterruptedRunError(signal.SIGTERM)
 
-    for place, name in ((execution, "execute"), (decision, "decide"), (Store, "history")):
-        monkeypatch.setattr(place, name, interrupt)
-    ended = advise(*(word.replace("RUN", recorded.name) for word in command))
+    for owner, name in ((execution, "execute"), (decision, "decide"), (Store, "history")):
+        monkeypatch.setattr(owner, name, interrupt)
+    ended = run_cli(*(word.replace("RUN", recorded.name) for word in command))
     assert ended.returncode == 128 + signal.SIGTERM
     assert ended.stderr == f"p3-advisor: stopped{kept.replace('RUN', recorded.name)}\n"
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", BEGINNING + script],
+        [sys.executable, "-c", PREAMBLE + script],
         capture_output=True,
         text=True,
         timeout=120,
@@ -90,7 +90,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("dropping", [IN_A_FINALIZER, IN_A_LOOKUP], ids=["finalizer", "lookup"])
-def test_an_interruption_that_is_dropped_is_raised_again(dropping: str) -> None:
+def test_a_dropped_interruption_is_raised_again(dropping: str) -> None:
     script = """
 with Interruptions():
     try:
@@ -103,17 +103,15 @@ with Interruptions():
     assert run(dropping + script).stdout == f"dropped\narrived {signal.SIGTERM.value}\n"
 
 
-def test_one_on_its_way_is_not_raised_again_and_later_signals_do_not_disturb_what_it_unwinds() -> (
-    None
-):
+def test_a_propagating_interruption_is_not_disturbed_by_later_signals() -> None:
     script = """
 try:
     with Interruptions():
         try:
-            ask_to_end()
+            send_signal()
         finally:
-            ask_to_end()
-            time.sleep(4 * AGAIN_SECONDS)
+            send_signal()
+            time.sleep(4 * RETRY_SECONDS)
             print("cleaned up")
 except InterruptedRunError:
     print("arrived")
@@ -121,27 +119,27 @@ except InterruptedRunError:
     assert run(script).stdout == "cleaned up\narrived\n"
 
 
-def test_after_the_block_nothing_is_raised_again() -> None:
+def test_nothing_is_raised_after_the_block() -> None:
     script = """
 try:
     with Interruptions():
-        ask_to_end()
+        send_signal()
 except InterruptedRunError:
     pass
-time.sleep(4 * AGAIN_SECONDS)
+time.sleep(4 * RETRY_SECONDS)
 print("over")
 """
     left = run(script)
     assert (left.stdout, left.stderr, left.returncode) == ("over\n", "", 0)
 
 
-def test_a_signal_that_was_ignored_from_the_start_stays_ignored() -> None:
+def test_an_initially_ignored_signal_stays_ignored() -> None:
     script = """
 with Interruptions():
     os.kill(os.getpid(), signal.SIGHUP)
     print("went on", flush=True)
     try:
-        ask_to_end()
+        send_signal()
     except InterruptedRunError as problem:
         print("arrived", problem.number)
 """

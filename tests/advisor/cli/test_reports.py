@@ -1,4 +1,4 @@
-"""The commands with which an answer leaves the terminal, on a run of pretend workflows: `quick` is four times as fast as the baseline."""
+"""Reports, recipes and comparisons of a run in which `quick` is four times as fast."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ import recorded_runs
 
 from advisor.store import Store
 
-Advise = Callable[..., subprocess.CompletedProcess[str]]
+RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_report_is_written_in_every_format(
-    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+def test_a_report_is_written_in_each_format(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = advise("report", recorded.name, "--format", "html,md,csv,json", "-o", "reports")
+    answer = run_cli("report", recorded.name, "--format", "html,md,csv,json", "-o", "reports")
     assert answer.returncode == 0, answer.stderr
     files = [tmp_path / line for line in answer.stdout.splitlines()]
     assert [file.suffix for file in files] == [".html", ".md", ".csv", ".json"]
     assert "quick" in files[0].read_text()
-    assert files[3].read_text() == advise("show", recorded.name, "--json").stdout
-    assert advise("report", recorded.name, "--format", "pdf").returncode == 2
-    assert "cannot be written" in advise("report", recorded.name, "-o", str(files[0])).stderr
+    assert files[3].read_text() == run_cli("show", recorded.name, "--json").stdout
+    assert run_cli("report", recorded.name, "--format", "pdf").returncode == 2
+    assert "cannot be written" in run_cli("report", recorded.name, "-o", str(files[0])).stderr
 
 
-def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(
-    advise: Advise, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
+def test_the_recipe_of_the_baseline_runs_and_is_verified(
+    run_cli: RunCli, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    written = advise(
+    written = run_cli(
         *("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "serve.py"),
         probes=fake_probes,
     )
@@ -47,7 +47,7 @@ def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(
     )
     assert "agrees with eager" in answer.stdout
     assert "p3-advisor measured" in answer.stdout
-    verified = advise(
+    verified = run_cli(
         "verify",
         recorded.name,
         "--workflow",
@@ -61,34 +61,36 @@ def test_the_baseline_s_recipe_runs_and_its_throughput_is_verified(
     )
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert [check["batch_size"] for check in json.loads(verified.stdout)["checks"]] == [1]
-    assert advise("recipe", recorded.name, "--workflow", "absent").returncode == 2
-    in_the_way = advise("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
-    assert (in_the_way.returncode, (tmp_path / "json.py").exists()) == (2, False), in_the_way.stderr
+    assert run_cli("recipe", recorded.name, "--workflow", "absent").returncode == 2
+    shadowing = run_cli("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "json.py")
+    assert (shadowing.returncode, (tmp_path / "json.py").exists()) == (2, False), shadowing.stderr
 
 
-def test_a_run_compared_with_itself_has_not_changed(advise: Advise, recorded: pathlib.Path) -> None:
-    answer = advise(
+def test_a_run_compared_with_itself_shows_no_change(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    answer = run_cli(
         "compare", recorded.name, recorded.name, "--fail-on-regression", "90%", "--format", "json"
     )
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert found["differences"] == []
     assert {change["speed"]["value"] for change in found["changes"]} == {1.0}
-    assert "Nothing differs." in advise("compare", recorded.name, recorded.name).stdout
+    assert "Nothing differs." in run_cli("compare", recorded.name, recorded.name).stdout
     assert (
-        advise("compare", recorded.name, recorded.name, "--fail-on-regression", "much").returncode
+        run_cli("compare", recorded.name, recorded.name, "--fail-on-regression", "much").returncode
         == 2
     )
 
 
-def slowed(recorded: pathlib.Path, home: pathlib.Path, **question: object) -> str:
-    """Copy the run to `home` as a later one in which every call takes twice as long; return its id."""
+def copy_slower(recorded: pathlib.Path, home: pathlib.Path, **question: object) -> str:
+    """Copy the run to `home` with doubled call times; return the path of the copy."""
     run_id = "20991231-000000-0000"
-    place = home / "runs" / run_id
-    place.mkdir(parents=True)
+    directory = home / "runs" / run_id
+    directory.mkdir(parents=True)
     header = json.loads((recorded / "run.json").read_text())
     header |= {"run_id": run_id, "question": {**header["question"], **question}}
-    (place / "run.json").write_text(json.dumps(header))
+    (directory / "run.json").write_text(json.dumps(header))
     lines = []
     for line in (recorded / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
@@ -96,13 +98,13 @@ def slowed(recorded: pathlib.Path, home: pathlib.Path, **question: object) -> st
         if said.get("event") == "visited":
             said["seconds"] = [2 * each for each in said["seconds"]]
         lines.append(json.dumps(event))
-    (place / "events.jsonl").write_text("\n".join(lines) + "\n")
-    return str(place)
+    (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
+    return str(directory)
 
 
 @pytest.fixture
 def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
-    """Where there are a run on a CPU, one of the same question on a GPU, and one of another question; and their ids."""
+    """A home with runs on a CPU, on a GPU, and of another question; and the ids of the runs."""
     store = Store(tmp_path / "home")
     asked = builders.question(batch_sizes=(1,), device="cuda", gpu="GPU-0000")
     there = {**recorded_runs.SECONDS, "compiled": 0.0078, "exported": 0.0039}
@@ -124,16 +126,16 @@ def devices(tmp_path: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
     return tmp_path / "home", [run.directory.name for run in runs]
 
 
-def test_runs_on_several_devices_make_one_report_with_the_figures_that_decide(
-    advise: Advise, devices: tuple[pathlib.Path, list[str]], tmp_path: pathlib.Path
+def test_a_report_of_several_devices_has_the_figures_of_decide(
+    run_cli: RunCli, devices: tuple[pathlib.Path, list[str]], tmp_path: pathlib.Path
 ) -> None:
     home, (here, there, _) = devices
-    answer = advise("report", here, there, "--format", "html,csv,json", home=home)
+    answer = run_cli("report", here, there, "--format", "html,csv,json", home=home)
     assert answer.returncode == 0, answer.stderr
     page, table, text = (
         pathlib.Path(tmp_path, line).read_text() for line in answer.stdout.splitlines()
     )
-    assert text == advise("decide", here, "--platforms", there, "--json", home=home).stdout
+    assert text == run_cli("decide", here, "--platforms", there, "--json", home=home).stdout
     found = {
         entry["application"]: entry for entry in json.loads(text)["portability"]["applications"]
     }
@@ -147,33 +149,33 @@ def test_runs_on_several_devices_make_one_report_with_the_figures_that_decide(
     assert {line.partition(",")[0] for line in table.splitlines()[1:]} == {here, there}
     assert (
         'id="platforms"'
-        not in pathlib.Path(tmp_path, advise("report", here, home=home).stdout.strip()).read_text()
+        not in pathlib.Path(tmp_path, run_cli("report", here, home=home).stdout.strip()).read_text()
     )
 
 
-def test_runs_that_cannot_stand_beside_each_other_make_no_report(
-    advise: Advise, devices: tuple[pathlib.Path, list[str]]
+def test_runs_that_are_not_comparable_give_no_report(
+    run_cli: RunCli, devices: tuple[pathlib.Path, list[str]]
 ) -> None:
     home, (here, _, larger) = devices
     for other, words in ((larger, "other sizes"), (here, f"run {here} is on")):
-        answer = advise("report", here, other, home=home)
+        answer = run_cli("report", here, other, home=home)
         assert (answer.returncode, answer.stdout) == (2, "")
         assert words in answer.stderr
 
 
-def test_a_regression_is_told_by_the_exit_code(
-    advise: Advise, recorded: pathlib.Path, tmp_path: pathlib.Path
+def test_a_regression_sets_the_exit_code(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    later = slowed(recorded, tmp_path)
-    answer = advise(
+    later = copy_slower(recorded, tmp_path)
+    answer = run_cli(
         "compare", recorded.name, later, "--fail-on-regression", "1%", "--format", "json"
     )
     found = json.loads(answer.stdout)
     assert all(change["speed"]["value"] == pytest.approx(0.5) for change in found["changes"])
     slower = [change for change in found["changes"] if change["judgement"] == "slower"]
     assert answer.returncode == (1 if slower else 0)
-    other = slowed(recorded, tmp_path / "other", dtype="float16")
-    refused = advise("compare", recorded.name, other, "--fail-on-regression", "1%")
+    other = copy_slower(recorded, tmp_path / "other", dtype="float16")
+    refused = run_cli("compare", recorded.name, other, "--fail-on-regression", "1%")
     assert refused.returncode == 2
     assert "No verdict" in refused.stdout
-    assert advise("compare", recorded.name, other).returncode == 0
+    assert run_cli("compare", recorded.name, other).returncode == 0

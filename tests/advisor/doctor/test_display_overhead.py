@@ -1,8 +1,8 @@
-"""Whether watching disturbs what is timed: what is said about figures, and a look at real screens."""
+"""The display-overhead check: conclusions from effects, and a run with real screens."""
 
 from __future__ import annotations
 
-import random
+import math
 import threading
 from collections.abc import Callable
 
@@ -11,51 +11,51 @@ import pytest
 
 from advisor.context import Context
 from advisor.doctor import display_overhead
+from advisor.doctor.findings import Finding
+from advisor.statistics.disturbance import Effect
+from advisor.statistics.intervals import Estimate
 
 
-def judge(
-    slower_by: float, spread: float = 0.005, rounds: int = 12
-) -> display_overhead.Observation:
-    chance = random.Random(4)
-    drift = [chance.gauss(0, 0.1) for _ in range(rounds)]
-    without, again, watched = (
-        [level + chance.gauss(0, spread) for level in drift] for _ in range(3)
-    )
-    return display_overhead.judge(
-        without, again, [each + slower_by for each in watched], seconds=0.003, polls=True
-    )
+def effect(change: float, spread: float = 0.005, noise: float = 0.01) -> Effect:
+    value = math.log1p(change)
+    log_ratio = Estimate(value - spread, value, value + spread)
+    return Effect(log_ratio=log_ratio, noise=noise, disturbed_noise=noise)
 
 
-def test_nothing_that_can_be_seen_is_said_with_its_figures() -> None:
-    seen = judge(0.0)
-    assert seen.status == "ok"
-    assert seen.words.startswith("a call of 3 ms takes ")
-    assert "the screens and the GPU's poller running" in seen.words
-    assert "changes nothing that can be seen" in seen.words
+def conclude(**effects: Effect) -> Finding:
+    return display_overhead.conclude(effects, seconds=0.003)
 
 
-def test_a_slowdown_beyond_the_noise_is_said_with_what_to_do() -> None:
-    seen = judge(0.05)
-    assert seen.status == "warn"
-    assert "watching slows what is timed" in seen.words
-    assert seen.fix is not None
-    assert "--json" in seen.fix
-    assert seen.change == pytest.approx((0.05, 0.05, 0.05), abs=0.01)
+def test_a_change_within_the_noise_floor_is_ok() -> None:
+    finding = conclude(screens=effect(0.0))
+    assert (finding.status, finding.fix) == ("ok", None)
+    assert "3 ms" in finding.what
+    assert "noise floor 1.0%" in finding.what
 
 
-def test_a_machine_that_is_too_noisy_is_said_to_be() -> None:
-    seen = judge(0.0, spread=0.2)
-    assert seen.status == "warn"
-    assert "too noisy to tell" in seen.words
+def test_a_slowdown_beyond_the_noise_floor_is_a_warning_with_its_fix() -> None:
+    finding = conclude(slow=effect(0.0), fast=effect(0.05))
+    assert finding.status == "warn"
+    assert finding.fix is not None
+    assert "--json" in finding.fix
+    assert "+5.00%" in finding.what
 
 
-def test_what_is_faster_is_no_disturbance() -> None:
-    assert judge(-0.05).status == "ok"
+@pytest.mark.parametrize(("change", "noise"), [(-0.05, 0.01), (0.02, 0.03), (0.004, 0.001)])
+def test_a_speedup_and_a_change_without_evidence_are_ok(change: float, noise: float) -> None:
+    assert conclude(screens=effect(change, noise=noise)).status == "ok"
 
 
-def test_real_screens_are_started_let_rest_and_ended(fake_world: Callable[[], Context]) -> None:
-    seen = display_overhead.observe("", fake_world(), rounds=3)
-    assert seen.status in {"ok", "warn"}
-    assert "takes" in seen.words
+@pytest.mark.parametrize("change", [0.0, 0.3])
+def test_a_wide_interval_is_a_warning_about_noise(change: float) -> None:
+    finding = conclude(screens=effect(change, spread=0.2))
+    assert finding.status == "warn"
+    assert "too noisy" in finding.what
+
+
+def test_real_screens_are_started_stopped_and_ended(fake_context: Callable[[], Context]) -> None:
+    finding = display_overhead.measure_replay_overhead("", fake_context(), rounds=3)
+    assert (finding.name, finding.status) in {("observer", "ok"), ("observer", "warn")}
+    assert "with the screens" in finding.what
     assert psutil.Process().children(recursive=True) == []
     assert "screens" not in [thread.name for thread in threading.enumerate()]

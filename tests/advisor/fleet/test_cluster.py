@@ -1,4 +1,4 @@
-"""A real Ray cluster of several nodes on this machine: races are placed, told of, retried when their node dies, and given up in the end."""
+"""Races on a real Ray cluster with several nodes on this machine, some of which are lost."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ import pytest
 import recorded_runs
 
 from advisor.context import Context
-from advisor.domain.fleet import Answered, Contention, Order, Pool
+from advisor.domain.fleet import AssignmentResult, ContentionCheck, FleetRequest, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FleetUnreachableError
-from advisor.fleet import News, Told, ask, node
-from advisor.fleet.node import Packed, Task
+from advisor.fleet import ClusterEvent, Progress, node, run_fleet
+from advisor.fleet.head import RESTART_SECONDS, HeadNode
+from advisor.fleet.node import Publish, RaceResult, Task
 from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -30,78 +31,87 @@ from advisor.store import Run, Store
 ray = pytest.importorskip("ray", reason="a cluster needs Ray: the extra `fleet`")
 ray_cluster = pytest.importorskip("ray.cluster_utils")
 
-from advisor.fleet.cluster import RESTART_SECONDS, Head, RayCluster  # noqa: E402 - needs Ray
+from advisor.fleet.cluster import RayCluster  # noqa: E402 - needs Ray
 
 pytestmark = pytest.mark.long
 
 ANSWERS = Answers(batch_sizes="2", budget="1", workflows="quick")
 SMALL = 80 << 20
 PATIENCE_SECONDS = 60
-Tell = Callable[[Header | LoggedEvent], None]
 
 
-def world_of(probes: pathlib.Path, rubric: pathlib.Path, home: pathlib.Path) -> Context:
+def context_with(probes: pathlib.Path, rubric: pathlib.Path, home: pathlib.Path) -> Context:
     return Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
 
 
 def lose_the_first(
     marks: pathlib.Path,
     driver: str,
-    race: Callable[..., Packed],
+    run_race: Callable[..., RaceResult],
     task: Task,
     name: str,
     gpu: str,
-    tell: Tell,
-) -> Packed:
-    """Race like any other, but the first attempt on another node than the driver's says where it runs and goes no further."""
+    publish: Publish,
+) -> RaceResult:
+    """Run a race, except that the first attempt on another node than the driver's hangs.
+
+    The hanging attempt writes its node to the file `lost`, and creates `published` when it hangs.
+    """
     here = ray.get_runtime_context().get_node_id()
     try:
         if here != driver:
             (marks / "lost").open("x").write(here)
     except FileExistsError:
-        return race(task, name, gpu, tell)
+        return run_race(task, name, gpu, publish)
 
-    def tell_and_stop(said: Header | LoggedEvent) -> None:
-        tell(said)
-        if isinstance(said, LoggedEvent) and said.seq > 3:
-            (marks / "told").touch()
+    def publish_and_hang(event: Header | LoggedEvent) -> None:
+        publish(event)
+        if isinstance(event, LoggedEvent) and event.seq > 3:
+            (marks / "published").touch()
             time.sleep(600)
 
-    return race(task, name, gpu, tell if here == driver else tell_and_stop)
+    return run_race(task, name, gpu, publish if here == driver else publish_and_hang)
 
 
 def replay(
-    header: Header, events: tuple[LoggedEvent, ...], task: Task, name: str, gpu: str, tell: Tell
-) -> Packed:
-    """Tell what was recorded once, as if it were measured now."""
-    tell(header)
+    header: Header,
+    events: tuple[LoggedEvent, ...],
+    task: Task,
+    name: str,
+    gpu: str,
+    publish: Publish,
+) -> RaceResult:
+    """Publish recorded events as if they were measured now."""
+    publish(header)
     for event in events:
-        tell(event)
-    return Packed(node=name, device=gpu or task.kind, header=header, events=events)
+        publish(event)
+    return RaceResult(node=name, device=gpu or task.kind, header=header, events=events)
 
 
-def say_where(task: Task, name: str, gpu: str, tell: Tell) -> Packed:
-    """Measure nothing; the reason says what the task knew of its node."""
-    del tell
-    return Packed(
-        node=name, device=gpu, reason="side by side" if name in task.beside else "in turn"
+def report_parallelism(task: Task, name: str, gpu: str, publish: Publish) -> RaceResult:
+    """Measure nothing; the reason says whether the task may run in parallel with others."""
+    del publish
+    return RaceResult(
+        node=name, device=gpu, reason="parallel" if name in task.parallel_nodes else "in turn"
     )
 
 
-def find(noticed: str, task: Task, name: str, gpus: Sequence[str]) -> Contention:
-    """Stand for the check, of which one model notices its neighbour."""
-    return Contention(
+def check_contention(
+    contended_model: str, task: Task, name: str, gpus: Sequence[str]
+) -> ContentionCheck:
+    """Find contention for one model."""
+    return ContentionCheck(
         node=name,
         kind=task.kind,
         model=task.answers.model,
-        free=task.answers.model != noticed,
-        words=",".join(gpus),
+        allows_parallel_races=task.answers.model != contended_model,
+        explanation=",".join(gpus),
     )
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes that can take races, the second of which has two GPUs by its own account, and a head that takes none."""
+    """A head without processors, a node with one processor, and a node that claims two GPUs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_agent_register_timeout_ms", "120000")
@@ -118,7 +128,7 @@ def cluster() -> Iterator[Any]:
             made.add_node(num_cpus=1, object_store_memory=SMALL),
             made.add_node(num_cpus=2, object_store_memory=SMALL, **gpus),
         ]
-        # What is defined here is unknown on the nodes, and is sent along.
+        # The nodes cannot import this module, so its functions are pickled by value.
         module = sys.modules[__name__]
         ray.cloudpickle.register_pickle_by_value(module)
         yield made
@@ -131,8 +141,8 @@ def recorded(tmp_path: pathlib.Path) -> Run:
     return recorded_runs.make_run(Store(tmp_path / "single"), finished=True)
 
 
-def order(*models: str, kind: str = "cpu") -> Order:
-    return Order(
+def request(*models: str, kind: str = "cpu") -> FleetRequest:
+    return FleetRequest(
         fleet_id="20261121-120000-f1ee",
         created="2026",
         models=models,
@@ -140,7 +150,7 @@ def order(*models: str, kind: str = "cpu") -> Order:
     )
 
 
-def workers_from(probes: pathlib.Path) -> list[list[str]]:
+def worker_commands(probes: pathlib.Path) -> list[list[str]]:
     """Return the commands of the processes that run code from this directory."""
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     return [
@@ -148,47 +158,56 @@ def workers_from(probes: pathlib.Path) -> list[list[str]]:
     ]
 
 
-def all_said(cluster: Any, asked: Order, store: Store, *own: Callable[..., Any]) -> list[News]:
-    joined = RayCluster(cluster.address, *own)
+def run_to_end(
+    cluster: Any, request: FleetRequest, store: Store, *functions: Callable[..., Any]
+) -> list[ClusterEvent]:
+    joined = RayCluster(cluster.address, *functions)
     try:
-        return list(ask(asked, ANSWERS, joined, store))
+        return list(run_fleet(request, ANSWERS, joined, store))
     finally:
         joined.close()
 
 
-def answers_among(said: list[News]) -> dict[str, Answered]:
-    return {notice.assignment.model: notice for notice in said if isinstance(notice, Answered)}
+def results_by_model(events: list[ClusterEvent]) -> dict[str, AssignmentResult]:
+    return {
+        event.assignment.model: event for event in events if isinstance(event, AssignmentResult)
+    }
 
 
-def test_the_answer_of_a_fleet_is_that_of_a_single_machine_from_the_same_figures(
+def test_a_fleet_decides_as_a_single_machine_from_the_same_events(
     cluster: Any, recorded: Run, home: pathlib.Path
 ) -> None:
-    work = functools.partial(replay, recorded.header(), tuple(recorded.events()))
-    answered = answers_among(all_said(cluster, order("demo", "other", "third"), Store(home), work))
-    assert set(answered) == {"demo", "other", "third"}
+    replay_recorded = functools.partial(replay, recorded.header(), tuple(recorded.events()))
+    results = results_by_model(
+        run_to_end(cluster, request("demo", "other", "third"), Store(home), replay_recorded)
+    )
+    assert set(results) == {"demo", "other", "third"}
     alone = decide(recorded)
-    for one in answered.values():
+    for one in results.values():
         there = decide(Store(home).find(one.attempts[-1].run_id))
         assert (there.recommendation, there.results) == (alone.recommendation, alone.results)
 
 
-@pytest.mark.parametrize(("noticed", "words"), [("nobody", "side by side"), ("other", "in turn")])
-def test_races_share_a_host_with_several_gpus_only_where_every_model_was_checked(
-    cluster: Any, home: pathlib.Path, noticed: str, words: str
+@pytest.mark.parametrize(("contended_model", "reason"), [("", "parallel"), ("other", "in turn")])
+def test_races_share_a_host_only_if_no_model_shows_contention(
+    cluster: Any, home: pathlib.Path, contended_model: str, reason: str
 ) -> None:
-    said = all_said(
+    events = run_to_end(
         cluster,
-        order("demo", "other", kind="H200"),
+        request("demo", "other", kind="H200"),
         Store(home),
-        say_where,
-        functools.partial(find, noticed),
+        report_parallelism,
+        functools.partial(check_contention, contended_model),
     )
-    contentions = [notice for notice in said if isinstance(notice, Contention)]
-    assert {(one.model, one.words) for one in contentions} == {("demo", "0,1"), ("other", "0,1")}
-    assert {answered.reason for answered in answers_among(said).values()} == {words}
+    contentions = [event for event in events if isinstance(event, ContentionCheck)]
+    assert {(one.model, one.explanation) for one in contentions} == {
+        ("demo", "0,1"),
+        ("other", "0,1"),
+    }
+    assert {each.reason for each in results_by_model(events).values()} == {reason}
 
 
-def test_a_fleet_that_is_cancelled_leaves_no_process(
+def test_a_cancelled_fleet_leaves_no_process(
     cluster: Any,
     fake_probes: pathlib.Path,
     fake_rubric: pathlib.Path,
@@ -196,21 +215,23 @@ def test_a_fleet_that_is_cancelled_leaves_no_process(
     tmp_path: pathlib.Path,
 ) -> None:
     probes = shutil.copytree(fake_probes, tmp_path / "probes")
-    race = functools.partial(node.race, world_at=functools.partial(world_of, probes, fake_rubric))
+    race = functools.partial(
+        node.run_race, make_context=functools.partial(context_with, probes, fake_rubric)
+    )
     joined = RayCluster(cluster.address, race)
-    said = ask(order("demo"), ANSWERS, joined, Store(home))
+    events = run_fleet(request("demo"), ANSWERS, joined, Store(home))
     try:
-        assert any(isinstance(notice, Told) and workers_from(probes) for notice in said)
+        assert any(isinstance(event, Progress) and worker_commands(probes) for event in events)
     finally:
-        said.close()  # type: ignore[attr-defined]
+        events.close()  # type: ignore[attr-defined]
         joined.close()
     end = time.monotonic() + PATIENCE_SECONDS
-    while workers_from(probes) and time.monotonic() < end:
+    while worker_commands(probes) and time.monotonic() < end:
         time.sleep(0.1)
-    assert workers_from(probes) == []
+    assert worker_commands(probes) == []
 
 
-def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsewhere(
+def test_a_race_whose_node_dies_is_repeated_on_another_node(
     cluster: Any,
     fake_probes: pathlib.Path,
     fake_rubric: pathlib.Path,
@@ -218,17 +239,19 @@ def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsew
     tmp_path: pathlib.Path,
 ) -> None:
     race = functools.partial(
-        node.race, world_at=functools.partial(world_of, fake_probes, fake_rubric)
+        node.run_race, make_context=functools.partial(context_with, fake_probes, fake_rubric)
     )
     joined = RayCluster(cluster.address)
     driver = ray.get_runtime_context().get_node_id()
-    joined._work = functools.partial(lose_the_first, tmp_path, driver, race)
-    said = []
+    joined._run_race = functools.partial(lose_the_first, tmp_path, driver, race)
+    events = []
     try:
         assert joined.devices() == {"cpu": 2, "H200": 2}
-        for notice in ask(order("demo", "synthetic/ffn@64x128"), ANSWERS, joined, Store(home)):
-            said.append(notice)
-            if (tmp_path / "told").exists() and cluster.workers:
+        for event in run_fleet(
+            request("demo", "synthetic/ffn@64x128"), ANSWERS, joined, Store(home)
+        ):
+            events.append(event)
+            if (tmp_path / "published").exists() and cluster.workers:
                 dead = (tmp_path / "lost").read_text()
                 cluster.remove_node(
                     next(worker for worker in cluster.workers if worker.node_id == dead),
@@ -237,9 +260,9 @@ def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsew
                 cluster.workers.clear()
     finally:
         joined.close()
-    answered = answers_among(said)
-    assert set(answered) == {"demo", "synthetic/ffn@64x128"}
-    (first,) = [one for one in answered.values() if len(one.attempts) == 2]
+    results = results_by_model(events)
+    assert set(results) == {"demo", "synthetic/ffn@64x128"}
+    (first,) = [one for one in results.values() if len(one.attempts) == 2]
     assert first.reason is None
     lost, whole = (Store(home).find(attempt.run_id) for attempt in first.attempts)
     assert 3 < len(lost.events()) < len(whole.events())
@@ -247,12 +270,12 @@ def test_races_are_made_on_the_nodes_and_one_whose_node_dies_is_made_again_elsew
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_nobody_answers(address: str) -> None:
+def test_an_unreachable_address_is_an_error(address: str) -> None:
     with pytest.raises(FleetUnreachableError, match="no Ray cluster answers"):
         RayCluster(address)
 
 
-def test_a_head_that_restarts_is_waited_for_and_one_that_stays_away_is_told() -> None:
+def test_a_restarting_head_is_waited_for_and_a_lost_one_is_an_error() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     slept: list[float] = []
@@ -262,17 +285,17 @@ def test_a_head_that_restarts_is_waited_for_and_one_that_stays_away_is_told() ->
         if len(slept) == 3:
             socket.create_server(("127.0.0.1", port)).detach()
 
-    head = Head(f"127.0.0.1:{port}", clock=lambda: 10.0 * (1 + sum(slept)), sleep=sleep)
-    head.wait()
+    head = HeadNode(f"127.0.0.1:{port}", clock=lambda: 10.0 * (1 + sum(slept)), sleep=sleep)
+    head.wait_until_reachable()
     listener.close()
     slept.append(1.0)
-    head.wait()
-    assert len(slept) == 3, "it was back after two looks"
+    head.wait_until_reachable()
+    assert len(slept) == 3, "the head was back after two checks"
 
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     now = iter(range(0, 10 * RESTART_SECONDS, 5))
-    head = Head(f"127.0.0.1:{port}", clock=lambda: float(next(now)), sleep=lambda _: None)
-    with pytest.raises(FleetUnreachableError, match="what was answered and measured is kept"):
-        head.wait()
-    assert Head("local").answers()
+    head = HeadNode(f"127.0.0.1:{port}", clock=lambda: float(next(now)), sleep=lambda _: None)
+    with pytest.raises(FleetUnreachableError, match="measurements so far are stored"):
+        head.wait_until_reachable()
+    assert HeadNode("local").is_reachable()

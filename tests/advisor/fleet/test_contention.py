@@ -1,4 +1,4 @@
-"""Whether races on one host may run side by side: decided by a measurement, driven here by workers whose times are made."""
+"""The check for contention between GPUs of one host, with simulated call times."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from advisor.context import Context
-from advisor.domain.fleet import Contention
+from advisor.domain.fleet import ContentionCheck
 from advisor.domain.run_events import Conditions, RunEvent
 from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError
 from advisor.fleet import contention
-from advisor.fleet.contention import compare, judge
+from advisor.fleet.contention import decide_contention, measure_contention
 from advisor.fleet.node import Task
+from advisor.pipeline import baseline_pair
 from advisor.question.answers import Answers
 from advisor.store import Store
 
 ARMS = ("pytorch-eager", "pytorch-eager#duplicate")
-BLANK = Contention(node="n1", kind="H200", model="demo", free=False, words="")
+BLANK = ContentionCheck(
+    node="n1", kind="H200", model="demo", allows_parallel_races=False, explanation=""
+)
 
 
 @dataclasses.dataclass
-class Scripted:
-    """Workers that are slower by a share while a neighbour is busy, in calls of this noise."""
+class SimulatedSession:
+    """Workers whose calls take longer by `slowdown` while a neighbour is busy."""
 
     slowdown: float = 0.0
     noise: float = 0.002
-    #: By size; what only some sizes notice.
+    #: Batch sizes that the neighbour slows down.
     slow_sizes: tuple[int, ...] = (1, 64)
     dies_at: int = 1 << 30
     is_busy: bool = False
@@ -56,7 +59,7 @@ class Scripted:
             batch_size=batch_size,
             round=number,
             seconds=(seconds,) * 3,
-            lead_calls=1,
+            warmup_calls=1,
             cpu_seconds=0.0,
         )
         yield from ()
@@ -79,58 +82,63 @@ class Scripted:
         )
 
 
-def verdict(workers: Scripted) -> Contention:
-    return judge(
+def check(workers: SimulatedSession) -> ContentionCheck:
+    return decide_contention(
         BLANK,
-        compare(workers, ARMS, (1, 8, 64), workers.busy, lambda: 1e9 if workers.is_busy else 0.0),
+        measure_contention(
+            workers, ARMS, (1, 8, 64), workers.busy, lambda: 1e9 if workers.is_busy else 0.0
+        ),
     )
 
 
-def test_a_neighbour_that_nobody_notices_may_stay() -> None:
-    found = verdict(Scripted())
-    assert found.free
+def test_a_neighbour_without_effect_allows_parallel_races() -> None:
+    found = check(SimulatedSession())
+    assert found.allows_parallel_races
     assert found.change is not None
-    assert abs(found.change.value) < contention.NEGLIGIBLE
-    assert found.words.endswith("races may run side by side")
+    assert abs(found.change.value) < contention.NEGLIGIBLE_SHARE
+    assert found.explanation.endswith("races may run in parallel")
 
 
 @pytest.mark.parametrize("slowdown", [0.03, -0.03, 0.2])
 def test_a_change_beyond_the_noise_floor_makes_races_take_turns(slowdown: float) -> None:
-    found = verdict(Scripted(slowdown=slowdown))
-    assert not found.free
+    found = check(SimulatedSession(slowdown=slowdown))
+    assert not found.allows_parallel_races
     assert found.change is not None
     assert found.change.value == pytest.approx(slowdown, abs=0.005)
-    assert found.words.endswith("races take turns")
+    assert found.explanation.endswith("races take turns")
 
 
-def test_one_batch_size_that_notices_the_neighbour_is_enough() -> None:
-    assert not verdict(Scripted(slowdown=0.05, slow_sizes=(1,))).free
+def test_an_effect_at_one_batch_size_is_enough() -> None:
+    assert not check(SimulatedSession(slowdown=0.05, slow_sizes=(1,))).allows_parallel_races
 
 
-def test_a_host_too_noisy_to_tell_is_not_called_quiet() -> None:
-    found = verdict(Scripted(noise=0.3))
-    assert not found.free
-    assert "too noisy" in found.words
+def test_a_noisy_host_does_not_allow_parallel_races() -> None:
+    found = check(SimulatedSession(noise=0.3))
+    assert not found.allows_parallel_races
+    assert "too noisy" in found.explanation
 
 
-def test_a_change_within_a_large_noise_floor_is_still_no_free_host() -> None:
-    assert not verdict(Scripted(slowdown=0.04, noise=0.05)).free
+def test_a_change_within_a_large_noise_floor_does_not_allow_parallel_races() -> None:
+    assert not check(SimulatedSession(slowdown=0.04, noise=0.05)).allows_parallel_races
 
 
-def test_what_host_and_devices_went_through_is_recorded() -> None:
-    found = verdict(Scripted())
+def test_the_load_of_host_and_devices_is_recorded() -> None:
+    found = check(SimulatedSession())
     assert found.alone is not None
-    assert found.beside is not None
-    assert (found.alone.power_w, found.beside.power_w) == (400.0, 350.0)
-    assert (found.alone.queued_share, found.beside.queued_share) == (0.0, 0.2)
-    assert (found.alone.pcie_bytes_per_second, found.beside.pcie_bytes_per_second) == (0.0, 1e9)
+    assert found.with_neighbour is not None
+    assert (found.alone.power_w, found.with_neighbour.power_w) == (400.0, 350.0)
+    assert (found.alone.queued_share, found.with_neighbour.queued_share) == (0.0, 0.2)
+    assert (found.alone.pcie_bytes_per_second, found.with_neighbour.pcie_bytes_per_second) == (
+        0.0,
+        1e9,
+    )
     assert found.rounds == contention.ROUNDS
 
 
-def test_both_conditions_come_in_every_round_and_neither_always_first() -> None:
-    workers = Scripted()
-    verdict(workers)
-    per_condition = 2 * 2 * (1 + contention.VISITS)
+def test_every_round_has_both_conditions_in_random_order() -> None:
+    workers = SimulatedSession()
+    check(workers)
+    per_condition = 2 * 2 * (1 + baseline_pair.VISITS)
     firsts = [busy for _, _, busy in workers.visits[:: 2 * per_condition]]
     assert len(workers.visits) == contention.ROUNDS * 2 * per_condition
     assert {True, False} == set(firsts)
@@ -138,26 +146,28 @@ def test_both_conditions_come_in_every_round_and_neither_always_first() -> None:
 
 def test_a_worker_that_ends_gives_no_verdict() -> None:
     with pytest.raises(NothingViableError):
-        verdict(Scripted(dies_at=20))
+        check(SimulatedSession(dies_at=20))
 
 
-def test_real_workers_are_timed_beside_others_and_leave_a_record(
+def test_real_workers_are_timed_with_a_busy_neighbour(
     fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> None:
-    def world_at(home: pathlib.Path) -> Context:
+    def make_context(home: pathlib.Path) -> Context:
         return Context(
             environment=dict(os.environ), store=Store(home), probes=fake_probes, rubric=fake_rubric
         )
 
     task = Task(number=1, kind="H200", answers=Answers(batch_sizes="2", model="demo"))
-    found = contention.check(task, "n1", ("cpu", "cpu"), world_at, rounds=2)
+    found = contention.check_contention(task, "n1", ("cpu", "cpu"), make_context, rounds=2)
     assert (found.rounds, found.node, found.kind) == (2, "n1", "H200")
     assert found.change is not None
     assert found.alone is not None
 
 
-def test_what_cannot_be_measured_allows_nothing(fake_world: Callable[[], Context]) -> None:
+def test_a_check_that_fails_does_not_allow_parallel_races(
+    fake_context: Callable[[], Context],
+) -> None:
     task = Task(number=1, kind="H200", answers=Answers(model="nobody/has-it", offline=True))
-    found = contention.check(task, "n1", ("cpu", "cpu"), lambda _: fake_world())
-    assert not found.free
-    assert "was not measured" in found.words
+    found = contention.check_contention(task, "n1", ("cpu", "cpu"), lambda _: fake_context())
+    assert not found.allows_parallel_races
+    assert "was not measured" in found.explanation

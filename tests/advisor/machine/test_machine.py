@@ -1,4 +1,4 @@
-"""What is here: the processor, the GPUs as their library tells, the interpreter as it tells itself."""
+"""Detection of the processor, the GPUs and the interpreter."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from advisor.machine import gpus
 
 
 class NVMLError(Exception):
-    """What the management library raises."""
+    """The exception type of NVML."""
 
 
 class FakeNvml(types.ModuleType):
-    """Stands for `pynvml`, with this many GPUs; raises where `fails` names a function."""
+    """A fake `pynvml` with `count` GPUs, of which the function named `fails` raises."""
 
     NVMLError = NVMLError
 
@@ -51,8 +51,8 @@ class FakeNvml(types.ModuleType):
             if name == fails:
                 message = f"{name} failed"
                 raise NVMLError(message)
-            said = answer.format(*handle) if isinstance(answer, str) else answer
-            return said.encode() if isinstance(said, str) and text is bytes else said
+            value = answer.format(*handle) if isinstance(answer, str) else answer
+            return value.encode() if isinstance(value, str) and text is bytes else value
 
         return function
 
@@ -63,7 +63,7 @@ def install(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 
 @pytest.mark.parametrize("text", [str, bytes])
-def test_gpus_are_described_as_their_library_describes_them(
+def test_gpus_have_the_properties_that_nvml_returns(
     text: type[str | bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Older releases of the library return bytes."""
@@ -86,7 +86,7 @@ def test_gpus_are_described_as_their_library_describes_them(
 @pytest.mark.parametrize(
     "fails", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo"]
 )
-def test_a_library_that_does_not_answer_leaves_no_gpus_and_the_reason(
+def test_a_failing_library_gives_no_gpus_and_the_error(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(FakeNvml(fails=fails), monkeypatch)
@@ -98,7 +98,7 @@ def test_a_library_that_does_not_answer_leaves_no_gpus_and_the_reason(
 @pytest.mark.parametrize(
     ("fails", "shut_down"), [("", 1), ("nvmlDeviceGetName", 1), ("nvmlInit", 0)]
 )
-def test_the_library_is_shut_down_as_often_as_it_was_started(
+def test_the_library_is_shut_down_if_it_was_initialised(
     fails: str, shut_down: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml = install(FakeNvml(fails=fails), monkeypatch)
@@ -106,81 +106,83 @@ def test_the_library_is_shut_down_as_often_as_it_was_started(
     assert nvml.calls.count("nvmlShutdown") == shut_down
 
 
-def test_a_machine_may_have_a_library_and_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_gpus_has_no_gpu_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     install(FakeNvml(0), monkeypatch)
     assert gpus.detect_gpus() == ((), None)
 
 
-def make_processors(place: pathlib.Path, cores: list[list[int]]) -> pathlib.Path:
-    """Make what the kernel says of processors that share cores."""
+def write_topology(directory: pathlib.Path, cores: list[list[int]]) -> pathlib.Path:
+    """Write the kernel's files about processors that share cores."""
     for core in cores:
         for number in core:
-            topology = place / f"cpu{number}" / "topology"
+            topology = directory / f"cpu{number}" / "topology"
             topology.mkdir(parents=True)
             (topology / "core_cpus_list").write_text(f"{','.join(map(str, core))}\n")
-    return place
+    return directory
 
 
-def limit_to(place: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
-    """Make a `/proc` of a process whose control group has these limits."""
-    (place / "self").mkdir(parents=True)
-    (place / "self" / "cgroup").write_text("0::/\n")
-    (place / "self" / "mountinfo").write_text(f"41 31 0:38 / {place} rw - cgroup2 cgroup2 rw\n")
-    (place / "cpu.max").write_text(f"{quota} 100000\n")
-    (place / "memory.max").write_text(f"{memory}\n")
-    return place
+def write_cgroup_limits(directory: pathlib.Path, quota: str, memory: str = "max") -> pathlib.Path:
+    """Write the `/proc` files of a process whose cgroup has these limits."""
+    (directory / "self").mkdir(parents=True)
+    (directory / "self" / "cgroup").write_text("0::/\n")
+    (directory / "self" / "mountinfo").write_text(
+        f"41 31 0:38 / {directory} rw - cgroup2 cgroup2 rw\n"
+    )
+    (directory / "cpu.max").write_text(f"{quota} 100000\n")
+    (directory / "memory.max").write_text(f"{memory}\n")
+    return directory
 
 
-def test_the_processor_is_what_this_process_may_use(
+def test_the_affinity_limits_the_processor(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3})
-    cpu = machine.detect_cpu(
-        tmp_path, make_processors(tmp_path, [[number] for number in range(64)])
-    )
+    cpu = machine.detect_cpu(tmp_path, write_topology(tmp_path, [[number] for number in range(64)]))
     assert (cpu.usable_processors, cpu.physical_cores) == (2, 2)
     assert cpu.memory_bytes > 0
 
 
-def test_hyperthreads_are_no_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_hyperthreads_share_a_physical_core(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2, 3, 64, 65, 66, 67})
-    processors = make_processors(tmp_path, [[number, number + 64] for number in range(64)])
+    processors = write_topology(tmp_path, [[number, number + 64] for number in range(64)])
     cpu = machine.detect_cpu(tmp_path, processors)
     assert (cpu.usable_processors, cpu.physical_cores) == (8, 4)
 
 
-@pytest.mark.parametrize(("in_all", "cores"), [(2, 2), (64, 3), (None, 3)])
-def test_where_the_kernel_tells_no_cores_there_are_no_more_than_in_all(
-    in_all: int | None, cores: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+@pytest.mark.parametrize(("physical_cores", "cores"), [(2, 2), (64, 3), (None, 3)])
+def test_without_topology_the_cores_are_limited_by_the_physical_ones(
+    physical_cores: int | None, cores: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(3)))
-    monkeypatch.setattr("psutil.cpu_count", lambda logical: 128 if logical else in_all)
+    monkeypatch.setattr("psutil.cpu_count", lambda logical: 128 if logical else physical_cores)
     assert machine.detect_cpu(tmp_path, tmp_path).physical_cores == cores
 
 
 @pytest.mark.parametrize(
-    ("quota", "most"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)]
+    ("quota", "limit"), [("200000", 2), ("250000", 2), ("50000", 1), ("max", 64), ("9900000", 64)]
 )
-def test_a_control_group_s_time_is_so_many_processors(
-    quota: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+def test_a_cgroup_quota_limits_the_processors(
+    quota: str, limit: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
-    processors = make_processors(tmp_path / "cpu", [[number] for number in range(64)])
-    cpu = machine.detect_cpu(limit_to(tmp_path / "proc", quota, "1048576"), processors)
-    assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (most, most, 1 << 20)
+    processors = write_topology(tmp_path / "cpu", [[number] for number in range(64)])
+    cpu = machine.detect_cpu(write_cgroup_limits(tmp_path / "proc", quota, "1048576"), processors)
+    assert (cpu.usable_processors, cpu.physical_cores, cpu.memory_bytes) == (limit, limit, 1 << 20)
 
 
-def test_the_processor_is_named_as_the_kernel_names_it(tmp_path: pathlib.Path) -> None:
+def test_the_model_name_is_read_from_cpuinfo(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "cpuinfo"
     file.write_bytes(b"processor\t: 0\nmodel name\t: Fancy CPU: 3 GHz \xff\nmodel name\t: Other\n")
     assert machine.cpu_model(file) == "Fancy CPU: 3 GHz \N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("content", [None, b"processor\t: 0\nBogoMIPS\t: 50.00\n"])
-def test_a_processor_without_a_name_still_has_one(
+def test_a_processor_without_a_model_name_gets_a_default(
     tmp_path: pathlib.Path, content: bytes | None
 ) -> None:
-    """ARM kernels tell no model."""
+    """ARM kernels write no model name."""
     file = tmp_path / "cpuinfo"
     if content is not None:
         file.write_bytes(content)
@@ -196,7 +198,7 @@ ANSWER = {
 
 
 class FakeRun:
-    """Stands for `subprocess.run`."""
+    """A fake `subprocess.run` that returns or raises the answer."""
 
     def __init__(self, answer: bytes | Exception) -> None:
         self._answer = answer
@@ -209,7 +211,7 @@ class FakeRun:
         return subprocess.CompletedProcess(command, 0, self._answer, b"")
 
 
-def test_an_interpreter_tells_what_it_is_and_has() -> None:
+def test_the_answer_of_an_interpreter_is_decoded() -> None:
     run = FakeRun(json.dumps(ANSWER).encode())
     software = machine.detect_interpreter("python", ["torch", "onnx"], run=run)
     assert (software.executable, software.version, software.torch_cuda) == (
@@ -235,7 +237,7 @@ def test_an_interpreter_tells_what_it_is_and_has() -> None:
         b"\xff",
     ],
 )
-def test_what_does_not_answer_like_an_interpreter_is_told(answer: bytes | Exception) -> None:
+def test_an_interpreter_without_a_valid_answer_is_an_error(answer: bytes | Exception) -> None:
     with pytest.raises(InterpreterError) as problem:
         machine.detect_interpreter("/opt/wrong", [], run=FakeRun(answer))
     assert "'/opt/wrong'" in problem.value.what
@@ -243,7 +245,7 @@ def test_what_does_not_answer_like_an_interpreter_is_told(answer: bytes | Except
     assert problem.value.exit_code == 3
 
 
-def test_our_own_interpreter_answers_without_importing_what_it_has() -> None:
+def test_the_current_interpreter_is_detected() -> None:
     software = machine.detect_interpreter(sys.executable, ["msgspec", "no-such-distribution"])
     assert pathlib.Path(software.executable).samefile(sys.executable)
     assert software.version == ".".join(map(str, sys.version_info[:3]))
@@ -254,7 +256,7 @@ def test_our_own_interpreter_answers_without_importing_what_it_has() -> None:
     ("version_file", "cuda"),
     [("cuda: str = '13.0'\n", "13.0"), ("cuda = None\n", None), ("", None)],
 )
-def test_torch_is_looked_at_and_never_imported(
+def test_torch_is_not_imported(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version_file: str, cuda: str | None
 ) -> None:
     torch = tmp_path / "torch"
@@ -265,7 +267,7 @@ def test_torch_is_looked_at_and_never_imported(
     assert machine.detect_interpreter(sys.executable, []).torch_cuda == cuda
 
 
-def test_a_machine_is_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_has_processor_gpus_and_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     install(FakeNvml(fails="nvmlInit"), monkeypatch)
     here = machine.detect("python", [], run=FakeRun(json.dumps(ANSWER).encode()))
     assert (here.gpus, here.gpu_problem) == ((), "nvmlInit failed")

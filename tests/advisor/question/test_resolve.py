@@ -1,4 +1,4 @@
-"""The answers as a whole: held against the machine and the catalogue, each bad one told with its own error."""
+"""Answers are checked against the machine and the catalogue; each invalid one has its error."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from advisor import question
 from advisor.domain.machine import Gpu, Machine
 from advisor.domain.question import (
     Constraint,
-    Exported,
-    Factory,
+    ExportedModel,
+    FactoryModel,
     Model,
-    OnnxFile,
+    OnnxModel,
     Question,
-    Transformers,
+    TransformersModel,
 )
 from advisor.errors import (
-    DividedGpuError,
     GpuNotAttachedError,
+    MigEnabledError,
     NoStackError,
     PriorityError,
     SizeError,
@@ -47,7 +47,7 @@ def resolve(machine: Machine | None = None, **answers: Any) -> Question:
     return question.resolve(Answers(**answers), machine or builders.machine(), SHIPPED)
 
 
-def test_no_answers_ask_about_the_demo_on_the_processor() -> None:
+def test_the_default_is_the_demo_model_on_the_cpu() -> None:
     asked = resolve()
     assert asked.model == SHIPPED.models.demo
     assert (asked.device, asked.gpu, asked.dtype, asked.task) == ("cpu", None, "float32", "forward")
@@ -56,7 +56,7 @@ def test_no_answers_ask_about_the_demo_on_the_processor() -> None:
     assert asked.python == builders.machine().software.executable
 
 
-def test_what_is_answered_is_asked() -> None:
+def test_every_answer_becomes_part_of_the_question() -> None:
     asked = resolve(
         model="synthetic/ffn@8x16",
         dtype="bfloat16",
@@ -107,7 +107,7 @@ def test_what_is_answered_is_asked() -> None:
         ({"input_tokens": 0}, SizeError, "--input-tokens 0"),
         ({"input_tokens": (1 << 20) + 1}, SizeError, "--input-tokens"),
         ({"output_tokens": 0}, SizeError, "--output-tokens 0"),
-        ({"priority": "performance=1"}, PriorityError, "no weight"),
+        ({"priority": "performance=1"}, PriorityError, "lacks the weight"),
         ({"preset": "fastest"}, UnknownPresetError, "fastest"),
         ({"require": "speed>=2"}, PriorityError, "speed>=2"),
         ({"budget": "endless"}, SizeError, "endless"),
@@ -128,7 +128,7 @@ def test_what_is_answered_is_asked() -> None:
         ({"seed": 1 << 64}, SizeError, "--seed"),
     ],
 )
-def test_each_bad_answer_is_told_with_its_own_error(
+def test_each_invalid_answer_has_its_own_error(
     answers: dict[str, Any], error: type[UserError], words: str
 ) -> None:
     with pytest.raises(UserError) as problem:
@@ -159,7 +159,7 @@ options: dict[str, st.SearchStrategy[Any]] = {
         lambda name: options[name].map(lambda value: {name: value})
     )
 )
-def test_an_answer_that_is_taken_can_be_stored_and_read_again(answer: dict[str, Any]) -> None:
+def test_every_accepted_answer_survives_encoding(answer: dict[str, Any]) -> None:
     try:
         asked = resolve(**answer)
     except UserError:
@@ -181,7 +181,7 @@ def test_an_answer_that_is_taken_can_be_stored_and_read_again(answer: dict[str, 
         ("cpu", None),
     ],
 )
-def test_a_gpu_is_named_by_index_uuid_or_words_of_its_name(text: str, expected: Gpu | None) -> None:
+def test_a_gpu_is_found_by_index_uuid_or_words_of_its_name(text: str, expected: Gpu | None) -> None:
     machine = builders.gpu_machine(H100, H200)
     if expected is None and text != "cpu":
         with pytest.raises(UserError):
@@ -190,7 +190,7 @@ def test_a_gpu_is_named_by_index_uuid_or_words_of_its_name(text: str, expected: 
         assert question.choose_gpu(text, machine, SHIPPED) == expected
 
 
-def test_an_index_is_never_taken_for_a_piece_of_a_name() -> None:
+def test_an_index_does_not_match_part_of_a_name() -> None:
     twins = builders.gpu_machine(H100, msgspec.structs.replace(H100, index=1, uuid="GPU-cccc"))
     chosen = question.choose_gpu("1", twins, SHIPPED)
     assert chosen is not None
@@ -202,7 +202,7 @@ def test_an_index_is_never_taken_for_a_piece_of_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "expected"),
+    ("visible_devices", "expected"),
     [
         (None, H100),
         ("1", H200),
@@ -218,31 +218,35 @@ def test_an_index_is_never_taken_for_a_piece_of_a_name() -> None:
         ("NoDevFiles", None),
     ],
 )
-def test_without_an_answer_the_gpu_is_one_that_cuda_would_see(
-    visible: str | None, expected: Gpu | None
+def test_the_default_gpu_respects_cuda_visible_devices(
+    visible_devices: str | None, expected: Gpu | None
 ) -> None:
     machine = builders.gpu_machine(H100, H200)
-    assert question.choose_gpu("", machine, SHIPPED, visible) == expected
-    assert question.choose_gpu("0", machine, SHIPPED, visible) == H100
-    resolved = question.resolve(Answers(), machine, SHIPPED, visible)
+    assert question.choose_gpu("", machine, SHIPPED, visible_devices) == expected
+    assert question.choose_gpu("0", machine, SHIPPED, visible_devices) == H100
+    resolved = question.resolve(Answers(), machine, SHIPPED, visible_devices)
     assert (resolved.gpu, resolved.device) == (
         (expected.uuid, "cuda") if expected else (None, "cpu")
     )
 
 
-def test_a_gpu_that_is_cut_into_instances_is_refused_and_another_one_taken() -> None:
-    divided = msgspec.structs.replace(H100, mig=True)
-    assert question.choose_gpu("", builders.gpu_machine(divided, H200), SHIPPED) == H200
-    for text, visible in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
-        with pytest.raises(DividedGpuError, match="MIG") as problem:
-            question.choose_gpu(text, builders.gpu_machine(divided, H200), SHIPPED, visible)
-        assert "only these are measured" in problem.value.next_step
+def test_a_gpu_with_mig_is_rejected_or_skipped() -> None:
+    partitioned = msgspec.structs.replace(H100, mig=True)
+    assert question.choose_gpu("", builders.gpu_machine(partitioned, H200), SHIPPED) == H200
+    for text, visible_devices in (("0", None), ("", "0"), ("", "MIG-4711"), ("MIG-4711", None)):
+        with pytest.raises(MigEnabledError, match="MIG") as problem:
+            question.choose_gpu(
+                text, builders.gpu_machine(partitioned, H200), SHIPPED, visible_devices
+            )
+        assert "--gpu" in problem.value.next_step
         assert problem.value.exit_code == 3
-    assert question.choose_gpu("cpu", builders.gpu_machine(divided), SHIPPED, "MIG-4711") is None
+    assert (
+        question.choose_gpu("cpu", builders.gpu_machine(partitioned), SHIPPED, "MIG-4711") is None
+    )
 
 
 @pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA GeForce RTX 4090", "rtx 4090"])
-def test_a_gpu_that_is_known_but_elsewhere_is_told_apart_from_one_that_is_unknown(
+def test_a_known_gpu_that_is_not_attached_has_its_own_error(
     text: str,
 ) -> None:
     with pytest.raises(GpuNotAttachedError, match="RTX 4090") as problem:
@@ -251,7 +255,7 @@ def test_a_gpu_that_is_known_but_elsewhere_is_told_apart_from_one_that_is_unknow
     assert problem.value.exit_code == 3
 
 
-def test_a_gpu_is_used_only_by_a_torch_that_can() -> None:
+def test_a_cpu_build_of_torch_cannot_use_a_gpu() -> None:
     machine = builders.machine(gpus=(H100,))
     assert question.choose_gpu("", machine, SHIPPED) is None
     with pytest.raises(NoStackError) as problem:
@@ -260,7 +264,7 @@ def test_a_gpu_is_used_only_by_a_torch_that_can() -> None:
     assert "--python" in problem.value.next_step
 
 
-def test_a_question_about_a_gpu_names_its_uuid() -> None:
+def test_a_question_for_a_gpu_has_its_uuid() -> None:
     asked = resolve(builders.gpu_machine(H100, H200), gpu="H200")
     assert (asked.device, asked.gpu) == ("cuda", "GPU-bbbb")
 
@@ -280,7 +284,7 @@ def test_a_question_about_a_gpu_names_its_uuid() -> None:
         ("package.module:build", True, "native"),
     ],
 )
-def test_the_precision_is_the_models_own_unless_one_is_asked_for(
+def test_the_default_dtype_depends_on_model_and_device(
     model: str, on_gpu: bool, expected: str
 ) -> None:
     machine = builders.gpu_machine() if on_gpu else builders.machine()
@@ -289,20 +293,20 @@ def test_the_precision_is_the_models_own_unless_one_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    "model", [OnnxFile(name="a.onnx"), Exported(name="a.pt2"), Factory(name="a:b")]
+    "model", [OnnxModel(name="a.onnx"), ExportedModel(name="a.pt2"), FactoryModel(name="a:b")]
 )
-def test_a_model_that_brings_its_inputs_keeps_precision_and_batch_size(model: Model) -> None:
+def test_a_model_with_its_own_inputs_keeps_dtype_and_batch_size(model: Model) -> None:
     assert question.choose_dtype("auto", model, SHIPPED.models, on_gpu=True) == "native"
     assert question.default_batch_sizes(model, SHIPPED.models) == (1,)
 
 
-def test_other_models_get_the_batch_sizes_of_the_paper() -> None:
+def test_the_default_batch_sizes_are_those_of_the_paper() -> None:
     assert question.default_batch_sizes(
-        Transformers(name="a/b", weights="random"), SHIPPED.models
+        TransformersModel(name="a/b", weights="random"), SHIPPED.models
     ) == (1, 4, 16, 64)
 
 
-def test_a_budget_in_seconds_has_the_rounds_of_the_default() -> None:
+def test_a_budget_in_seconds_has_the_rounds_of_the_default_budget() -> None:
     budget = resolve(budget="7.5").budget
     assert (budget.name, budget.measuring_seconds) == ("7.5 s", 7.5)
     assert budget.most_rounds == SHIPPED.presets.budgets[SHIPPED.presets.default_budget].most_rounds
@@ -317,32 +321,30 @@ def test_a_budget_in_seconds_has_the_rounds_of_the_default() -> None:
         " onnxruntime-cpu ,",
     ],
 )
-def test_workflows_and_arms_can_be_named(text: str) -> None:
+def test_workflows_and_arms_limit_the_plan(text: str) -> None:
     assert resolve(workflows=text).workflows == (text.strip(" ,"),)
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "suggestion"),
     [
         ("torch-compile-indoctor", "torch-compile-inductor"),
         ("onnxruntime-cpu/io-bindng", "onnxruntime-cpu/io-binding"),
     ],
 )
-def test_a_slip_in_a_workflow_is_answered_with_what_may_have_been_meant(
-    text: str, meant: str
-) -> None:
+def test_the_error_of_a_misspelt_workflow_suggests_a_close_one(text: str, suggestion: str) -> None:
     with pytest.raises(UnknownWorkflowError) as problem:
         resolve(workflows=text)
-    assert problem.value.next_step == f"did you mean {meant}?"
+    assert problem.value.next_step == f"did you mean {suggestion}?"
 
 
-def test_the_workers_run_in_our_interpreter_unless_another_is_named() -> None:
-    assert question.interpreter_of(Answers()) == sys.executable
-    assert question.interpreter_of(Answers(python="/opt/python")) == "/opt/python"
+def test_the_default_interpreter_is_the_current_one() -> None:
+    assert question.worker_interpreter(Answers()) == sys.executable
+    assert question.worker_interpreter(Answers(python="/opt/python")) == "/opt/python"
 
 
 @pytest.mark.parametrize("field", msgspec.structs.fields(Answers), ids=lambda field: field.name)
-def test_every_option_has_a_default_and_says_what_it_is(field: msgspec.structs.FieldInfo) -> None:
+def test_every_option_has_a_default_and_a_description(field: msgspec.structs.FieldInfo) -> None:
     assert field.default is not msgspec.NODEFAULT
     meta = get_args(field.type)[-1]
     assert meta.description

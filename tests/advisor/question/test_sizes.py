@@ -1,4 +1,4 @@
-"""Weights are counted before a model is opened: from the headers of its files, or from a decoder's configuration."""
+"""Weights are counted from the headers of safetensors files or from a decoder's configuration."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def write_tensors(file: pathlib.Path, **shapes: list[int]) -> None:
         ("meta-llama/Llama-3.1-8B-Instruct", 8.030261248),
     ],
 )
-def test_a_decoder_s_configuration_tells_its_size_but_for_norms(
-    model: str, billions: float
-) -> None:
+def test_the_weights_of_a_decoder_are_counted_without_norms(model: str, billions: float) -> None:
     """The sizes are those of the published weights."""
     counted = sizes.count_in_config(MODELS.configurations[model].config)
     assert counted is not None
@@ -43,11 +41,11 @@ def test_a_decoder_s_configuration_tells_its_size_but_for_norms(
 @pytest.mark.parametrize(
     "config", [{}, {"model_type": "gpt2", "n_embd": 8}, {"model_type": "llama", "hidden_size": "8"}]
 )
-def test_other_configurations_tell_nothing(config: dict[str, Any]) -> None:
+def test_other_configurations_have_no_count(config: dict[str, Any]) -> None:
     assert sizes.count_in_config(config) is None
 
 
-def test_files_are_counted_together_without_reading_their_weights(tmp_path: pathlib.Path) -> None:
+def test_weights_are_counted_in_the_headers_of_all_files(tmp_path: pathlib.Path) -> None:
     write_tensors(tmp_path / "model-00001-of-00002.safetensors", one=[3, 5], two=[7])
     write_tensors(tmp_path / "model-00002-of-00002.safetensors", three=[2, 2, 2], scalar=[])
     assert sizes.count_in_files(tmp_path) == 15 + 7 + 8 + 1
@@ -56,10 +54,10 @@ def test_files_are_counted_together_without_reading_their_weights(tmp_path: path
 @pytest.mark.parametrize(
     "content", [b"", b"weights", b"\xff" * 8 + b"{}", b"\x02" + b"\0" * 7 + b"[]"]
 )
-def test_a_broken_file_tells_nothing(content: bytes, tmp_path: pathlib.Path) -> None:
+def test_a_broken_file_gives_no_count(content: bytes, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     assert sizes.count_in_files(tmp_path) is None
 
 
-def test_a_directory_without_such_files_tells_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_directory_without_safetensors_gives_no_count(tmp_path: pathlib.Path) -> None:
     assert sizes.count_in_files(tmp_path) is None

@@ -1,4 +1,4 @@
-"""`--task`: what can generate text, and with which model when none is named."""
+"""`--task`: the default model of each task, and the suggested task of each model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from advisor import catalogue, question
-from advisor.domain.question import Question, Transformers
+from advisor.domain.question import Question, TransformersModel
 from advisor.errors import TaskError
 from advisor.question.answers import Answers
 from advisor.question.task import suggest_task
@@ -21,9 +21,9 @@ def resolve(**answers: str | int) -> Question:
     return question.resolve(msgspec.convert(answers, Answers), builders.machine(), SHIPPED)
 
 
-def test_without_a_model_the_small_language_model_is_the_demonstration() -> None:
+def test_the_default_model_of_generation_is_the_demo_language_model() -> None:
     asked = resolve(task="generate")
-    assert isinstance(asked.model, Transformers)
+    assert isinstance(asked.model, TransformersModel)
     assert (asked.task, asked.model.name, asked.model.weights) == (
         "generate",
         "demo/llama",
@@ -33,7 +33,7 @@ def test_without_a_model_the_small_language_model_is_the_demonstration() -> None
     assert (asked.input_tokens, asked.output_tokens) == (32, 32)
 
 
-def test_lengths_and_batch_sizes_of_a_language_model_are_those_asked_for_else_the_paper_s() -> None:
+def test_a_language_model_has_the_given_lengths_and_the_batch_sizes_of_the_paper() -> None:
     asked = resolve(
         task="generate",
         model="meta-llama/Llama-3.1-8B-Instruct",
@@ -48,18 +48,18 @@ def test_lengths_and_batch_sizes_of_a_language_model_are_those_asked_for_else_th
 
 
 @pytest.mark.parametrize("model", ["synthetic/ffn", "package.module:factory"])
-def test_what_holds_no_language_model_cannot_generate(model: str) -> None:
+def test_a_model_that_is_no_language_model_cannot_generate(model: str) -> None:
     with pytest.raises(TaskError, match="cannot generate") as refused:
         resolve(task="generate", model=model)
     assert "demo/llama" in refused.value.next_step
 
 
-def test_the_demonstrations_are_configurations_that_ship() -> None:
+def test_the_demo_language_models_have_shipped_configurations() -> None:
     assert set(SHIPPED.models.demo_language_models) <= set(SHIPPED.models.configurations)
 
 
 @pytest.mark.parametrize(
-    ("written", "task"),
+    ("config", "task"),
     [
         ('{"architectures": ["GPT2LMHeadModel"]}', "generate"),
         ('{"architectures": ["BertForMaskedLM"]}', "forward"),
@@ -68,10 +68,10 @@ def test_the_demonstrations_are_configurations_that_ship() -> None:
         ("not JSON", "forward"),
     ],
 )
-def test_generation_is_proposed_for_what_calls_itself_a_causal_language_model(
-    tmp_path: pathlib.Path, written: str, task: str
+def test_generation_is_suggested_for_a_causal_language_model(
+    tmp_path: pathlib.Path, config: str, task: str
 ) -> None:
-    (tmp_path / "config.json").write_text(written)
+    (tmp_path / "config.json").write_text(config)
     assert suggest_task(str(tmp_path), SHIPPED.models) == task
 
 
@@ -79,5 +79,5 @@ def test_generation_is_proposed_for_what_calls_itself_a_causal_language_model(
     ("model", "task"),
     [("demo/gpt2", "generate"), ("demo", "forward"), ("gone/away", "forward"), ("a\0b", "forward")],
 )
-def test_nothing_is_proposed_for_what_has_no_configuration_here(model: str, task: str) -> None:
+def test_the_suggestion_uses_shipped_configurations_and_local_files(model: str, task: str) -> None:
     assert suggest_task(model, SHIPPED.models) == task

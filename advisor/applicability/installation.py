@@ -1,0 +1,90 @@
+"""Find out which packages, environment or container image a workflow has on this machine."""
+
+from __future__ import annotations
+
+from packaging.requirements import Requirement
+
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.machine import Machine
+from advisor.domain.workflow import Workflow
+
+
+def is_served(workflow: Workflow, machine: Machine) -> bool:
+    """Return whether the interpreter of `--python` has the packages of the workflow."""
+    requirement_sets = (workflow.environment.requirements, *workflow.accepts)
+    return any(
+        requirements and not missing_packages(requirements, machine)
+        for requirements in requirement_sets
+    )
+
+
+def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
+    """Return the interpreter of the workflow's environment; empty if `--python` serves it."""
+    if (
+        workflow.environment.kind != "own"
+        or is_served(workflow, machine)
+        or container_image(workflow, machine)
+    ):
+        return ""
+    return machine.environments[environment_name(workflow)].python
+
+
+def container_image(workflow: Workflow, machine: Machine) -> str:
+    """Return the first local image with the workflow; empty if none, or if no image is needed."""
+    made = machine.environments.get(environment_name(workflow))
+    if is_served(workflow, machine) or (made is not None and made.fault is None):
+        return ""
+    containers = (
+        *workflow.containers,
+        *([workflow.environment] if workflow.environment.kind == "container" else []),
+    )
+    return next(
+        (
+            container.image
+            for container in containers
+            if machine.engine and container.image in machine.images
+        ),
+        "",
+    )
+
+
+def environment_name(workflow: Workflow) -> str:
+    """Return the name of the workflow's environment."""
+    return workflow.environment.name or workflow.id
+
+
+def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:
+    """Return the requirements that the interpreter does not satisfy."""
+    packages = machine.software.packages
+    return [
+        str(requirement)
+        for requirement in map(Requirement, requirements)
+        if requirement.name not in packages
+        or not requirement.specifier.contains(packages[requirement.name], prereleases=True)
+    ]
+
+
+def version_mismatch(workflow: Workflow, machine: Machine) -> str:
+    """Return the versions that do not match, if the interpreter has all required packages."""
+    packages = machine.software.packages
+    missing = missing_packages(workflow.environment.requirements, machine)
+    names = [Requirement(text).name for text in missing]
+    if not missing or not all(name in packages for name in names):
+        return ""
+    installed = ", ".join(f"{name} {packages[name]}" for name in names)
+    return (
+        f", and {machine.software.executable} has {installed}, but {', '.join(missing)} is required"
+    )
+
+
+def required_packages(catalogue: Catalogue) -> list[str]:
+    """Return the distributions that any workflow requires or accepts."""
+    required = [
+        each.requirements for workflow in catalogue.workflows for each in workflow.environments
+    ]
+    accepted = [
+        requirements for workflow in catalogue.workflows for requirements in workflow.accepts
+    ]
+    return sorted(
+        {Requirement(text).name for requirements in [*required, *accepted] for text in requirements}
+    )

@@ -1,0 +1,143 @@
+"""`workflows` and `doctor`: the workflows that this machine can run, and checks of the machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from advisor.cli import environments
+from advisor.cli.context import make_context, print_status
+from advisor.cli.options import AsJson, takes_answers
+from advisor.cli.output import print_text
+from advisor.question.answers import Answers
+
+if TYPE_CHECKING:
+    from advisor.context import Context
+    from advisor.doctor import Finding
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One workflow in the list."""
+
+    id: str
+    title: str
+    status: str
+    reason: str | None
+    fix: str | None
+    #: The interpreter of its workers; null when the workflow does not apply.
+    python: str | None
+    verified: tuple[str, ...]
+
+
+@app.command()
+@takes_answers
+def workflows(answers: Answers, *, json: AsJson = False) -> None:
+    """List the workflows: which apply, why not, how to install them, where they were verified."""
+    from advisor.report.tabular import plain_table
+
+    rows = list_workflows(answers, make_context())
+    if json:
+        print_text(msgspec.json.format(msgspec.json.encode(rows), indent=2))
+        return
+    heading = ["workflow", "here", "verified", "runs in"]
+    table = plain_table(
+        [
+            heading,
+            *(
+                [row.id, row.status, ", ".join(row.verified) or "never", row.python or ""]
+                for row in rows
+            ),
+        ]
+    )
+    notes = [
+        f"  {row.id}: {row.reason}" + (f"; next: {row.fix}" if row.fix else "")
+        for row in rows
+        if row.reason
+    ]
+    print_text("\n".join([*table, "", *notes]))
+
+
+@app.command()
+def doctor(
+    *,
+    python: Annotated[str, typer.Option(help="interpreter that has the stacks")] = "",
+    observer: Annotated[
+        bool,
+        typer.Option(
+            "--observer",
+            help="measure whether the screens and the GPU poller slow timed calls down",
+        ),
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="create broken environments again")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Check GPU, driver, interpreter, disk and environments; exit code 3 if a check fails."""
+    from advisor import doctor as checks
+    from advisor.store import default_home
+
+    python = python or sys.executable
+    findings = checks.examine(python, default_home(os.environ), os.environ)
+    broken = checks.broken_environments(findings)
+    if repair and broken:
+        for directory in environments.create_environments(broken, python=python):
+            print_status(f"created again: {directory}")
+        findings = checks.examine(python, default_home(os.environ), os.environ)
+    if observer:
+        from advisor.doctor import display_overhead
+
+        findings.append(display_overhead.measure_replay_overhead(python, make_context()))
+    if json:
+        print_text(msgspec.json.encode(findings))
+    else:
+        _print_findings(findings)
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(3)
+
+
+def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
+    """Return every workflow with its status for this machine and question."""
+    from advisor import applicability, catalogue, question
+    from advisor.pipeline.draft import detect_machine
+
+    known = catalogue.load(context.rubric, probes=context.probes)
+    here = detect_machine(question.worker_interpreter(answers), known, context)
+    asked = question.resolve(
+        answers, here, known, context.environment.get(question.VISIBLE_DEVICES)
+    )
+    rows = []
+    for workflow in known.workflows:
+        obstacle = applicability.find_obstacle(workflow, asked, here)
+        interpreter = None
+        if obstacle is None:
+            own = applicability.environment_interpreter(workflow, here)
+            interpreter = own or here.software.executable
+        rows.append(
+            WorkflowRow(
+                id=workflow.id,
+                title=workflow.title,
+                status=obstacle.status if obstacle else "applies",
+                reason=obstacle.reason if obstacle else None,
+                fix=obstacle.fix if obstacle else None,
+                python=interpreter,
+                verified=workflow.verified,
+            )
+        )
+    return rows
+
+
+def _print_findings(findings: list[Finding]) -> None:
+    from advisor.report.tabular import plain_table
+
+    rows = [[finding.status, finding.name, finding.what] for finding in findings]
+    for line, finding in zip(plain_table(rows), findings, strict=True):
+        print_text(line)
+        if finding.fix:
+            print_text(f"      next: {finding.fix}")

@@ -1,0 +1,124 @@
+"""`ask --plain`: ask and answer with plain text lines, without colours or cursor control."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+
+from advisor.cli.interruption import resumable_with
+from advisor.cli.output import print_text
+from advisor.context import Context
+from advisor.domain.question import Task
+from advisor.errors import NoTerminalError, UserError
+from advisor.pipeline.decision import decide
+from advisor.pipeline.draft import DraftRun, create, propose
+from advisor.pipeline.execution import execute
+from advisor.question.answers import Answers
+from advisor.report import measured_document, progress_lines, text_report
+
+#: The default answer to the question for the device.
+ATTACHED = "what is attached"
+
+
+def ask(answers: Answers, context: Context) -> int:
+    """Ask for the options, execute the run, print the result; return the exit code."""
+    draft = _ask_until_valid(answers, context)
+    run = create(draft, context)
+    print_text(f"Run {run.directory.name}. Control+C stops it; measurements are kept.")
+    with resumable_with(f"p3-advisor resume {run.directory.name}"):
+        for event in execute(run, context):
+            line = progress_lines.render_event(event)
+            if line is not None:
+                print_text(line)
+    decision = decide(run)
+    print_text(text_report.render(measured_document.compose(decision)), nl=False)
+    return decision.problem.exit_code if decision.problem is not None else 0
+
+
+def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
+    print_text("p3-advisor asks five questions. An empty line selects the value in brackets.")
+    while True:
+        answers = _ask_all(answers, context)
+        try:
+            draft = propose(answers, context)
+        except UserError as problem:
+            print_text(f"Error: {problem.what}. Next: {problem.next_step}.")
+            continue
+        _print_plan(draft)
+        if _read("Start the measurement? yes or no", "yes").lower() in {"y", "yes"}:
+            return draft
+
+
+def _ask_all(answers: Answers, context: Context) -> Answers:
+    from advisor import catalogue
+    from advisor.question.task import suggest_task
+
+    known = catalogue.load(context.rubric, probes=context.probes)
+    model = _read(
+        "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory", answers.model
+    )
+    proposed = answers.task if model == answers.model else suggest_task(model, known.models)
+    task = _choose(
+        "2 of 5. Task: forward is one pass, generate produces text token by token",
+        get_args(Task),
+        proposed,
+    )
+    gpu = _read("3 of 5. Device: the index or name of a GPU, or cpu", answers.gpu or ATTACHED)
+    preset = _choose(
+        "4 of 5. Priorities",
+        list(known.presets.priorities),
+        answers.preset or known.presets.default_preset,
+    )
+    budget = _choose(
+        "5 of 5. Budget",
+        list(known.presets.budgets),
+        answers.budget or known.presets.default_budget,
+    )
+    changes = {
+        "model": model,
+        "task": task,
+        "gpu": "" if gpu == ATTACHED else gpu,
+        "budget": budget,
+    }
+    if not answers.priority:
+        changes["preset"] = preset
+    return msgspec.structs.replace(answers, **changes)
+
+
+def _print_plan(draft: DraftRun) -> None:
+    arms = [arm.id for arm in draft.plan.arms if arm.duplicate_of is None]
+    seconds = draft.question.budget.measuring_seconds
+    print_text(f"Arms to measure: {len(arms)} ({', '.join(arms)}).")
+    print_text(f"Measuring takes at most {seconds:g} seconds; builds take extra time.")
+    asked = draft.question
+    if asked.task == "generate":
+        print_text(
+            f"{asked.model.name} generates {asked.output_tokens} tokens from "
+            f"{asked.input_tokens} input tokens."
+        )
+    for entry in draft.plan.excluded:
+        print_text(f"Excluded: {entry.workflow}, {entry.reason}.")
+
+
+def _choose(question: str, names: Sequence[str], default: str) -> str:
+    numbered = ", ".join(f"{number} {name}" for number, name in enumerate(names, start=1))
+    while True:
+        typed = _read(f"{question}: {numbered}", default)
+        if typed.isdigit() and 1 <= int(typed) <= len(names):
+            return names[int(typed) - 1]
+        if typed in names or typed == default:
+            return typed
+        print_text(f"{typed} is not one of the choices.")
+
+
+def _read(question: str, default: str) -> str:
+    print_text(f"{question} [{default}]")
+    line = sys.stdin.readline()
+    if not line:
+        raise NoTerminalError(
+            "standard input ended before the last question", "answer all questions, or use --json"
+        )
+    return line.strip() or default

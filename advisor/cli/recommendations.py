@@ -1,0 +1,232 @@
+"""Commands that recommend a workflow: from a new, a resumed or a stored run; `explain`; `build`."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from advisor.cli.context import make_context, open_store, print_status
+from advisor.cli.fleet import ALL_GPUS
+from advisor.cli.fleet import recommend as recommend_fleet
+from advisor.cli.interruption import resumable_with
+from advisor.cli.options import AsJson, RunName, takes_answers
+from advisor.cli.output import print_text
+from advisor.errors import FleetRequestError, GpuNotAttachedError, UnknownGpuError, UserError
+from advisor.question.answers import Answers
+
+if TYPE_CHECKING:
+    from advisor.context import Context
+    from advisor.pipeline.decision import Decision
+    from advisor.report.document import RunDocument
+    from advisor.store import Run
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+@takes_answers
+def recommend(
+    answers: Answers,
+    *,
+    json: AsJson = False,
+    jsonl: Annotated[
+        bool,
+        typer.Option(
+            "--jsonl", help="one JSON object a line: events as they happen, then the document"
+        ),
+    ] = False,
+    fleet: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="measure on a Ray cluster: its address, auto, or local for this machine's devices",
+        ),
+    ] = "",
+    models: Annotated[
+        str, typer.Option(help="with --fleet: several models, separated by commas")
+    ] = "",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DEVICES",
+            help="with --fleet: a kind of device, repeatable, such as "
+            '"gpu=H200,count=2,price=3.50" or cpu',
+        ),
+    ] = None,
+) -> None:
+    """Measure the workflows on the model, score them and recommend one."""
+    from advisor.pipeline.draft import prepare
+
+    context = make_context()
+    if fleet or answers.gpu == ALL_GPUS:
+        code = recommend_fleet(
+            answers, models, on or [], fleet, context, as_json=json, as_events=jsonl
+        )
+        raise typer.Exit(code)
+    if models or on:
+        raise FleetRequestError(
+            "--models and --on need a fleet",
+            "add --fleet local, or the address of a Ray cluster",
+        )
+    try:
+        run = prepare(answers, context)
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        _answer_for_absent_gpu(answers, context, absent, as_json=json, as_events=jsonl)
+        return
+    print_status(f"run {run.directory.name}, stored in {run.directory}")
+    _execute(run, as_json=json, as_events=jsonl)
+
+
+@app.command()
+def resume(
+    run: Annotated[str, typer.Argument(help="a run's id; default: the newest unfinished run")] = "",
+    *,
+    json: AsJson = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
+) -> None:
+    """Resume an interrupted run; its finished measurements are kept."""
+    store = open_store()
+    _execute(store.find(run) if run else store.newest_resumable(), as_json=json, as_events=jsonl)
+
+
+@app.command()
+def show(run: RunName = "latest", *, json: AsJson = False) -> None:
+    """Show the results of a stored run."""
+    from advisor.pipeline.decision import decide
+
+    _print_decision(decide(open_store().find(run)), as_json=json)
+
+
+@app.command("decide")
+def decide_again(
+    run: RunName = "latest",
+    *,
+    priority: Annotated[
+        str, typer.Option("--priority", "--weights", help="new weights of the three Ps")
+    ] = "",
+    preset: Annotated[str, typer.Option(help="new priorities, by name")] = "",
+    require: Annotated[str, typer.Option(help="new constraints")] = "",
+    rubric: Annotated[str, typer.Option(help="a file that replaces criteria.toml")] = "",
+    platforms: Annotated[
+        str, typer.Option(help="comma-separated runs of the same model on other devices")
+    ] = "",
+    json: AsJson = False,
+) -> None:
+    """Score a stored run again, with new weights if given."""
+    from advisor import catalogue
+    from advisor.pipeline.decision import decide
+    from advisor.question.priorities import choose_priorities, parse_constraints
+
+    priorities = (
+        choose_priorities(Answers(priority=priority, preset=preset), catalogue.load())
+        if priority or preset
+        else None
+    )
+    constraints = parse_constraints(require) if require else None
+    store = open_store()
+    decision = decide(
+        store.find(run),
+        priorities=priorities,
+        constraints=constraints,
+        rubric=pathlib.Path(rubric) if rubric else None,
+        platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
+    )
+    _print_decision(decision, as_json=json)
+
+
+@app.command()
+def explain(
+    run: RunName = "latest",
+    workflow: Annotated[
+        str, typer.Argument(help="a workflow or arm; default: the recommended one")
+    ] = "",
+    criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
+) -> None:
+    """Show how measurements and facts lead to the tiers and the score."""
+    from advisor.pipeline.decision import decide
+    from advisor.report import explanation, measured_document
+
+    decision = decide(open_store().find(run))
+    composed = measured_document.compose(decision)
+    print_text(
+        explanation.render(composed, workflow, criterion, decision.header.catalogue.published),
+        nl=False,
+    )
+
+
+@app.command()
+def build(
+    run: RunName = "latest",
+    *,
+    target: Annotated[
+        str, typer.Option(help="the GPU to build for, such as sm_89; it need not be attached")
+    ],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="the directory for the engine")
+    ] = ".",
+) -> None:
+    """Build a run's model for a GPU that is not attached; the engine is not run."""
+    from advisor.domain.run_events import LoggedEvent
+    from advisor.pipeline import cross_build
+    from advisor.report import progress_lines
+
+    for run_event in cross_build.build(
+        open_store().find(run), target, pathlib.Path(output), make_context()
+    ):
+        line = progress_lines.render_event(LoggedEvent(seq=1, at=0.0, run_event=run_event))
+        if line is not None:
+            print_status(line)
+    print_text(str(pathlib.Path(output) / f"{target}.engine"))
+
+
+def _execute(run: Run, *, as_json: bool, as_events: bool) -> None:
+    """Execute the rest of a run, print its progress, then its decision."""
+    from advisor.pipeline.decision import decide
+    from advisor.pipeline.execution import execute
+    from advisor.report import progress_lines
+
+    with resumable_with(f"p3-advisor resume {run.directory.name}"):
+        for event in execute(run, make_context()):
+            if as_events:
+                print_text(msgspec.json.encode(event))
+                sys.stdout.flush()
+            line = progress_lines.render_event(event)
+            if line is not None:
+                print_status(line)
+    _print_decision(decide(run), as_json=as_json, as_events=as_events)
+
+
+def _print_decision(decision: Decision, *, as_json: bool, as_events: bool = False) -> None:
+    """Print a decision; exit with the code of its problem when it recommends nothing."""
+    from advisor.report import measured_document
+
+    _print_document(measured_document.compose(decision), as_json=as_json, as_events=as_events)
+    if decision.problem is not None:
+        print_status(f"{decision.problem.what}; next: {decision.problem.next_step}")
+        raise typer.Exit(decision.problem.exit_code)
+
+
+def _print_document(composed: RunDocument, *, as_json: bool, as_events: bool) -> None:
+    """Print a document as one line after the events, as indented JSON or as text."""
+    from advisor.report import document, text_report
+
+    if as_events:
+        print_text(msgspec.json.encode({"document": composed}))
+    else:
+        print_text(document.encode(composed) if as_json else text_report.render(composed), nl=False)
+
+
+def _answer_for_absent_gpu(
+    answers: Answers, context: Context, absent: UserError, *, as_json: bool, as_events: bool
+) -> None:
+    """Print an answer from a stored run or from published figures; raise `absent` without any."""
+    from advisor.report import absent_gpu
+
+    composed, problem = absent_gpu.answer(answers, context, absent)
+    _print_document(composed, as_json=as_json, as_events=as_events)
+    if problem:
+        raise typer.Exit(problem.exit_code)

@@ -1,0 +1,63 @@
+"""The events of a fleet, and the interface of a cluster that sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from advisor.domain.fleet import AssignmentResult, ContentionCheck, Pool
+from advisor.domain.run import Header
+from advisor.domain.run_events import LoggedEvent
+from advisor.fleet.node import RaceResult, Task
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
+    """A node has started an assignment, for the first time or after another node was lost."""
+
+    number: int
+    #: Identifies the attempt.
+    token: str
+    node: str
+    device: str
+    header: Header
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="told"):
+    """A race has logged an event."""
+
+    number: int
+    token: str
+    event: LoggedEvent
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
+    """A node has finished an assignment."""
+
+    number: int
+    token: str
+    result: RaceResult = msgspec.field(name="packed")
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="undone"):
+    """The cluster has given an assignment up."""
+
+    number: int
+    reason: str
+
+
+TaskEvent = Started | Progress | Completed | Failed
+ClusterEvent = TaskEvent | ContentionCheck | AssignmentResult
+
+
+class Cluster(Protocol):
+    """Places races on devices."""
+
+    def devices(self) -> Mapping[str, int]:
+        """Return the number of devices of each kind."""
+
+    def run(
+        self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
+    ) -> Iterator[TaskEvent | ContentionCheck]:
+        """Run every task on a device of its kind; each ends with `Completed` or `Failed`."""

@@ -1,0 +1,121 @@
+"""`--gpu`: choose the device to measure on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.machine import Gpu, Machine
+from advisor.errors import (
+    GpuNotAttachedError,
+    MigEnabledError,
+    NoStackError,
+    UnknownGpuError,
+)
+
+CPU = "cpu"
+#: The variable with which CUDA limits the GPUs that a process sees.
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+#: Prefix of the UUID of a MIG instance.
+MIG_PREFIX = "MIG-"
+WHOLE_GPUS_ONLY = "memory, clocks and power can be read for whole GPUs only"
+
+
+def choose_gpu(
+    text: str, machine: Machine, catalogue: Catalogue, visible_devices: str | None = None
+) -> Gpu | None:
+    """Return the GPU to measure on; None for the CPU.
+
+    `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts when `text` is empty.
+    """
+    has_cuda_build = machine.software.torch_cuda is not None
+    if text == CPU or (not text and not (machine.gpus and has_cuda_build)):
+        return None
+    reject_mig_instance(text)
+    if not text:
+        return choose_visible_gpu(machine.gpus, visible_devices)
+    matches = [gpu for gpu in machine.gpus if text in {str(gpu.index), gpu.uuid}] or [
+        gpu for gpu in machine.gpus if _contains_words(gpu.name, text)
+    ]
+    if not matches:
+        raise _not_attached(text, machine, catalogue)
+    if not has_cuda_build:
+        raise NoStackError(
+            f"torch in {machine.software.executable} is built without CUDA",
+            "install a CUDA build of torch, or name another interpreter with --python",
+        )
+    return first_whole_gpu(matches)
+
+
+def choose_visible_gpu(gpus: Sequence[Gpu], visible_devices: str | None) -> Gpu | None:
+    """Return the first whole GPU that CUDA sees with this value; None when it sees no GPU."""
+    reject_mig_instance(visible_devices or "")
+    visible = list(gpus) if visible_devices is None else []
+    for entry in map(str.strip, visible_devices.split(",") if visible_devices else ()):
+        matches = [
+            gpu
+            for gpu in gpus
+            if entry == str(gpu.index) or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
+        ]
+        if not matches:
+            break  # CUDA ignores the entries after an invalid one, such as -1
+        visible.append(matches[0])
+    return first_whole_gpu(visible) if visible else None
+
+
+def reject_mig_instance(name: str) -> None:
+    """Raise `MigEnabledError` for the UUID of a MIG instance."""
+    if name.startswith(MIG_PREFIX):
+        raise MigEnabledError(
+            f"{name} is a MIG instance, and {WHOLE_GPUS_ONLY}",
+            "name a whole GPU, or cpu, with --gpu",
+        )
+
+
+def first_whole_gpu(gpus: Sequence[Gpu]) -> Gpu:
+    """Return the first GPU without MIG; raise `MigEnabledError` when there is none."""
+    whole = next((gpu for gpu in gpus if not gpu.mig), None)
+    if whole is None:
+        raise MigEnabledError(
+            f"the {gpus[0].name} with index {gpus[0].index} is partitioned into MIG instances, and "
+            f"{WHOLE_GPUS_ONLY}",
+            "disable MIG, or name another GPU, or cpu, with --gpu",
+        )
+    return whole
+
+
+def find_known_gpu(text: str, catalogue: Catalogue) -> str | None:
+    """Return the name of the GPU in the catalogue, attached or not."""
+    return next(
+        (
+            name
+            for name in catalogue.gpus
+            if _contains_words(text, name) or _contains_words(name, text)
+        ),
+        None,
+    )
+
+
+def _not_attached(
+    text: str, machine: Machine, catalogue: Catalogue
+) -> GpuNotAttachedError | UnknownGpuError:
+    attached = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
+    known = find_known_gpu(text, catalogue)
+    if known is None:
+        return UnknownGpuError(
+            f"there is no GPU {text!r}; attached: {attached}",
+            f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}",
+        )
+    return GpuNotAttachedError(
+        f"the {known} is not attached (attached: {attached}), and no run from one is stored",
+        "run p3-advisor on a machine that has one, then use export-run and import-run",
+    )
+
+
+def _contains_words(text: str, words: str) -> bool:
+    """Return whether `words` occur in `text` as whole words.
+
+    `H100` is in `NVIDIA H100`; `1`, which is an index, is not.
+    """
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE) is not None

@@ -1,0 +1,248 @@
+"""The storage of a fleet's races, driven by a cluster with scripted events."""
+
+from __future__ import annotations
+
+import fcntl
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+
+import builders
+import pytest
+import recorded_runs
+
+from advisor.context import Context
+from advisor.domain.fleet import AssignmentResult, FleetRequest, Pool
+from advisor.errors import RunFileError, RunOfFleetError, UnknownRunError
+from advisor.fleet import (
+    Completed,
+    Failed,
+    Progress,
+    Started,
+    TaskEvent,
+    list_assignments,
+    node,
+    run_fleet,
+)
+from advisor.fleet.node import RaceResult, Task
+from advisor.pipeline.decision import decide
+from advisor.pipeline.execution import execute
+from advisor.question.answers import Answers
+from advisor.store import Run, Store
+
+REQUEST = FleetRequest(
+    fleet_id="20261121-120000-f1ee",
+    created="2026-11-21T12:00:00+00:00",
+    models=("demo", "other"),
+    pools=(Pool(kind="H200", count=2, price_per_hour=3.5), Pool(kind="cpu", count=1)),
+)
+
+
+class ScriptedCluster:
+    """A cluster that yields the given events."""
+
+    def __init__(self, *events: TaskEvent) -> None:
+        self.events = events
+        self.tasks: Mapping[int, Task] = {}
+
+    def devices(self) -> Mapping[str, int]:
+        return {"H200": 2, "cpu": 1}
+
+    def run(self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]) -> Iterator[TaskEvent]:
+        assert pools == REQUEST.pools
+        self.tasks = tasks
+        yield from self.events
+
+
+@pytest.fixture
+def node_run(tmp_path: pathlib.Path) -> Run:
+    """A run as a node has stored it."""
+    return recorded_runs.make_run(Store(tmp_path / "node"), finished=True)
+
+
+def started(run: Run, token: str, number: int = 1, node_name: str = "n1") -> Started:
+    return Started(number=number, token=token, node=node_name, device="0", header=run.header())
+
+
+def completed(run: Run, token: str, number: int = 1, **changes: object) -> Completed:
+    race_result = RaceResult(
+        node="n2",
+        device="1",
+        header=run.header(),
+        events=tuple(run.events()),
+        **changes,  # type: ignore[arg-type]
+    )
+    return Completed(number=number, token=token, result=race_result)
+
+
+def results_of(cluster: ScriptedCluster, store: Store) -> list[AssignmentResult]:
+    return [
+        event
+        for event in run_fleet(REQUEST, Answers(price_per_hour=1.0), cluster, store)
+        if isinstance(event, AssignmentResult)
+    ]
+
+
+def test_each_model_and_kind_of_device_is_one_race_with_its_own_price(
+    home: pathlib.Path,
+) -> None:
+    cluster = ScriptedCluster()
+    assert results_of(cluster, Store(home)) == []
+    assert [(one.model, one.kind) for one in list_assignments(REQUEST)] == [
+        ("demo", "H200"),
+        ("demo", "cpu"),
+        ("other", "H200"),
+        ("other", "cpu"),
+    ]
+    asked = {
+        number: (task.answers.model, task.answers.gpu, task.answers.price_per_hour)
+        for number, task in cluster.tasks.items()
+    }
+    assert asked == {
+        1: ("demo", "", 3.5),
+        2: ("demo", "cpu", 1.0),
+        3: ("other", "", 3.5),
+        4: ("other", "cpu", 1.0),
+    }
+
+
+def test_the_stored_events_give_the_same_decision_as_on_the_node(
+    home: pathlib.Path, node_run: Run
+) -> None:
+    progress = [Progress(number=1, token="a", event=event) for event in node_run.events()]
+    (result,) = results_of(
+        ScriptedCluster(started(node_run, "a"), *progress, completed(node_run, "a")), Store(home)
+    )
+    here, there = decide(Store(home).find(result.attempts[-1].run_id)), decide(node_run)
+    assert here.recommendation == there.recommendation
+    assert here.results == there.results
+    assert result.reason is None
+
+
+def test_a_lost_attempt_is_kept_and_the_race_is_repeated_as_a_new_run(
+    home: pathlib.Path, node_run: Run
+) -> None:
+    early = [Progress(number=1, token="a", event=event) for event in node_run.events()[:7]]
+    cluster = ScriptedCluster(
+        started(node_run, "a"),
+        *early,
+        started(node_run, "b", node_name="n2"),
+        *early[:2],
+        completed(node_run, "b"),
+    )
+    (result,) = results_of(cluster, Store(home))
+    lost, counting = (Store(home).find(attempt.run_id) for attempt in result.attempts)
+    assert [attempt.node for attempt in result.attempts] == ["n1", "n2"]
+    assert lost.events() == node_run.events()[:7]
+    assert counting.events() == node_run.events()
+
+
+def test_a_run_of_a_fleet_is_not_resumed_as_a_single_run(
+    home: pathlib.Path, node_run: Run, fake_context: Callable[[], Context]
+) -> None:
+    early = [Progress(number=1, token="a", event=event) for event in node_run.events()[:7]]
+    (result,) = results_of(
+        ScriptedCluster(started(node_run, "a"), *early, Failed(number=1, reason="it was lost")),
+        Store(home),
+    )
+    lost = Store(home).find(result.attempts[0].run_id)
+    with pytest.raises(RunOfFleetError) as problem:
+        list(execute(lost, fake_context()))
+    assert problem.value.next_step == f"p3-advisor fleet {REQUEST.fleet_id} --resume"
+    with pytest.raises(UnknownRunError):
+        Store(home).newest_resumable()
+
+
+def test_a_late_event_of_a_lost_attempt_is_dropped(home: pathlib.Path, node_run: Run) -> None:
+    late = Progress(number=1, token="a", event=node_run.events()[5])
+    cluster = ScriptedCluster(
+        started(node_run, "a"),
+        started(node_run, "b"),
+        late,
+        Failed(number=1, reason="the fleet has lost its last H200"),
+    )
+    (result,) = results_of(cluster, Store(home))
+    assert result.reason == "the fleet has lost its last H200"
+    assert [Store(home).find(attempt.run_id).events() for attempt in result.attempts] == [[], []]
+
+
+def test_events_after_the_end_are_dropped(home: pathlib.Path, node_run: Run) -> None:
+    late = Progress(number=1, token="a", event=node_run.events()[-1])
+    cluster = ScriptedCluster(
+        started(node_run, "a"), completed(node_run, "a"), late, started(node_run, "a")
+    )
+    (result,) = results_of(cluster, Store(home))
+    assert len(result.attempts) == 1
+    assert Store(home).find(result.attempts[0].run_id).events() == node_run.events()
+
+
+def test_a_race_without_a_start_event_is_stored(home: pathlib.Path, node_run: Run) -> None:
+    (result,) = results_of(ScriptedCluster(completed(node_run, "a")), Store(home))
+    assert Store(home).find(result.attempts[0].run_id).events() == node_run.events()
+    assert result.attempts[0].node == "n2"
+
+
+def test_a_refused_task_gives_a_result_without_a_run(home: pathlib.Path) -> None:
+    race_result = RaceResult(
+        node="n1",
+        device="0",
+        reason="node n1 has p3-advisor 0.0, the caller 0.1",
+        next_step="install the same version",
+    )
+    (result,) = results_of(
+        ScriptedCluster(Completed(number=2, token="a", result=race_result)), Store(home)
+    )
+    assert (result.attempts, result.reason) == ((), race_result.reason)
+
+
+def test_logs_are_stored_only_below_the_run(home: pathlib.Path, node_run: Run) -> None:
+    (result,) = results_of(
+        ScriptedCluster(completed(node_run, "a", logs={"arms/broken/0/log": b"oh"})), Store(home)
+    )
+    assert (
+        Store(home).find(result.attempts[0].run_id).worker_log_path("broken", 0).read_bytes()
+        == b"oh"
+    )
+    with pytest.raises(RunFileError, match="would be written"):
+        results_of(
+            ScriptedCluster(completed(node_run, "a", logs={"../../elsewhere": b"oh"})),
+            Store(home.parent / "other"),
+        )
+    assert not (home.parent / "elsewhere").exists()
+
+
+def test_a_race_on_a_node_returns_the_published_events(
+    fake_context: Callable[[], object],
+) -> None:
+    published: list[object] = []
+    answers = Answers(batch_sizes="2", budget="1", workflows="quick", model="demo")
+    task = Task(number=1, kind="cpu", answers=answers)
+    result = node.run_race(task, "n1", "", published.append, make_context=lambda _: fake_context())  # type: ignore[arg-type,return-value]
+    assert result.reason is None
+    assert result.header == published[0]
+    assert list(result.events) == published[1:]
+    assert {name.split("/")[1] for name in result.logs} >= {"quick", builders.BASELINE}
+
+
+def test_a_user_error_on_a_node_becomes_the_reason_of_the_result(
+    fake_context: Callable[[], object],
+) -> None:
+    task = Task(number=1, kind="cpu", answers=Answers(workflows="nobody-knows-it"))
+    result = node.run_race(task, "n1", "", lambda _: None, make_context=lambda _: fake_context())  # type: ignore[arg-type,return-value]
+    assert "nobody-knows-it" in str(result.reason)
+    assert result.header is None
+
+
+def test_a_node_with_another_version_refuses_the_task() -> None:
+    result = node.run_race(
+        Task(number=1, kind="cpu", answers=Answers(), advisor_version="0.0.0"),
+        "n1",
+        "",
+        lambda _: None,
+    )
+    assert "0.0.0" in str(result.reason)
+
+
+def test_the_host_lock_excludes_a_second_race(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "lock"
+    with node.lock_host(file), file.open() as second, pytest.raises(BlockingIOError):
+        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
