@@ -264,5 +264,6 @@ def test_a_workflow_without_the_functions_of_one_is_refused(tmp_path: pathlib.Pa
 
 @pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
 def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
-    decision = measured("pytorch-eager", **{missing: None})
+    absent: dict[str, Any] = {missing: None}
+    decision = measured("pytorch-eager", **absent)
     assert recipe.find_recipe(decision, "compiled", PROBES) is None
