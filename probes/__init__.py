@@ -1,1 +1,1 @@
-"""Code that runs in the environment of the stack it measures: standard library plus that stack, nothing else."""
+"""Code that runs in the environment of the measured stack; it imports only that stack."""

@@ -1,9 +1,10 @@
-"""The interface of a workflow, written in one place: a module in `probes/workflows/` that has these functions is a workflow.
+"""The interface between the harness and a workflow's module in `probes/workflows/`.
 
-No base class, no registration: the harness loads the module by the file named in the request and
-calls it in this order: `versions`, `settings`, `open_subject`, then for each batch size `build`,
-`Program.feed` and the program itself, then `engagement`. The script that is handed to the user is
-joined from the source of these functions; see `probes.recipes.compose`.
+A module with the functions of `Workflow` is a workflow; there is no base class and no registration.
+The harness loads the module by the file named in the request. It calls `versions`, `settings` and
+`open_subject`; then, for each batch size, `build`, `Program.feed` and the program; then
+`engagement`. The scripts for users are bundled from the source of these functions; see
+`advisor.recipes.compose`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,11 @@ from probes.protocol import Engagement, Request
 
 
 class UnsupportedError(Exception):
-    """The workflow cannot do this, and says so itself: a limit, not a defect."""
+    """The workflow does not support what is asked: a limit of the stack, not a defect."""
 
 
 class ModelError(Exception):
-    """The model cannot be opened, whatever the workflow: the user must act.
-
-    The second argument says how.
-    """
+    """No workflow can open the model. `fix` says what the user can do."""
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(reason)
@@ -30,86 +28,101 @@ class ModelError(Exception):
 
 
 class Subject(Protocol):
-    """The model under test, as one stack sees it."""
+    """The model under test in the form that one stack takes."""
 
-    #: Precision it computes in: `float32`, `float16`, `bfloat16` or `float64`.
+    #: Precision of its computation: `float32`, `float16`, `bfloat16` or `float64`.
     dtype: str
-    #: Number of parameters and their bytes; None where the format does not tell.
+    #: Number of parameters and their bytes; None where the format does not state them.
     parameters: int | None
     parameter_bytes: int | None
-    #: Where the weights come from, in words.
+    #: A description of where the weights come from.
     weights: str
-    #: What a call processes, for throughput: `samples` or `tokens`, and how many of them one sample
-    #: holds.
+    #: The unit of throughput, `samples` or `tokens`, and how many of them one sample holds.
     unit: str
     units_per_sample: int
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return input set `number` for `batch_size` as numpy arrays, in the order of the model's arguments."""
+        """Return input set `number` as numpy arrays, in the order of the model's arguments.
+
+        The first dimension of each array is the batch, where the model has one.
+        """
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterable[list[Any]]]:
-        """Name a more precise way to run the model (`float64`, ...) and yield its outputs for each input set, as numpy arrays."""
+        """Return the name of a more precise reference, such as `float64`, and its outputs.
+
+        The outputs are numpy arrays, one list for each input set.
+        """
 
     def flops(self, inputs: list[Any]) -> int | None:
-        """Return the floating-point operations of one call; None where nobody can count them."""
+        """Return the floating-point operations of one call; None where they cannot be counted."""
 
 
 class Program(Protocol):
-    """One built batch size, ready to be called."""
+    """A program that is built for one batch size."""
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Turn numpy arrays into what the program is called with; not timed."""
+        """Convert numpy arrays to the program's own inputs; not timed."""
 
-    def __call__(self, fed: Any) -> Any:
-        """Run once; this, and waiting for its end, is what is timed."""
+    def __call__(self, device_inputs: Any) -> Any:
+        """Run the model once. The timing covers this call and the wait for its end."""
 
     def collect(self, output: Any) -> list[Any]:
-        """Turn an output into numpy arrays on the host; not timed."""
+        """Convert an output to numpy arrays on the host; not timed."""
 
 
 class TextProgram(Program, Protocol):
-    """One batch size of a language model: `feed` takes the prompts, a call gives all new tokens, `collect` them as one array.
+    """A program that generates text for one batch size.
 
-    A program may have `score` too: forced to give the `tokens`, it returns the probabilities that
-    it gave them, for the first `rows`.
+    `feed` takes the prompts, `(rows, input tokens) int64`; a call generates all new tokens, and
+    `collect` returns them as one array, `(rows, output tokens) int64`.
+
+    A program may also have `score(device_inputs, tokens, rows)`. It forces the program to generate
+    `tokens` and returns the `TokenLogprobs` of the first `rows`.
     """
 
-    def first_token(self, fed: Any) -> Any:
-        """Run until the first new token and no further; raise `UnsupportedError` where prompts take turns, so that no call does."""
+    def first_token(self, device_inputs: Any) -> Any:
+        """Run until the first new token.
+
+        Raise `UnsupportedError` where prompts run one after the other, since no call then ends
+        with the first token of all rows.
+        """
 
 
 class Workflow(Protocol):
-    """The functions a workflow's module has.
+    """The functions of a workflow's module.
 
-    One that generates text says so with `TASKS = ("forward", "generate")`; without that it is asked
-    for `forward` only. For `generate` its subject and programs are `probes.subjects.causal_lm`'s or
-    an engine's, see `probes.subjects.checkpoint`.
+    A workflow that generates text declares `TASKS = ("forward", "generate")`; the default is
+    `forward` alone. For `generate` its subject and programs are those of
+    `probes.subjects.causal_lm`, or an engine's, see `probes.subjects.checkpoint`.
     """
 
     def versions(self) -> dict[str, str]:
-        """Import the stack and return the versions that decide its behaviour."""
+        """Import the stack and return the versions that determine its behaviour."""
 
     def settings(self, request: Request) -> dict[str, str]:
-        """Apply threads and precision and return what is in force, by name."""
+        """Apply threads and precision, and return the settings that are in force."""
 
     def open_subject(self, request: Request) -> Subject:
-        """Open the model in the form this stack takes; raise `ModelError` or `UnsupportedError`."""
+        """Open the model in this stack's form; raise `ModelError` or `UnsupportedError`."""
 
     def build(self, subject: Subject, inputs: list[Any], request: Request) -> Program:
-        """Compile for the shapes of `inputs`, one batch size; what is left for the first call is timed apart."""
+        """Compile for the shapes of `inputs`, which have one batch size.
+
+        Work that the stack leaves to the first call is timed separately.
+        """
 
     def synchronise(self) -> None:
-        """Return when all work on the device is done, on whatever stream."""
+        """Return when all work on the device is done, on every stream."""
 
-    def engagement(self, program: Program, fed: Any) -> Engagement:
-        """Prove that the compiled path ran for `program(fed)` and say which share of the work it took."""
+    def engagement(self, program: Program, device_inputs: Any) -> Engagement:
+        """Return the share of the work that runs on the compiled path, with its proof."""
 
     def integration(self, request: Request) -> str:
-        """Return the lines that a user writes to take the workflow up, around `model` and `inputs`, or `CHECKPOINT` and `prompts`.
+        """Return the lines that a user writes to adopt the workflow.
 
-        They are read and counted, for Productivity and code convergence, and not what is measured:
-        see `probes.recipes.compose`. For text they leave `tokens`, and stand in the script as well:
-        the prompts there are drawn, and a user has others.
+        They use `model` and `inputs`, or `CHECKPOINT` and `prompts`. The advisor counts them for
+        Productivity and code convergence; they are not measured. For text they assign `tokens` and
+        are also printed in the script, whose own prompts are random.
         """
 
     # An engine may also have `serving_command(request) -> str`: the command line that serves the

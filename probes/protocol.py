@@ -1,25 +1,26 @@
-"""What the advisor and a worker say to each other.
+"""The protocol between the advisor and a worker.
 
-A worker is started as `python worker.py DIRECTORY` in its own session. In DIRECTORY it finds
-`request.json` (one `Request`); there it writes `events.jsonl` (one JSON object a line, appended and
-flushed) and at the end `response.json` (one outcome, written beside and renamed). Whatever the
-stack prints goes to `log`.
+The advisor starts a worker as `python worker.py DIRECTORY` in a session of its own. The worker
+reads `request.json` (one `Request`) in DIRECTORY. It appends events to `events.jsonl`, one JSON
+object a line, each flushed. At the end it writes `response.json` (one outcome), atomically. All
+output of the stack goes to `log`.
 
-Standard input is the lifeline and carries one-line tokens:
-    build                       take the device and build (sent when it is this worker's turn)
+Standard input carries one-line tokens:
+    build                       use the device and build (sent when it is this worker's turn)
     visit BATCH_SIZE ROUND      time one block of calls
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
-    flex                        check the outputs, then try shapes that were not built: the last thing, as it may break the program
-    allocate BYTES              hold this much memory of the device outside every allocator, or none (the reference worker only)
+    flex                        check the outputs, then try batch sizes that were not built; this is
+                                the last token, because it may break the programs
+    allocate BYTES              hold this much device memory outside every allocator, or none (the
+                                reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
-    stop                        check the outputs once more, answer, end
-After each but `visit` and `stop` the worker says `ready` again. End of file on it means that the
-advisor is gone: the worker's whole process group is killed. Standard output is the doorbell: one
-byte after each event, so that the advisor sleeps until there is news.
+    stop                        check the outputs again, respond, end
+After `build`, `sustain`, `diagnose` and `allocate` the worker reports `ready`. End of file means
+that the advisor is gone; the watchdog then kills the worker and everything it started. Standard
+output carries one byte after each event, so that the advisor can sleep until there is one.
 
-All of it stands in one file, however long: it is the contract between two interpreters that may
-share nothing else, and has one version.
+The protocol is one file with one version: the two interpreters may share nothing else.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ LOG = "log"
 FORWARD = "forward"
 GENERATE = "generate"
 
-#: Environment variable that holds the control directory: whatever a worker starts inherits it and
-#: is found by it when it has to end.
-MARK = "P3_ADVISOR_WORKER"
+#: Environment variable with the control directory. All descendants of a worker inherit it, and the
+#: watchdog and the supervisor find them by it.
+MARK_VARIABLE = "P3_ADVISOR_WORKER"
 
 PHASES = (
     "start",
@@ -60,54 +61,54 @@ PHASES = (
 
 
 class VersionMismatchError(Exception):
-    """The request speaks another version of this protocol."""
+    """The request has another version of this protocol."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Everything a worker needs to know; nothing else reaches it."""
+    """Everything that a worker is asked."""
 
     version: int
     arm: str
-    #: File of the workflow's module; it is loaded by path so that nothing of the advisor lands on
+    #: File of the workflow's module. It is loaded by path, so that the advisor's packages stay off
     #: the stack's import path.
     workflow_file: str
     options: dict[str, Any]
-    #: Tagged by `kind`; each kind is opened by one module of `probes.subjects`.
+    #: Tagged by `kind`. Each kind has one module of `probes.subjects` that opens it.
     subject: dict[str, Any]
     #: `float32`, `float16` or `bfloat16`.
     dtype: str
-    #: `cpu` or `cuda`; which GPU is decided by the environment the worker gets.
+    #: `cpu` or `cuda`. The worker's environment variables select the GPU.
     device: str
     batch_sizes: list[int]
     input_tokens: int
     seed: int
     threads: int
-    #: `build`: build for a device that is not here, leave the artefact, end. `reference`: make
-    #: weights, inputs and reference outputs in `shared_directory` and end; `measure`: build, check
-    #: and be timed. They are different processes because what the first allocates would change how
-    #: fast the second runs.
+    #: `build`: build for a device that is not attached, keep the artefact, and end. `reference`:
+    #: write weights, inputs and reference outputs to `shared_directory`. `measure`: build, check
+    #: and time. The roles need different processes, because the allocations of the reference would
+    #: change the speed of what is measured.
     role: str
     shared_directory: str
-    #: Compiler caches and artefacts; empty at the first build.
+    #: For compiler caches and artefacts; empty at the first build.
     scratch_directory: str
     trust_remote_code: bool
     allow_pickle: bool
-    #: Distinct input sets per batch size.
+    #: Number of different input sets for each batch size.
     input_sets: int
-    #: Wall time of one visit's block and of the warm-up.
+    #: Duration of one block of calls, and the minimum of the warm-up.
     block_seconds: float
     warmup_seconds: float
-    #: Below this share of the work on the compiled path, the arm counts as not engaged.
+    #: The arm is not engaged if a smaller share of the work runs on the compiled path.
     minimum_engaged_share: float
-    #: `forward`: one pass over the inputs; `generate`: `output_tokens` new tokens for each prompt.
+    #: `forward`: one pass over the inputs. `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
     output_tokens: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """The worker entered a phase."""
+    """The worker has started a phase."""
 
     phase: str
     batch_size: int | None = None
@@ -132,7 +133,7 @@ class Environment:
 
 @dataclasses.dataclass(frozen=True)
 class Imported:
-    """The stack is imported; its versions and the settings that decide its speed."""
+    """The stack is imported, with these versions and the settings that determine its speed."""
 
     versions: dict[str, str]
     settings: dict[str, str]
@@ -157,7 +158,7 @@ class Loaded:
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """One batch size is built: seconds of the build and of the first call after it."""
+    """One batch size is built."""
 
     batch_size: int
     build_seconds: float
@@ -167,11 +168,11 @@ class Built:
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How generated tokens and their probabilities agree with the reference's; None for what the stack does not tell.
+    """Agreement of generated text with the reference's; None for what the stack does not report.
 
-    Divergence is where a sequence first departs from the reference's own; its gap is by how much
-    the reference preferred its token there. Distances and shares are of next-token probabilities
-    when the reference's tokens are forced.
+    A divergence is the earliest position at which a sequence differs; its gap is by how much the
+    reference preferred its own token there, in nats. `kl_*` and `top*` are those of the next-token
+    probabilities in a run that is forced to generate the reference's tokens.
     """
 
     method: str
@@ -193,7 +194,7 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Correctness:
-    """How far one batch size is from the reference; see `probes.checking.correctness`."""
+    """The comparison of one batch size with the reference; see `probes.checking`."""
 
     batch_size: int
     verdict: str
@@ -209,20 +210,18 @@ class Correctness:
 
 @dataclasses.dataclass(frozen=True)
 class Caches:
-    """What lay in this arm's caches before its first build and after its last, and how often the builds found something they could use.
-
-    None for hits where the stack does not count them.
-    """
+    """The bytes of this arm's caches before its first build and after its last, and their hits."""
 
     bytes_before: int
     bytes_after: int
+    #: None where the stack does not count them.
     hits: int | None
     event: str = "caches"
 
 
 @dataclasses.dataclass(frozen=True)
 class Engagement:
-    """Which share of the work runs on the compiled path, and how that is known."""
+    """The share of the work that runs on the compiled path, and its proof."""
 
     share: float
     proof: str
@@ -247,11 +246,12 @@ class RecipeFacts:
 
 @dataclasses.dataclass(frozen=True)
 class WarmedUp:
-    """One batch size is warmed up: typical seconds of a call, where the calls became steady (if they did), and the size of a visit."""
+    """One batch size is warmed up; `calls_per_visit` is the size of its blocks."""
 
     batch_size: int
     typical_seconds: float
     warmup_calls: int
+    #: Where the durations became steady, and whether they did.
     calls_until_steady: int
     steady: bool
     calls_per_visit: int
@@ -260,7 +260,7 @@ class WarmedUp:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Peak bytes seen by the worker itself, each with its source."""
+    """Peak bytes as the worker sees them; None for what it cannot read."""
 
     peak_rss_bytes: int | None
     device_allocated_bytes: int | None
@@ -270,17 +270,17 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """Everything asked so far is done; the worker waits for a token."""
+    """All tokens so far are answered; the worker waits for another."""
 
     event: str = "ready"
 
 
 @dataclasses.dataclass(frozen=True)
 class Visit:
-    """One block of timed calls, in order; the first `lead_calls` of the visit were made but not kept.
+    """One block of timed calls, in order.
 
-    `enqueue_seconds` is the median time until a call returned, before waiting for its end;
-    `lead_seconds` are the times that do not count.
+    `enqueue_seconds` is the median time until a call returned, before the wait for its end.
+    `lead_calls` warm-up calls, with durations `lead_seconds`, come before them and do not count.
     """
 
     batch_size: int
@@ -290,18 +290,18 @@ class Visit:
     lead_calls: int
     cpu_seconds: float
     lead_seconds: list[float]
-    #: Seconds of a call when the next is made without waiting for its end; None where a call is
-    #: over when it returns.
+    #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
+    #: when it returns.
     streamed_seconds: float | None
     event: str = "visited"
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """Floating-point operations of one call of the model; None where nobody can count them.
+    """The work of one call; None for what cannot be counted.
 
-    For generation also the bytes that a call and one of its decode steps have to move at the least,
-    and what the cache holds at the end.
+    For generated text `moved_bytes` and `step_bytes` are lower bounds of the bytes that a call and
+    one of its decode steps move, and `cache_bytes` is the size of the cache at the end.
     """
 
     batch_size: int
@@ -314,7 +314,7 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True)
 class Latency:
-    """Seconds of calls for the first token only and of whole calls, in pairs."""
+    """Durations of calls for the first token and of whole calls, in pairs."""
 
     batch_size: int
     output_tokens: int
@@ -325,7 +325,7 @@ class Latency:
 
 @dataclasses.dataclass(frozen=True)
 class Peaks:
-    """How fast the device can be: bytes moved and, by precision, operations of a matrix product in a second."""
+    """Peak rates of the device: bytes moved and, by precision, operations of a matrix product."""
 
     bytes_per_second: float
     operations_per_second: dict[str, float]
@@ -334,7 +334,7 @@ class Peaks:
 
 @dataclasses.dataclass(frozen=True)
 class Sustained:
-    """Calls made back to back without a pause."""
+    """Calls without a pause between them."""
 
     batch_size: int
     calls: int
@@ -344,7 +344,7 @@ class Sustained:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What a call consists of, by PyTorch's profiler; None for what only a GPU has."""
+    """The profile of a call by PyTorch's profiler; None for values that only a GPU has."""
 
     batch_size: int
     operators_per_call: float
@@ -358,9 +358,10 @@ class Diagnosis:
 
 @dataclasses.dataclass(frozen=True)
 class NewShapeResult:
-    """What came of a batch size that was not built: `served`, `stalled`, `eager` (no longer compiled), `wrong` or `refused`."""
+    """The result of a batch size that was not built."""
 
     batch_size: int
+    #: `served`, `stalled`, `eager` (no longer compiled), `wrong` or `refused`.
     outcome: str
     first_call_seconds: float | None
     steady_seconds: float | None
@@ -370,19 +371,17 @@ class NewShapeResult:
 
 @dataclasses.dataclass(frozen=True)
 class Completed:
-    """The worker did all it was asked and its last output was still right."""
+    """The worker has answered all tokens, and its last outputs were correct."""
 
     status: str = "completed"
 
 
 @dataclasses.dataclass(frozen=True)
 class Failed:
-    """Why there is no (valid) measurement; `status` says what kind of end it was.
+    """Why there is no valid measurement."""
 
-    `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `not-engaged`; `model-refused` when
-    the model itself cannot be opened.
-    """
-
+    #: `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `not-engaged`, or
+    #: `model-refused` for a model that no workflow can open.
     status: str
     phase: str
     reason: str
@@ -390,9 +389,10 @@ class Failed:
 
 
 def read_request(directory: pathlib.Path) -> Request:
-    """Return the request in `directory`; raise `VersionMismatchError` when it speaks another version."""
+    """Return the request in `directory`; raise `VersionMismatchError` for another version."""
     fields = json.loads((directory / REQUEST).read_text(encoding="utf-8"))
     if fields.get("version") != VERSION:
-        message = f"this worker speaks protocol version {VERSION}, the request version {fields.get('version')}"
+        found = fields.get("version")
+        message = f"this worker has protocol version {VERSION}, the request has version {found}"
         raise VersionMismatchError(message)
     return Request(**fields)

@@ -1,10 +1,9 @@
-"""The script a worker starts as: `python worker.py DIRECTORY`; makes `probes` importable and hands over to the harness.
+"""Start a worker: `python worker.py DIRECTORY`. Registers `probes` and runs the harness.
 
-It runs in an interpreter that is not the advisor's, so it must not change what that interpreter
-imports: the package is registered by file location instead of through `sys.path`, and the folder of
-this script is taken off the path (a module here must never shadow one of the stack's). Processes
-that a stack starts with `spawn` import this file again as `__mp_main__` and need the registration
-too.
+The interpreter is not the advisor's, so this script must not change what it imports. The package is
+registered by file location instead of through `sys.path`. The folder of this script is removed from
+the path, because its modules must not shadow those of the stack. Processes that a stack starts with
+`spawn` import this file again as `__mp_main__`; they need the registration too.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from __future__ import annotations
 import os
 import sys
 
-HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - `pathlib` may only be imported once the path is clean
-# Before any other import: a module in this folder must not be taken for one of the standard library
-# that has its name.
+HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - `pathlib` is imported only once the path is clean
+# Before any other import: a module in this folder could shadow one of the standard library.
 sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry or os.curdir) != HERE]
 
 import faulthandler  # noqa: E402
@@ -23,7 +21,7 @@ import pathlib  # noqa: E402
 
 
 def register_package() -> None:
-    """Make `probes` importable from this folder without touching `sys.path`."""
+    """Make `probes` importable from this folder without changing `sys.path`."""
     spec = importlib.util.spec_from_file_location(
         "probes", pathlib.Path(HERE, "__init__.py"), submodule_search_locations=[HERE]
     )
@@ -35,25 +33,27 @@ def register_package() -> None:
     spec.loader.exec_module(package)
 
 
-def take_doorbell() -> int:
-    """Return a private copy of standard output and send whatever prints from now on to the log, which is standard error."""
-    doorbell = os.dup(1)
+def reserve_stdout() -> int:
+    """Return a private copy of standard output, and redirect standard output to the log.
+
+    The log is standard error. Whatever the stack prints goes there.
+    """
+    notify_fd = os.dup(1)
     os.dup2(2, 1)
-    return doorbell
+    return notify_fd
 
 
 if __name__ == "__main__":
-    # Before anything heavy is imported: the guard is a fork of this process and stays as small as
-    # it is now.
-    bell = take_doorbell()
+    # Before any heavy import: the watchdog is a fork of this process and keeps its size.
+    private_stdout = reserve_stdout()
     register_package()
     from probes.runtime import watchdog
 
-    watchdog.guard(bell)
-    # A crash in a stack's own code leaves the Python line that called it in the log.
+    watchdog.start(private_stdout)
+    # After a crash in native code, the log has the Python line that called it.
     faulthandler.enable()
     from probes.runtime import harness
 
-    harness.run(pathlib.Path(sys.argv[1]), bell)
+    harness.run(pathlib.Path(sys.argv[1]), private_stdout)
 elif __name__ == "__mp_main__":
     register_package()

@@ -1,1 +1,1 @@
-"""Whether an output is correct: arrays for a forward pass, tokens and probabilities for text."""
+"""Check outputs: arrays of a forward pass, tokens and log probabilities of generated text."""

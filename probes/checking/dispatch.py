@@ -1,4 +1,7 @@
-"""What an output is compared with and how, by the task: arrays for one forward pass, tokens and probabilities for generated text."""
+"""Choose by task how outputs are referenced and checked.
+
+The reference decides after that: arrays for a forward pass, tokens for generated text.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,21 @@ from probes.checking import correctness, text_correctness
 AnyReference = correctness.Reference | text_correctness.TokenReference
 
 
-def produce(workflow: Any, program: Program, fed: Sequence[Any]) -> Iterator[list[Any]]:
-    """Yield the program's outputs for each input set, on the host."""
-    for value in fed:
+def run_program(
+    workflow: Any, program: Program, device_inputs: Sequence[Any]
+) -> Iterator[list[Any]]:
+    """Yield the program's outputs on the host, one list of numpy arrays for each input set."""
+    for value in device_inputs:
         output = program(value)
         workflow.synchronise()
         yield program.collect(output)
 
 
-def file_of(request: protocol.Request, batch_size: int) -> pathlib.Path:
-    """Return where the reference of a batch size lies."""
+def reference_file(request: protocol.Request, batch_size: int) -> pathlib.Path:
     return pathlib.Path(request.shared_directory) / f"reference-{batch_size}.npz"
 
 
-def make(
+def make_reference(
     workflow: Any,
     subject: Any,
     program: Any,
@@ -34,29 +38,22 @@ def make(
     file: pathlib.Path,
     task: str,
 ) -> None:
-    """Leave the reference for these inputs in `file` for the workers that are timed."""
-    fed = [program.feed(arguments) for arguments in inputs]
+    """Write the reference for these inputs to `file`, from which measured workers load it.
+
+    `inputs` has the model's arguments, numpy arrays, by input set; `program` is eager PyTorch's.
+    """
+    device_inputs = [program.feed(arguments) for arguments in inputs]
     if task == protocol.GENERATE:
-        name, runs = subject.reference_runs(program, fed)
+        name, runs = subject.reference_runs(program, device_inputs)
         text_correctness.save_reference(file, name, inputs, runs)
         return
     name, exact = subject.reference(inputs)
-    reference = correctness.create_reference(name, exact, produce(workflow, program, fed), inputs)
-    correctness.save_reference(reference, file)
+    produced = run_program(workflow, program, device_inputs)
+    correctness.save_reference(correctness.create_reference(name, exact, produced, inputs), file)
 
 
-def demand(
-    subject: Any, inputs: list[Any], batch_size: int, request: protocol.Request
-) -> protocol.Workload:
-    """Return how much work one call is."""
-    if request.task == protocol.GENERATE:
-        return protocol.Workload(batch_size, subject.flops(inputs), *subject.traffic(batch_size))
-    return protocol.Workload(batch_size, subject.flops(inputs))
-
-
-def load(request: protocol.Request, batch_size: int) -> AnyReference:
-    """Read the reference of a batch size."""
-    file = file_of(request, batch_size)
+def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
+    file = reference_file(request, batch_size)
     return (
         text_correctness.load_reference(file)
         if request.task == protocol.GENERATE
@@ -64,34 +61,52 @@ def load(request: protocol.Request, batch_size: int) -> AnyReference:
     )
 
 
-def judge(
+def measure_workload(
+    subject: Any, inputs: list[Any], batch_size: int, request: protocol.Request
+) -> protocol.Workload:
+    """Return the operations of one call and, for generated text, the bytes that it moves."""
+    if request.task == protocol.GENERATE:
+        traffic = subject.memory_traffic(batch_size)
+        return protocol.Workload(batch_size, subject.flops(inputs), *traffic)
+    return protocol.Workload(batch_size, subject.flops(inputs))
+
+
+def check_outputs(
     workflow: Any,
     program: Any,
-    fed: Sequence[Any],
+    device_inputs: Sequence[Any],
     reference: AnyReference,
     dtype: str,
     batch_size: int,
     *,
-    again: bool = False,
+    with_logprobs: bool = True,
 ) -> tuple[protocol.Correctness, str | None]:
-    """Run the program and compare; a second time without probabilities, which are not what was timed."""
-    produced = produce(workflow, program, fed)
+    """Run the program and compare its outputs; return the record and a reason if they are wrong.
+
+    The log probabilities of generated text are optional, because the timed calls do not compute
+    them.
+    """
+    produced = run_program(workflow, program, device_inputs)
     if isinstance(reference, correctness.Reference):
-        return correctness.judge(reference, produced, dtype, batch_size)
-    score = None if again else getattr(program, "score", None)
+        return correctness.check_outputs(reference, produced, dtype, batch_size)
+    score = getattr(program, "score", None) if with_logprobs else None
     scored = (
         (
             score(value, tokens, reference.rows)
-            for value, tokens in zip(fed, reference.tokens, strict=True)
+            for value, tokens in zip(device_inputs, reference.tokens, strict=True)
         )
         if score
         else ()
     )
-    return text_correctness.judge(reference, produced, scored, dtype, batch_size)
+    return text_correctness.check_tokens(reference, produced, scored, dtype, batch_size)
 
 
-def allowance(reference: AnyReference, dtype: str) -> Any:
-    """Return what a comparison with eager PyTorch needs: its largest error for each output, or by how much it may prefer a token."""
+def eager_allowance(reference: AnyReference, dtype: str) -> Any:
+    """Return what a comparison with eager PyTorch instead of the reference has to allow.
+
+    For a forward pass that is eager's largest error for each output; for generated text, by how
+    much eager may prefer another token, in nats.
+    """
     if isinstance(reference, correctness.Reference):
         return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
     return text_correctness.allowed_gap_to_eager(reference, dtype)

@@ -1,4 +1,4 @@
-"""The probabilities that a way of running a language model gives to tokens, and what they lose against a more precise run's."""
+"""Compare the log probabilities of tokens with those of a more precise run."""
 
 from __future__ import annotations
 
@@ -6,99 +6,117 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LIKELIEST = 5
-#: Likeliest tokens of which a reference keeps the probabilities for every row: near ties are among
-#: them.
-CANDIDATES = 64
+TOP_TOKENS = 5
+#: The most likely tokens whose log probabilities a reference keeps for every row. Near ties are
+#: among them.
+KEPT_TOKENS = 64
 PERCENTILE = 99
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores:
-    """Logarithms of the next token's probability, by row and position: of all tokens, or of those in `ids` alone."""
+class TokenLogprobs:
+    """Natural logarithms of the next token's probability, at each position of each row.
 
-    logarithms: Any
+    `logprobs` is `(rows, positions, tokens)` in a floating-point dtype. `ids` has the tokens of its
+    last axis, `(rows, positions, tokens) int64`; None if that axis is the whole vocabulary.
+    """
+
+    logprobs: Any
     ids: Any = None
     method: str = "teacher-forced"
 
 
 @dataclasses.dataclass(frozen=True)
 class FidelityMetrics:
-    """What a way of running the model loses against the reference when the reference's tokens are forced."""
+    """Agreement with the reference in a run that is forced to generate the reference's tokens."""
 
+    #: Kullback-Leibler divergence from the reference in nats: mean and 99th percentile.
     kl_mean: float
     kl_p99: float
+    #: Share of positions with the same most likely token, and of the five most likely tokens that
+    #: both have.
     top1: float
     top5: float
-    #: Largest error of the logarithms of the likeliest tokens.
+    #: Largest error of the log probabilities of the most likely tokens.
     largest: float
     positions: int
 
 
-def measure_losses(scores: Scores, exact: Any) -> FidelityMetrics:
-    """Compare scores with the reference's logarithms `exact`, both by row, position and token; what is not told is one lump."""
+def measure_fidelity(scores: TokenLogprobs, exact: Any) -> FidelityMetrics:
+    """Compare `scores` with the reference's log probabilities.
+
+    `exact` is `(rows, positions, vocabulary)` in a floating-point dtype. It may have more rows than
+    `scores`. Tokens that `scores` leaves out count as one with their total probability.
+    """
     import numpy as np  # noqa: PLC0415 - the core is importable without any stack
 
-    got, ids = scores.logarithms.astype("float64"), scores.ids
-    wanted = exact[: len(got)].astype("float64")
-    top = find_likeliest(wanted)
+    values, ids = scores.logprobs.astype("float64"), scores.ids
+    target = exact[: len(values)].astype("float64")
+    target_ids = top_token_ids(target)
     if ids is None:
-        divergence = (np.exp(wanted) * (wanted - got)).sum(-1)
-        likeliest = find_likeliest(got)
-        errors = np.take_along_axis(got - wanted, top, -1)
+        divergence = (np.exp(target) * (target - values)).sum(-1)
+        found_ids = top_token_ids(values)
+        errors = np.take_along_axis(values - target, target_ids, -1)
     else:
-        known = np.take_along_axis(wanted, ids, -1)
-        rest = [np.log(np.clip(1 - np.exp(each).sum(-1), 1e-9, 1)) for each in (known, got)]
-        divergence = (np.exp(known) * (known - got)).sum(-1) + np.exp(rest[0]) * (rest[0] - rest[1])
-        likeliest = np.take_along_axis(ids, find_likeliest(got), -1)
-        errors = got - known
-    same = [
+        known = np.take_along_axis(target, ids, -1)
+        left_out = [np.log(np.clip(1 - np.exp(each).sum(-1), 1e-9, 1)) for each in (known, values)]
+        divergence = (np.exp(known) * (known - values)).sum(-1)
+        divergence += np.exp(left_out[0]) * (left_out[0] - left_out[1])
+        found_ids = np.take_along_axis(ids, top_token_ids(values), -1)
+        errors = values - known
+    shared_tokens = [
         [len(set(one) & set(other)) for one, other in zip(*rows, strict=True)]
-        for rows in zip(top, likeliest, strict=True)
+        for rows in zip(target_ids, found_ids, strict=True)
     ]
     return FidelityMetrics(
         kl_mean=float(divergence.mean()),
         kl_p99=float(np.percentile(divergence, PERCENTILE)),
-        top1=float((top[..., 0] == likeliest[..., 0]).mean()),
-        top5=float(np.mean(same)) / LIKELIEST,
+        top1=float((target_ids[..., 0] == found_ids[..., 0]).mean()),
+        top5=float(np.mean(shared_tokens)) / TOP_TOKENS,
         largest=float(abs(errors).max()),
         positions=int(divergence.size),
     )
 
 
-def keep_likeliest(logarithms: Any) -> Scores:
-    """Return what a reference keeps for every row."""
+def keep_top_tokens(logprobs: Any) -> TokenLogprobs:
+    """Return the `KEPT_TOKENS` most likely tokens of `(rows, positions, vocabulary)`."""
     import numpy as np  # noqa: PLC0415
 
-    ids = find_likeliest(logarithms, CANDIDATES)
-    return Scores(np.take_along_axis(logarithms, ids, -1), ids)
+    ids = top_token_ids(logprobs, KEPT_TOKENS)
+    return TokenLogprobs(np.take_along_axis(logprobs, ids, -1), ids)
 
 
-def find_likeliest(logarithms: Any, most: int = LIKELIEST) -> Any:
-    """Return the places of the largest values along the last axis, largest first."""
+def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
+    """Return the indices of the `count` largest values on the last axis, largest first, as int64."""
     import numpy as np  # noqa: PLC0415
 
-    count = min(most, logarithms.shape[-1])
-    unordered = np.argpartition(logarithms, -count, axis=-1)[..., -count:]
-    order = np.argsort(-np.take_along_axis(logarithms, unordered, -1), axis=-1)
+    count = min(count, logprobs.shape[-1])
+    unordered = np.argpartition(logprobs, -count, axis=-1)[..., -count:]
+    order = np.argsort(-np.take_along_axis(logprobs, unordered, -1), axis=-1)
     return np.take_along_axis(unordered, order, -1)
 
 
-def merge(losses: Sequence[FidelityMetrics]) -> FidelityMetrics:
-    """Return the losses of several input sets as one; the largest of those that are no means."""
-    count = len(losses)
+def merge(metrics: Sequence[FidelityMetrics]) -> FidelityMetrics:
+    """Return the metrics of several input sets as one: mean of the means, maximum of others."""
+    count = len(metrics)
     return FidelityMetrics(
-        kl_mean=sum(one.kl_mean for one in losses) / count,
-        kl_p99=max(one.kl_p99 for one in losses),
-        top1=sum(one.top1 for one in losses) / count,
-        top5=sum(one.top5 for one in losses) / count,
-        largest=max(one.largest for one in losses),
-        positions=sum(one.positions for one in losses),
+        kl_mean=sum(each.kl_mean for each in metrics) / count,
+        kl_p99=max(each.kl_p99 for each in metrics),
+        top1=sum(each.top1 for each in metrics) / count,
+        top5=sum(each.top5 for each in metrics) / count,
+        largest=max(each.largest for each in metrics),
+        positions=sum(each.positions for each in metrics),
     )
 
 
-def scores_of_likeliest(tops: Sequence[Sequence[Mapping[int, float]]], count: int) -> Scores:
-    """Return scores from the `count` likeliest tokens and their logarithms, by row and position; there may be more of them."""
+def logprobs_from_top_tokens(
+    tops: Sequence[Sequence[Mapping[int, float]]], count: int
+) -> TokenLogprobs:
+    """Return the `count` most likely tokens of each position as arrays.
+
+    `tops` maps, by row and position, token ids to log probabilities; a position may have more than
+    `count`.
+    """
     import numpy as np  # noqa: PLC0415
 
     chosen = [
@@ -108,8 +126,10 @@ def scores_of_likeliest(tops: Sequence[Sequence[Mapping[int, float]]], count: in
     ids = np.array(
         [[[token for token, _ in position] for position in row] for row in chosen], dtype="int64"
     )
-    logarithms = np.array(
-        [[[logarithm for _, logarithm in position] for position in row] for row in chosen],
+    logprobs = np.array(
+        [[[logprob for _, logprob in position] for position in row] for row in chosen],
         dtype="float32",
     )
-    return Scores(logarithms, ids, f"teacher-forced through the prompt, {count} likeliest tokens")
+    return TokenLogprobs(
+        logprobs, ids, f"teacher-forced through the prompt, {count} likeliest tokens"
+    )

@@ -1,1 +1,1 @@
-"""Timing, warm-up detection, profiling and new-shape tests. Takes callables; knows no stack."""
+"""Measure callables: warm-up, timed blocks, profiles, new batch sizes."""

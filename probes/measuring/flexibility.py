@@ -1,7 +1,8 @@
-"""What a built program does with batch sizes it was not built for: serve them, stall, fall back to eager code, refuse, or answer wrongly.
+"""Try batch sizes that a program was not built for.
 
-The new batches are made of the rows of a built one, so the right answer is known without another
-reference: a row's output does not depend on its neighbours.
+The program serves them, stalls, falls back to eager code, refuses, or returns wrong outputs. The
+new batches consist of rows of a built one. A row's output does not depend on the other rows, so the
+correct outputs are known without another reference.
 """
 
 from __future__ import annotations
@@ -16,27 +17,29 @@ from probes.checking.text_correctness import TokenReference
 from probes.protocol import NewShapeResult
 
 STEADY_CALLS = 3
-#: A first call this much longer than the steady ones, and at least this long, is a stall that a
-#: user would notice.
+#: A first call is a stall if it takes this many times as long as the steady ones, and at least this
+#: long: a user would notice it.
 STALL_RATIO, STALL_SECONDS = 10.0, 0.25
-#: After this long no further size is tried: an arm that builds anew for half a minute a size has
-#: shown what it does.
-ENOUGH_SECONDS = 30.0
+#: No further size is tried after this long: an arm that rebuilds for half a minute for each size
+#: has shown its behaviour.
+MAX_SECONDS = 30.0
+#: The known outputs of the rows have an error of their own, so twice the usual error is allowed.
+ALLOWED_TIMES = 2
 
 
 def new_batch_sizes(built: list[int]) -> list[int]:
-    """Return the batch sizes to try: small ones, the one beside the largest built, and twice it; none that was built."""
+    """Return the batch sizes to try: small ones, the largest built one plus one, and its double."""
     largest = max(built)
     return sorted({1, 2, 3, largest + 1, 2 * largest} - set(built))
 
 
 def is_batched(arrays: list[Any], batch_size: int) -> bool:
-    """Say whether each array's first dimension is the batch, so that its rows make other batches."""
+    """Return whether the first dimension of each array is the batch."""
     return all(array.ndim > 0 and array.shape[0] == batch_size for array in arrays)
 
 
 def take_rows(arrays: list[Any], batch_size: int) -> list[Any]:
-    """Return `batch_size` rows of each array, from the first on and again when they run out."""
+    """Return `batch_size` rows of each numpy array, from the first on; repeat them if too few."""
     return [array.take(range(batch_size), axis=0, mode="wrap") for array in arrays]
 
 
@@ -47,56 +50,58 @@ def try_batch_size(
     dtype: str,
     batch_size: int,
 ) -> NewShapeResult:
-    """Call `program`, which serves `reference`'s shapes, with another batch size.
+    """Call `program`, which was built for the shapes of `reference`, with another batch size.
 
-    Whatever the stack raises is the caller's to report as a refusal.
+    An exception of the stack is a refusal; it is left to the caller.
     """
-    _, known = _timed(workflow, program, program.feed(reference.inputs[0]))
-    rows = take_rows(program.collect(known), batch_size)
-    fed = program.feed(take_rows(reference.inputs[0], batch_size))
-    first, output = _timed(workflow, program, fed)
+    _, known_output = _time_call(workflow, program, program.feed(reference.inputs[0]))
+    expected = take_rows(program.collect(known_output), batch_size)
+    device_inputs = program.feed(take_rows(reference.inputs[0], batch_size))
+    first_seconds, output = _time_call(workflow, program, device_inputs)
     outputs = program.collect(output)
-    fastest = min(_timed(workflow, program, fed)[0] for _ in range(STEADY_CALLS))
+    steady_seconds = min(
+        _time_call(workflow, program, device_inputs)[0] for _ in range(STEADY_CALLS)
+    )
     if isinstance(reference, TokenReference):
         reason = text_correctness.find_fault(outputs[0], reference, batch_size, dtype)
     else:
-        reason = compare(
+        reason = find_difference(
             [correctness.sample(array) for array in outputs],
-            [correctness.sample(array) for array in rows],
+            [correctness.sample(array) for array in expected],
             reference,
             dtype,
         )
-    stalled = first > max(STALL_RATIO * fastest, STALL_SECONDS)
-    return NewShapeResult(
-        batch_size,
-        "wrong" if reason else "stalled" if stalled else "served",
-        first,
-        fastest,
-        reason,
-    )
+    stalled = first_seconds > max(STALL_RATIO * steady_seconds, STALL_SECONDS)
+    outcome = "wrong" if reason else "stalled" if stalled else "served"
+    return NewShapeResult(batch_size, outcome, first_seconds, steady_seconds, reason)
 
 
-def compare(got: list[Any], wanted: list[Any], reference: Reference, dtype: str) -> str | None:
-    """Return in words how `got` differs from `wanted` by more than twice what the rule of `checking.correctness` allows; None if not.
+def find_difference(
+    outputs: list[Any], expected: list[Any], reference: Reference, dtype: str
+) -> str | None:
+    """Return how `outputs` differ from `expected`; None if by no more than twice the allowed error.
 
-    Twice, because the known rows have an error of their own.
+    Both are, by output, `(elements,) float64`.
     """
-    if [array.size for array in got] != [array.size for array in wanted]:
+    if [array.size for array in outputs] != [array.size for array in expected]:
         return "it returns outputs of other shapes than the model"
-    for place, (array, target) in enumerate(zip(got, wanted, strict=True)):
-        scale = correctness.root_mean_square(reference.expected[0][place])
-        share = reference.eager_errors[0][place] / scale if scale else 0.0
+    for index, (array, target) in enumerate(zip(outputs, expected, strict=True)):
+        scale = correctness.root_mean_square(reference.expected[0][index])
+        eager_share = reference.eager_errors[0][index] / scale if scale else 0.0
         error = correctness.measure_error(
-            array, target, share * correctness.root_mean_square(target), dtype
+            array, target, eager_share * correctness.root_mean_square(target), dtype
         )
-        if not error.share_of_allowed <= 2:  # noqa: PLR2004 - see above; a NaN is not below it either
-            return f"its error {error.rmse:.2e} against the rows of a batch that it was built for is above the allowed {2 * error.allowed:.2e}"
+        if not error.share_of_allowed <= ALLOWED_TIMES:  # also true for NaN
+            return (
+                f"its error {error.rmse:.2e} against the rows of a batch that it was built for is"
+                f" above the allowed {ALLOWED_TIMES * error.allowed:.2e}"
+            )
     return None
 
 
-def _timed(workflow: Any, program: Program, fed: Any) -> tuple[float, Any]:
-    """Run once, to the end; return the seconds and the output."""
+def _time_call(workflow: Any, program: Program, device_inputs: Any) -> tuple[float, Any]:
+    """Return the seconds of one call, to the end of its work, and its output."""
     start = time.perf_counter()
-    output = program(fed)
+    output = program(device_inputs)
     workflow.synchronise()
     return time.perf_counter() - start, output

@@ -1,6 +1,6 @@
-"""Is the work done when a workflow says so? Where it is not, its calls look faster than they are.
+"""Check that the work of a call is done when the workflow's `synchronise` returns.
 
-Takes callables; knows no stack.
+Otherwise its calls look faster than they are. Takes callables; knows no stack.
 """
 
 from __future__ import annotations
@@ -12,29 +12,28 @@ from collections.abc import Callable
 from typing import Any
 
 NANOSECONDS = 1e-9
-#: Tries, and a call that is so long that one clean try says enough.
+#: Maximum number of tries. A single clean try of a call this long is enough.
 TRIES = 5
 LONG_CALL_SECONDS = 0.1
-#: Of a call's time, what is as good as no late work.
+#: Shares of a call's duration: below the first a try is clean; below the second the time to read
+#: its output cannot hide relevant late work.
 CLEAN_SHARE = 0.01
-#: Of a call's time, what reading its output may take without being looked into: no late work that
-#: matters hides in less.
-SHORT_READ = 0.05
-#: How far apart reads of one output were seen to be: on 64 processors, 5 MB of halves took 3.7 or
-#: 7.6 ms to come over from a GPU and widen.
-READS_DIFFER = 2.0
+NEGLIGIBLE_READ_SHARE = 0.05
+#: By which factor reads of one output differ: on 64 processors, 5 MB of float16 took 3.7 or 7.6 ms
+#: to be copied from a GPU and widened.
+READ_SPREAD = 2.0
 
 
-def device_share(
+def late_share_on_device(
     call: Callable[[Any], object],
-    fed: Any,
+    device_inputs: Any,
     synchronise: Callable[[], None],
     device_synchronise: Callable[[], None],
 ) -> float:
-    """Return the share of a call's time for which the device is busy after the workflow has said that it is done.
+    """Return the share of a call's duration for which the device works after `synchronise`.
 
-    What a wait for an idle device costs is taken off, and the least of a few tries counts, since
-    noise only adds. A long call that is clean is not tried again.
+    The time that `device_synchronise` takes on an idle device is subtracted. The minimum of several
+    tries counts, because noise only adds time.
     """
     shares: list[float] = []
     for _ in range(TRIES):
@@ -43,77 +42,78 @@ def device_share(
         idle = time.perf_counter()
         device_synchronise()
         start = time.perf_counter()
-        call(fed)
+        call(device_inputs)
         synchronise()
-        said = time.perf_counter()
+        synchronised = time.perf_counter()
         device_synchronise()
         end = time.perf_counter()
-        shares.append(max(end - said - (start - idle), 0.0) / (end - start))
+        shares.append(max(end - synchronised - (start - idle), 0.0) / (end - start))
         if end - start > LONG_CALL_SECONDS and shares[-1] < CLEAN_SHARE:
             break
     return min(shares)
 
 
-def output_share(
+def late_share_of_output(
     call: Callable[[Any], object],
     collect: Callable[[Any], object],
-    fed: Any,
+    device_inputs: Any,
     synchronise: Callable[[], None],
 ) -> float:
-    """Return the share of a call's time that its output has to be waited for after the workflow has said that it is done.
+    """Return the share of a call's duration for which its output is late after `synchronise`.
 
-    It is seen in reads that take longer at once than a while later, where no device can be asked.
-    Of a few tries the quickest read at once counts, and the slowest later one, twice: reads of one
-    and the same output differ by that much. A long call that is clean is not tried again.
+    Late work shows where no device can be synchronised: an output takes longer to read at once
+    than after a pause. Over several tries the fastest immediate read is compared with twice the
+    slowest delayed one, because reads of the same output differ by that factor.
     """
     calls: list[float] = []
-    reads: list[float] = []
-    later_reads: list[float] = []
+    immediate_reads: list[float] = []
+    delayed_reads: list[float] = []
     share = 0.0
     for _ in range(TRIES):
         synchronise()
         start = time.perf_counter()
-        output = call(fed)
+        output = call(device_inputs)
         synchronise()
         calls.append(time.perf_counter() - start)
-        reads.append(time_read(collect, output))
-        if reads[-1] <= SHORT_READ * calls[-1]:
+        immediate_reads.append(time_read(collect, output))
+        if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * calls[-1]:
             return 0.0
-        later_reads.append(_read_later(call, collect, fed, synchronise, reads[-1]))
-        unfinished = max(min(reads) - READS_DIFFER * max(later_reads), 0.0)
-        share = unfinished / (statistics.median(calls) + unfinished)
+        delayed_reads.append(
+            _time_delayed_read(call, collect, device_inputs, synchronise, immediate_reads[-1])
+        )
+        late = max(min(immediate_reads) - READ_SPREAD * max(delayed_reads), 0.0)
+        share = late / (statistics.median(calls) + late)
         if calls[-1] > LONG_CALL_SECONDS and share < CLEAN_SHARE:
             break
     return share
 
 
-def _read_later(
+def _time_delayed_read(
     call: Callable[[Any], object],
     collect: Callable[[Any], object],
-    fed: Any,
+    device_inputs: Any,
     synchronise: Callable[[], None],
-    seconds: float,
+    pause_seconds: float,
 ) -> float:
-    """Return how long the output takes to read when it is left alone for `seconds` first."""
-    output = call(fed)
+    output = call(device_inputs)
     synchronise()
-    time.sleep(seconds)
+    time.sleep(pause_seconds)
     return time_read(collect, output)
 
 
 def time_read(collect: Callable[[Any], object], output: Any) -> float:
-    """Return how long an output takes to read, without what this thread was kept waiting for a processor.
+    """Return the seconds that reading an output takes, less this thread's run-queue delay.
 
-    Who has just computed waits longer for one than who has slept, so on a busy machine all reads at
-    once would take longer.
+    On a busy machine a thread that has just computed waits longer for a processor than one that has
+    slept. Without the subtraction every immediate read would look late.
     """
-    waited, start = seconds_kept_waiting(), time.perf_counter()
+    waited, start = run_queue_seconds(), time.perf_counter()
     collect(output)
-    return max(time.perf_counter() - start - (seconds_kept_waiting() - waited), 0.0)
+    return max(time.perf_counter() - start - (run_queue_seconds() - waited), 0.0)
 
 
-def seconds_kept_waiting() -> float:
-    """Return how long this thread has been kept waiting for a processor so far; 0 where the system does not tell."""
+def run_queue_seconds() -> float:
+    """Return how long this thread has waited for a processor so far; 0 if it cannot be read."""
     try:
         return (
             int(pathlib.Path("/proc/thread-self/schedstat").read_bytes().split()[1]) * NANOSECONDS

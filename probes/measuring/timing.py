@@ -1,120 +1,132 @@
-"""Warm up, size a visit, time a block. Takes callables; knows no stack.
+"""Warm up, size a block of calls, and time blocks. Takes callables; knows no stack.
 
-The clock is one for all stacks: `perf_counter_ns` on the host around the call and the wait for its
-end.
+All stacks are timed with the same clock: `perf_counter_ns` on the host, around the call and the
+wait for its end.
+
+Parameters named `device_inputs` have the program's inputs, one entry for each input set, which the
+calls use in rotation.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from probes.measuring import warmup_detection
 
 NANOSECONDS = 1e-9
-#: Bounds of the calls in one visit; above the two limits a call is so long that fewer say enough.
-FEWEST_CALLS = 5
-MOST_CALLS = 200
+#: Limits of the calls in one block. Fewer suffice for calls above the two durations.
+MIN_CALLS = 5
+MAX_CALLS = 200
 LONG_CALL_SECONDS = 0.1
 LONG_CALL_COUNT = 3
 VERY_LONG_CALL_SECONDS = 0.5
 SHORT_CALL_SECONDS = 0.001
-#: A warm-up goes on for at most this many times its floor, and looks again each time it has grown
+#: A warm-up lasts at most this many times its minimum. It is checked again each time it has grown
 #: by this share.
-MOST_WARMUP, LOOK_AGAIN = 10.0, 0.25
-#: For a long call, which is many steps and has been made several times to be checked, fewer will
-#: do.
-MOST_WARMUP_OF_LONG_CALLS = 4.0
-#: Times the typical call for which a call counts at most while warming up.
-MOST_OF_A_CALL = 5.0
-#: A long call that returns only after this share of its time leaves the host nothing to do ahead:
-#: the rate is one over its time.
-WAITED_SHARE = 0.95
+MAX_WARMUP, RECHECK_SHARE = 10.0, 0.25
+#: The same limit for long calls, which consist of many steps and were called several times by the
+#: check of the outputs.
+MAX_WARMUP_OF_LONG_CALLS = 4.0
+#: How many times the typical call a single call counts at most during the warm-up.
+MAX_CALL_WEIGHT = 5.0
+#: If a long call returns only after this share of its duration, the host cannot enqueue ahead, and
+#: the throughput follows from the duration alone.
+BLOCKING_SHARE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """The size of a visit: calls that are kept, and calls before them that are not."""
+    """The size of a block: the calls that count, and the warm-up calls before them."""
 
     calls: int
     lead_calls: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Timed:
-    """Seconds of each kept call, in order, the median until a call returned, and the processor seconds of the whole block.
+class TimedBlock:
+    """The durations of one block."""
 
-    Beside them the seconds of the calls that do not count, and those of a call when nobody waits in
-    between.
-    """
-
+    #: Of each call that counts, in order.
     seconds: list[float]
+    #: Median until a call returned, before the wait for its end.
     enqueue_seconds: float
+    #: Processor time of all calls that count.
     cpu_seconds: float
+    #: Of each warm-up call.
     lead_seconds: list[float]
+    #: Of a call in a row of calls without waiting in between; None where that was not measured.
     streamed_seconds: float | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Warmth:
-    """How a warm-up went: all its calls, where they became steady, whether they did, and the median of the steady ones."""
+class WarmUp:
+    """The result of a warm-up."""
 
     calls: int
+    #: Calls before the steady part, whether there is one, and the median of its calls.
     calls_until_steady: int
     steady: bool
     typical_seconds: float
 
 
-def size_block(typical_seconds: float, block_seconds: float) -> Block:
-    """Return how many calls fill about `block_seconds`.
+@contextlib.contextmanager
+def stopwatch() -> Iterator[Callable[[], float]]:
+    """Yield a function that, after the block, returns the seconds that the block took."""
+    start = time.perf_counter()
+    taken = 0.0
+    yield lambda: taken
+    taken = time.perf_counter() - start
 
-    The calls before them see the caches and clocks that the previous arm left; two for calls so
-    short that one does not settle them.
+
+def size_block(typical_seconds: float, block_seconds: float) -> Block:
+    """Return the size of a block of about `block_seconds`.
+
+    The warm-up calls restore the caches and clocks after another arm's block. For short calls one
+    does not suffice, so there are two.
     """
     if typical_seconds > VERY_LONG_CALL_SECONDS:
         return Block(calls=1, lead_calls=1)
     if typical_seconds > LONG_CALL_SECONDS:
         return Block(calls=LONG_CALL_COUNT, lead_calls=1)
-    calls = min(max(math.ceil(block_seconds / typical_seconds), FEWEST_CALLS), MOST_CALLS)
+    calls = min(max(math.ceil(block_seconds / typical_seconds), MIN_CALLS), MAX_CALLS)
     return Block(calls=calls, lead_calls=2 if typical_seconds < SHORT_CALL_SECONDS else 1)
 
 
 def time_block(
     call: Callable[[Any], object],
-    fed: Sequence[Any],
+    device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
     block: Block,
     *,
     offset: int = 0,
     streams: bool = False,
-) -> Timed:
-    """Call `block.lead_calls + block.calls` times with inputs in rotation and return the times.
+) -> TimedBlock:
+    """Call `block.lead_calls + block.calls` times and return the durations.
 
-    Where the device `streams`, the block is run once more without waiting between the calls: what
-    it takes then decides the throughput, for the host need not wait when only the rate matters.
-    Long calls that wait by themselves, such as those that generate text, are not.
+    `device_inputs` are used in rotation, starting at `offset`. If the device `streams`, which
+    means that it queues calls, the block is repeated without waiting between the calls; the
+    throughput is that of the repetition. Long calls that block the host are not repeated.
     """
-    inputs = itertools.islice(itertools.cycle(fed), offset % len(fed), None)
+    inputs = itertools.islice(itertools.cycle(device_inputs), offset % len(device_inputs), None)
     clock = time.perf_counter_ns
-    nanoseconds: list[int] = []
-    enqueued: list[int] = []
-    leading: list[int] = []
-    streamed: float | None = None
-    gc.collect()
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    calls: list[int] = []
+    enqueues: list[int] = []
+    leads: list[int] = []
+    streamed_seconds: float | None = None
+    with _garbage_collection_paused():
         for _ in range(block.lead_calls):
             start = clock()
             call(next(inputs))
             synchronise()
-            leading.append(clock() - start)
+            leads.append(clock() - start)
         cpu_start = time.process_time()
         for _ in range(block.calls):
             value = next(inputs)
@@ -122,83 +134,99 @@ def time_block(
             call(value)
             returned = clock()
             synchronise()
-            nanoseconds.append(clock() - start)
-            enqueued.append(returned - start)
+            calls.append(clock() - start)
+            enqueues.append(returned - start)
         cpu_seconds = time.process_time() - cpu_start
-        if streams and not _waits_itself(nanoseconds, enqueued):
+        if streams and not _is_blocking(calls, enqueues):
             start = clock()
             for _ in range(block.calls):
                 call(next(inputs))
             synchronise()
-            streamed = (clock() - start) * NANOSECONDS / block.calls
-    finally:
-        if collects:
-            gc.enable()
-    return Timed(
-        seconds=[count * NANOSECONDS for count in nanoseconds],
-        enqueue_seconds=statistics.median(enqueued) * NANOSECONDS,
+            streamed_seconds = (clock() - start) * NANOSECONDS / block.calls
+    return TimedBlock(
+        seconds=[count * NANOSECONDS for count in calls],
+        enqueue_seconds=statistics.median(enqueues) * NANOSECONDS,
         cpu_seconds=cpu_seconds,
-        lead_seconds=[count * NANOSECONDS for count in leading],
-        streamed_seconds=streamed,
+        lead_seconds=[count * NANOSECONDS for count in leads],
+        streamed_seconds=streamed_seconds,
     )
 
 
-def _waits_itself(nanoseconds: Sequence[int], enqueued: Sequence[int]) -> bool:
-    whole = statistics.median(nanoseconds)
+@contextlib.contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Collect garbage before the block and not in it."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _is_blocking(calls: Sequence[int], enqueues: Sequence[int]) -> bool:
+    """Return whether calls are long and return only when they are done; both in nanoseconds."""
+    whole = statistics.median(calls)
     return (
         whole * NANOSECONDS > LONG_CALL_SECONDS
-        and statistics.median(enqueued) > WAITED_SHARE * whole
+        and statistics.median(enqueues) > BLOCKING_SHARE * whole
     )
 
 
 def warm_up(
     call: Callable[[Any], object],
-    fed: Sequence[Any],
+    device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
-    floor_seconds: float,
-) -> Warmth:
-    """Call until the times are steady, for at least `floor_seconds` and at most ten times that, four times for long calls.
+    min_seconds: float,
+) -> WarmUp:
+    """Call until the durations are steady, for at least `min_seconds`.
 
-    A call that takes many times as long as the typical one builds or records something: it counts
-    for little, or a single one would use the time up.
+    The limit is ten times that, four times for long calls. A call that takes many times as long as
+    the typical one compiles or records something; its weight is limited, so that a single one does
+    not use up the time.
     """
-    times: list[float] = []
-    inputs = itertools.cycle(fed)
-    look = time.perf_counter() + floor_seconds
+    seconds: list[float] = []
+    inputs = itertools.cycle(device_inputs)
+    next_check = time.perf_counter() + min_seconds
     while True:
         start = time.perf_counter_ns()
         call(next(inputs))
         synchronise()
-        times.append((time.perf_counter_ns() - start) * NANOSECONDS)
+        seconds.append((time.perf_counter_ns() - start) * NANOSECONDS)
         now = time.perf_counter()
-        if now < look or len(times) < FEWEST_CALLS:
+        if now < next_check or len(seconds) < MIN_CALLS:
             continue
-        typical = statistics.median(times[len(times) // 2 :])
-        most = MOST_WARMUP_OF_LONG_CALLS if typical > LONG_CALL_SECONDS else MOST_WARMUP
-        warm = sum(min(each, MOST_OF_A_CALL * typical) for each in times)
-        if warm < floor_seconds:
-            look = now + floor_seconds - warm
+        typical = statistics.median(seconds[len(seconds) // 2 :])
+        limit = MAX_WARMUP_OF_LONG_CALLS if typical > LONG_CALL_SECONDS else MAX_WARMUP
+        weighted = sum(min(each, MAX_CALL_WEIGHT * typical) for each in seconds)
+        if weighted < min_seconds:
+            next_check = now + min_seconds - weighted
             continue
-        cut = warmup_detection.find_cut(times)
-        if (cut.steady and cut.enough) or warm >= most * floor_seconds:
-            return Warmth(len(times), cut.calls, cut.steady, statistics.median(times[cut.calls :]))
-        look = now + LOOK_AGAIN * warm
+        cut = warmup_detection.find_cut(seconds)
+        if (cut.steady and cut.enough) or weighted >= limit * min_seconds:
+            typical = statistics.median(seconds[cut.calls :])
+            return WarmUp(len(seconds), cut.calls, cut.steady, typical)
+        next_check = now + RECHECK_SHARE * weighted
 
 
 def time_pairs(
     one: Callable[[Any], object],
     other: Callable[[Any], object],
-    fed: Sequence[Any],
+    device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
 ) -> tuple[list[float], list[float]]:
-    """Call `one` and `other` in turn, a few times, fewer where `other` is long, and return the seconds of each."""
-    inputs = itertools.cycle(fed)
+    """Call `one` and `other` alternately and return the durations of each, in pairs.
+
+    There are fewer pairs if `other` is long.
+    """
+    inputs = itertools.cycle(device_inputs)
     for call in (one, other):
-        call(fed[0])
+        call(device_inputs[0])
         synchronise()
     seconds: tuple[list[float], list[float]] = ([], [])
     while len(seconds[1]) < (
-        LONG_CALL_COUNT if seconds[1] and seconds[1][-1] > LONG_CALL_SECONDS else FEWEST_CALLS
+        LONG_CALL_COUNT if seconds[1] and seconds[1][-1] > LONG_CALL_SECONDS else MIN_CALLS
     ):
         value = next(inputs)
         for call, times in zip((one, other), seconds, strict=True):
@@ -211,12 +239,12 @@ def time_pairs(
 
 def sustain(
     call: Callable[[Any], object],
-    fed: Sequence[Any],
+    device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
     seconds: float,
 ) -> tuple[int, float]:
-    """Call without a pause for `seconds`; return the calls made and the seconds they took."""
-    inputs = itertools.cycle(fed)
+    """Call without a pause for `seconds`; return the number of calls and their total duration."""
+    inputs = itertools.cycle(device_inputs)
     calls = 0
     start = time.perf_counter()
     while time.perf_counter() - start < seconds:

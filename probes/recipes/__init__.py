@@ -1,1 +1,1 @@
-"""The scripts that users take away, composed from the source of the probes."""
+"""Code that only the scripts for users have; `advisor.recipes` bundles it. No worker loads it."""

@@ -1,7 +1,7 @@
-"""What a recipe does around the workflow that was measured: open, build, compare with eager, warm up, time.
+"""The main program of a recipe: open, build, compare with eager PyTorch, warm up, time.
 
-The source of `serve` and of what it calls becomes part of every recipe; see
-`probes.recipes.compose`.
+The source of `serve` and of everything it calls becomes part of each recipe for a forward pass; see
+`advisor.recipes.compose`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from probes.checking.correctness import allowed_error, root_mean_square, sample
-from probes.measuring.timing import Timed, size_block, time_block
-from probes.runtime.memory import keep_freed_blocks
+from probes.measuring.allocator import keep_freed_blocks
+from probes.measuring.timing import TimedBlock, size_block, time_block
 
-#: Caches of compilers and drivers, by the variables that move them.
+#: Environment variables that move the caches of compilers and drivers, with a folder for each.
 CACHES = {
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TRITON_CACHE_DIR": "triton",
@@ -35,59 +35,64 @@ CACHES = {
     "VLLM_CACHE_ROOT": "vllm",
     "MODULAR_CACHE_DIR": "modular",
 }
-#: Distinct inputs that take turns.
+#: Number of different inputs that the calls use in rotation.
 INPUT_SETS = 4
-#: How often the workflow and eager take turns at least: of calls that take seconds, each turn has
-#: two.
-TURNS = 5
-#: A process rests when for so long it has used less than this share of a processor: some threads
-#: spin after a call in the hope of another.
-REST_SECONDS = 0.005
-REST_SHARE = 0.2
-MOST_RESTS = 100
+#: Minimum of alternating blocks. Calls that take seconds are timed once or three times in each.
+MIN_ROUNDS = 5
+#: The process counts as idle if it uses less than this share of a processor for this long. Some
+#: threads spin after a call while they wait for the next.
+IDLE_SECONDS = 0.005
+IDLE_SHARE = 0.2
+MAX_IDLE_CHECKS = 100
 
 
 def serve(
     request: Any, workflow: Any, eager_errors: dict[int, list[float]], measured: dict[int, Any]
 ) -> None:
-    """Build each batch size, compare it with eager, time both, and print what came of it beside what was measured."""
-    wishes = make_parser(request.batch_sizes).parse_args()
-    stream = take_stdout()
+    """Build each batch size, compare it with eager PyTorch, time both, and print the result."""
+    arguments = make_parser(request.batch_sizes).parse_args()
+    stream = reserve_stdout()
     versions = workflow.versions()
-    with cache_folder(wishes.cache, versions) as place:
-        request.scratch_directory = str(place)
-        request.shared_directory = str(place) if wishes.cache else ""
+    with cache_folder(arguments.cache, versions) as folder:
+        request.scratch_directory = str(folder)
+        request.shared_directory = str(folder) if arguments.cache else ""
         workflow.settings(request)
         subject = workflow.open_subject(request)
-        for size in wishes.batch_size or request.batch_sizes:
+        for size in arguments.batch_size or request.batch_sizes:
             inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
-            begin = time.perf_counter()
+            start = time.perf_counter()
             program = workflow.build(subject, inputs[0], request)
-            fed = [program.feed(arguments) for arguments in inputs]
-            program(fed[0])
+            device_inputs = [program.feed(each) for each in inputs]
+            program(device_inputs[0])
             workflow.synchronise()
-            built = time.perf_counter() - begin
-            bring_back(subject, inputs[0])
-            error = compare(
-                program, fed, subject, inputs, workflow.synchronise, eager_errors.get(size, [])
+            build_seconds = time.perf_counter() - start
+            move_weights_back(subject, inputs[0])
+            error = compare_with_eager(
+                program,
+                device_inputs,
+                subject,
+                inputs,
+                workflow.synchronise,
+                eager_errors.get(size, []),
             )
-            calls = callers(program, fed, subject, inputs, request.device)
-            ours, *eager = time_in_turn(calls, workflow.synchronise, wishes.seconds, request)
-            found = {
+            programs = timed_programs(program, device_inputs, subject, inputs, request.device)
+            speed, *eager = time_alternately(
+                programs, workflow.synchronise, arguments.seconds, request
+            )
+            result = {
                 "batch_size": size,
                 "unit": f"{subject.unit}/s",
-                "throughput": size * subject.units_per_sample / ours.each_seconds,
-                "seconds": ours.seconds,
-                "build_seconds": built,
+                "throughput": size * subject.units_per_sample / speed.streamed_seconds,
+                "seconds": speed.seconds,
+                "build_seconds": build_seconds,
                 "versions": versions,
                 "error_against_eager": error,
-                "speedup": eager[0].seconds / ours.seconds if eager else None,
+                "speedup": eager[0].seconds / speed.seconds if eager else None,
             }
-            tell(found, measured.get(size), stream, as_json=wishes.json)
+            print_result(result, measured.get(size), stream, as_json=arguments.json)
 
 
 def make_parser(batch_sizes: Sequence[int]) -> argparse.ArgumentParser:
-    """Return what reads the command line."""
     parser = argparse.ArgumentParser(
         description="Build, check against eager, warm up, and print the throughput."
     )
@@ -96,150 +101,162 @@ def make_parser(batch_sizes: Sequence[int]) -> argparse.ArgumentParser:
         type=int,
         action="append",
         choices=batch_sizes,
-        help="one of those that were measured; default: all",
+        help="one of the measured batch sizes; default: all",
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each is timed")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds of timing for each")
     parser.add_argument(
         "--cache",
         type=pathlib.Path,
-        help="keep artefacts and compiler caches here, and start from them",
+        help="keep artefacts and compiler caches in this directory for the next start",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     return parser
 
 
 @contextlib.contextmanager
 def cache_folder(kept: pathlib.Path | None, versions: dict[str, str]) -> Iterator[pathlib.Path]:
-    """Yield a folder for artefacts and caches: for this very script and these versions below `kept`, else one that is removed."""
-    with tempfile.TemporaryDirectory() as passing:
-        known_by = (
-            json.dumps([sys.version, versions]).encode() + pathlib.Path(__file__).read_bytes()
-        )
-        place = kept / hashlib.sha256(known_by).hexdigest()[:16] if kept else pathlib.Path(passing)
-        place.mkdir(parents=True, exist_ok=True)
-        os.environ.update(
-            {name: str(place.resolve() / "cache" / folder) for name, folder in CACHES.items()}
-        )
-        yield place.resolve()
+    """Yield the folder for artefacts and caches, and point the compilers to it.
+
+    Below `kept` it is specific to this script and these versions; without `kept` it is temporary.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        key = json.dumps([sys.version, versions]).encode() + pathlib.Path(__file__).read_bytes()
+        folder = kept / hashlib.sha256(key).hexdigest()[:16] if kept else pathlib.Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder = folder.resolve()
+        os.environ.update({name: str(folder / "cache" / each) for name, each in CACHES.items()})
+        yield folder
 
 
-def compare(
+def compare_with_eager(
     program: Any,
-    fed: Sequence[Any],
+    device_inputs: Sequence[Any],
     subject: Any,
     inputs: Sequence[list[Any]],
     synchronise: Callable[[], None],
     eager_errors: Sequence[float],
 ) -> float:
-    """Return the largest error against eager, as a share of what is allowed; raise where it is above 1.
+    """Return the largest error against eager PyTorch, as a share of the allowed one.
 
-    Allowed is what was allowed in the measurement, where the outputs were compared with a more
-    precise reference, plus eager's own error against that.
+    Raise `ArithmeticError` if it is above 1. The measurement compared the outputs with a more
+    precise reference; here eager's own error against that reference, `eager_errors` by output, is
+    allowed in addition.
     """
     worst = 0.0
-    for arguments, value in zip(inputs, fed, strict=True):
+    for arguments, value in zip(inputs, device_inputs, strict=True):
         output = program(value)
         synchronise()
         outputs, expected = program.collect(output), run_eagerly(subject, arguments)
-        for place, (got, target) in enumerate(
+        for index, (values, target) in enumerate(
             zip(map(sample, outputs), map(sample, expected), strict=True)
         ):
-            eager = eager_errors[place] if place < len(eager_errors) else 0.0
+            eager = eager_errors[index] if index < len(eager_errors) else 0.0
             allowed = allowed_error(target, eager, subject.dtype) + eager
-            error = root_mean_square(got - target)
+            error = root_mean_square(values - target)
             worst = max(worst, error / allowed if allowed else float(error > 0))
     if not worst <= 1:
-        message = f"the outputs differ from eager by {worst:.1f} times what is allowed: do not serve with this"
+        message = (
+            f"the outputs differ from eager by {worst:.1f} times the allowed error:"
+            " do not serve with this"
+        )
         raise ArithmeticError(message)
     return worst
 
 
-def bring_back(subject: Any, arguments: list[Any]) -> None:
-    """Move the module's weights to where its inputs go: an export leaves them on the host, and eager is still to run."""
+def move_weights_back(subject: Any, arguments: list[Any]) -> None:
+    """Move the module's weights to the device of its inputs, on which eager PyTorch runs.
+
+    An export leaves them on the host.
+    """
     if hasattr(subject, "module"):
         subject.module.to(subject.tensors(arguments)[0].device)
 
 
 def run_eagerly(subject: Any, arguments: list[Any]) -> list[Any]:
-    """Return what the model itself returns; for a file, what its runtime returns without optimisation."""
+    """Return the outputs of the model itself; of a file, those of its unoptimised runtime."""
     if hasattr(subject, "module"):
         return list(subject.run(arguments))
     _, outputs = subject.reference([arguments])
     return list(next(iter(outputs)))
 
 
-def callers(
-    program: Any, fed: Sequence[Any], subject: Any, inputs: Sequence[list[Any]], device: str
-) -> list[Caller]:
-    """Return what is timed, each with its inputs: the program and, where the model is a PyTorch module on the same device, that module.
+def timed_programs(
+    program: Any,
+    device_inputs: Sequence[Any],
+    subject: Any,
+    inputs: Sequence[list[Any]],
+    device: str,
+) -> list[TimedProgram]:
+    """Return the program and, for a PyTorch module on the same device, the module itself.
 
-    Some stacks export on the processor what they run on a GPU: eager PyTorch there would be no
-    match.
+    Some stacks export on the processor what they run on a GPU; eager PyTorch on the processor would
+    be no fair comparison.
     """
-    ours = Caller(program, fed)
+    compiled = TimedProgram(program, device_inputs)
     if not hasattr(subject, "module"):
-        return [ours]
+        return [compiled]
     tensors = [subject.tensors(arguments) for arguments in inputs]
     if tensors[0][0].device.type != device:
-        return [ours]
-    return [ours, Caller(lambda each: subject.module(*each), tensors)]
+        return [compiled]
+    return [compiled, TimedProgram(lambda each: subject.module(*each), tensors)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Caller:
-    """Something to call, and its inputs, which take turns."""
+class TimedProgram:
+    """A callable, and the inputs that its calls use in rotation."""
 
     call: Callable[[Any], object]
-    fed: Sequence[Any]
+    device_inputs: Sequence[Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """Seconds of a call that is waited for, and of one among many, which decides the throughput: a device may work off what it is given."""
+    """Durations of a call, each the median over all blocks."""
 
+    #: With a wait for its end.
     seconds: float
-    each_seconds: float
+    #: In a row of calls without waiting in between. The throughput follows from it.
+    streamed_seconds: float
 
 
-def time_in_turn(
-    callers: Sequence[Caller], synchronise: Callable[[], None], seconds: float, request: Any
+def time_alternately(
+    programs: Sequence[TimedProgram], synchronise: Callable[[], None], seconds: float, request: Any
 ) -> list[Speed]:
-    """Return the speed of each, timed as in the measurement: by turns, in short blocks of calls, each after a rest.
+    """Return the speed of each program, timed as in the measurement.
 
-    The medians of all blocks count. Calls that fill a few blocks come before and do not count; they
-    say how many fill one.
+    Short blocks of calls alternate, and each starts when the process is idle. The warm-up calls
+    before them determine the size of a block.
     """
     keep_freed_blocks()
-    streams = request.device == "cuda"
     blocks = [
-        size_block(warm(each, synchronise, seconds / TURNS), request.block_seconds)
-        for each in callers
+        size_block(warm_up(each, synchronise, seconds / MIN_ROUNDS), request.block_seconds)
+        for each in programs
     ]
-    visits: list[list[Timed]] = [[] for _ in callers]
-    end = time.perf_counter() + seconds * len(callers)
+    timed: list[list[TimedBlock]] = [[] for _ in programs]
+    end = time.perf_counter() + seconds * len(programs)
     with frozen_objects():
-        while len(visits[0]) < TURNS or time.perf_counter() < end:
-            for each, block, found in zip(callers, blocks, visits, strict=True):
-                rest()
-                found.append(
+        while len(timed[0]) < MIN_ROUNDS or time.perf_counter() < end:
+            for each, block, results in zip(programs, blocks, timed, strict=True):
+                wait_until_idle()
+                results.append(
                     time_block(
                         each.call,
-                        each.fed,
+                        each.device_inputs,
                         synchronise,
                         block,
-                        offset=len(found) * block.calls,
-                        streams=streams,
+                        offset=len(results) * block.calls,
+                        streams=request.device == "cuda",
                     )
                 )
-    return [speed_of(found) for found in visits]
+    return [median_speed(results) for results in timed]
 
 
 @contextlib.contextmanager
 def frozen_objects() -> Iterator[None]:
-    """Leave the objects that there are out of garbage collection inside the `with`, and give them back after it.
+    """Exclude all present objects from garbage collection inside the `with`.
 
-    `time_block` collects before it times. To walk all objects of a stack leaves the caches cold:
-    OpenXLA's calls took 5.6 ms, not 4.7.
+    `time_block` collects garbage before it times. Walking all objects of a stack leaves the
+    processor's caches cold: OpenXLA's calls took 5.6 ms instead of 4.7.
     """
     gc.collect()
     gc.freeze()
@@ -249,61 +266,61 @@ def frozen_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def warm(caller: Caller, synchronise: Callable[[], None], seconds: float) -> float:
-    """Call for so long, and return the median seconds of a call."""
-    taken: list[float] = []
-    inputs, end = itertools.cycle(caller.fed), time.perf_counter() + seconds
-    while not taken or time.perf_counter() < end:
+def warm_up(program: TimedProgram, synchronise: Callable[[], None], seconds: float) -> float:
+    """Call for `seconds` and return the median duration of a call."""
+    durations: list[float] = []
+    inputs, end = itertools.cycle(program.device_inputs), time.perf_counter() + seconds
+    while not durations or time.perf_counter() < end:
         start = time.perf_counter()
-        caller.call(next(inputs))
+        program.call(next(inputs))
         synchronise()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+        durations.append(time.perf_counter() - start)
+    return statistics.median(durations)
 
 
-def rest() -> None:
-    """Return when no thread of this process wants a processor any more, or after half a second."""
-    for _ in range(MOST_RESTS):
+def wait_until_idle() -> None:
+    """Wait until no thread of this process computes, for at most half a second."""
+    for _ in range(MAX_IDLE_CHECKS):
         used = time.process_time()
-        time.sleep(REST_SECONDS)
-        if time.process_time() - used < REST_SHARE * REST_SECONDS:
+        time.sleep(IDLE_SECONDS)
+        if time.process_time() - used < IDLE_SHARE * IDLE_SECONDS:
             return
 
 
-def speed_of(visits: Sequence[Timed]) -> Speed:
-    """Return the median over the visits."""
-    seconds = statistics.median(statistics.median(visit.seconds) for visit in visits)
-    streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
+def median_speed(blocks: Sequence[TimedBlock]) -> Speed:
+    seconds = statistics.median(statistics.median(block.seconds) for block in blocks)
+    streamed = [block.streamed_seconds for block in blocks if block.streamed_seconds is not None]
     return Speed(seconds, statistics.median(streamed) if streamed else seconds)
 
 
-def take_stdout() -> TextIO:
-    """Return a stream to the standard output, which is from now on closed to everybody else: stacks print there, and are sent to stderr."""
+def reserve_stdout() -> TextIO:
+    """Return a stream to standard output, and redirect what stacks print there to stderr."""
     sys.stdout.flush()
-    ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    return ours
+    return stream
 
 
-def tell(found: dict[str, Any], measured: Any, stream: TextIO, *, as_json: bool) -> None:
-    """Print what was found at one batch size."""
-    stream.write((json.dumps(found) if as_json else describe(found, measured)) + "\n")
+def print_result(result: dict[str, Any], measured: Any, stream: TextIO, *, as_json: bool) -> None:
+    """Print the result of one batch size; `measured` is None or the bounds of its throughput."""
+    stream.write((json.dumps(result) if as_json else format_result(result, measured)) + "\n")
     stream.flush()
 
 
-def describe(found: dict[str, Any], measured: Any) -> str:
-    """Return the line for one batch size."""
-    line = f"batch size {found['batch_size']}: {found['throughput']:,.4g} {found['unit']}, {found['seconds'] * 1e3:.4g} ms a call"
-    line += f", {found['speedup']:.2f} times eager" if found["speedup"] else ""
-    error = found["error_against_eager"]
-    agrees = (
-        "not known to agree with eager"
+def format_result(result: dict[str, Any], measured: Any) -> str:
+    milliseconds = result["seconds"] * 1e3
+    line = f"batch size {result['batch_size']}: {result['throughput']:,.4g} {result['unit']}"
+    line += f", {milliseconds:.4g} ms a call"
+    line += f", {result['speedup']:.2f} times eager" if result["speedup"] else ""
+    error = result["error_against_eager"]
+    agreement = (
+        "agreement with eager unknown"
         if error is None
         else f"agrees with eager ({error:.0%} of the allowed error)"
     )
-    line += f"; built in {found['build_seconds']:.1f} s; {agrees}"
+    line += f"; built in {result['build_seconds']:.1f} s; {agreement}"
     if measured is None:
         return line
     low, value, high = measured
-    bounds = f"{low:,.4g} to {high:,.4g}" if low and high else "not bounded"
-    return f"{line}\n  p3-advisor measured {value:,.4g} {found['unit']} (95 %: {bounds})"
+    bounds = f"{low:,.4g} to {high:,.4g}" if low and high else "no interval"
+    return f"{line}\n  p3-advisor measured {value:,.4g} {result['unit']} (95 %: {bounds})"

@@ -1,6 +1,7 @@
-"""What a recipe of generated text does around the workflow that was measured: like `probes.recipes.serving`, for tokens.
+"""The main program of a recipe that generates text; see `probes.recipes.serving`.
 
-Eager PyTorch goes first and alone: its weights and an engine's would not both fit on many a device.
+Eager PyTorch runs first and alone, because many devices have no memory for its weights and those of
+an engine at the same time.
 """
 
 from __future__ import annotations
@@ -11,84 +12,93 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from probes.checking.logprobs import Scores
+from probes.checking.logprobs import TokenLogprobs
 from probes.checking.text_correctness import find_divergence
 from probes.recipes.serving import (
-    Caller,
+    TimedProgram,
     cache_folder,
     make_parser,
-    take_stdout,
-    tell,
-    time_in_turn,
+    print_result,
+    reserve_stdout,
+    time_alternately,
 )
 
 
 @dataclasses.dataclass(frozen=True)
-class Expected:
-    """What eager PyTorch generates at one batch size: prompts, tokens, the likeliest tokens along them, its time."""
+class EagerText:
+    """What eager PyTorch generates at one batch size."""
 
+    #: One array of prompts, `(rows, input tokens) int64`.
     inputs: list[Any]
+    #: One array, `(rows, output tokens) int64`, and the most likely tokens along it.
     tokens: list[Any]
-    scores: Scores
+    logprobs: TokenLogprobs
     vocabulary: int
+    #: Seconds of a call.
     seconds: float
 
-    def likeliest(self, number: int) -> Scores:  # noqa: ARG002 - there is one set of prompts
-        """Return the likeliest tokens along the text with their logarithms."""
-        return self.scores
+    def top_tokens(self, number: int) -> TokenLogprobs:  # noqa: ARG002 - there is one input set
+        return self.logprobs
 
 
 def serve_texts(
     request: Any, workflow: Any, allowed_gaps: dict[int, float], measured: dict[int, Any]
 ) -> None:
-    """Generate with eager PyTorch, then build each batch size, compare its text, time it, and print what came of it."""
+    """Generate with eager PyTorch; then build, compare and time each batch size."""
     parser = make_parser(request.batch_sizes)
     parser.add_argument(
         "checkpoint",
         nargs="?",
-        help="a model directory or a name on the hub, in place of what was measured",
+        help="a model directory or a name on the hub, instead of the measured model",
     )
-    wishes = parser.parse_args()
-    stream = take_stdout()
-    if wishes.checkpoint:
+    arguments = parser.parse_args()
+    stream = reserve_stdout()
+    if arguments.checkpoint:
         request.subject = {
             "kind": "transformers",
-            "name": wishes.checkpoint,
-            "weights": wishes.checkpoint,
+            "name": arguments.checkpoint,
+            "weights": arguments.checkpoint,
         }
         allowed_gaps, measured = {}, {}
     versions = workflow.versions()
-    with cache_folder(wishes.cache, {**versions, "checkpoint": wishes.checkpoint or ""}) as place:
-        request.scratch_directory = request.shared_directory = str(place)
+    cache_key = {**versions, "checkpoint": arguments.checkpoint or ""}
+    with cache_folder(arguments.cache, cache_key) as folder:
+        request.scratch_directory = request.shared_directory = str(folder)
         workflow.settings(request)
-        sizes = wishes.batch_size or request.batch_sizes
-        expected = generate_eagerly(request, sizes, wishes.seconds)
+        sizes = arguments.batch_size or request.batch_sizes
+        eager = generate_eagerly(request, sizes, arguments.seconds)
         subject = workflow.open_subject(request)
         for size in sizes:
-            begin = time.perf_counter()
-            program = workflow.build(subject, expected[size].inputs, request)
-            fed = program.feed(expected[size].inputs)
-            tokens = program.collect(program(fed))
-            built = time.perf_counter() - begin
-            error = compare_texts(tokens, expected[size], allowed_gaps.get(size))
-            (ours,) = time_in_turn(
-                [Caller(program, [fed])], workflow.synchronise, wishes.seconds, request
+            start = time.perf_counter()
+            program = workflow.build(subject, eager[size].inputs, request)
+            device_inputs = program.feed(eager[size].inputs)
+            tokens = program.collect(program(device_inputs))
+            build_seconds = time.perf_counter() - start
+            error = compare_texts(tokens, eager[size], allowed_gaps.get(size))
+            (speed,) = time_alternately(
+                [TimedProgram(program, [device_inputs])],
+                workflow.synchronise,
+                arguments.seconds,
+                request,
             )
-            found = {
+            result = {
                 "batch_size": size,
                 "unit": "tokens/s",
-                "throughput": size * request.output_tokens / ours.each_seconds,
-                "seconds": ours.seconds,
-                "build_seconds": built,
+                "throughput": size * request.output_tokens / speed.streamed_seconds,
+                "seconds": speed.seconds,
+                "build_seconds": build_seconds,
                 "versions": versions,
                 "error_against_eager": error,
-                "speedup": expected[size].seconds / ours.seconds,
+                "speedup": eager[size].seconds / speed.seconds,
             }
-            tell(found, measured.get(size), stream, as_json=wishes.json)
+            print_result(result, measured.get(size), stream, as_json=arguments.json)
 
 
-def generate_eagerly(request: Any, sizes: Sequence[int], seconds: float) -> dict[int, Expected]:
-    """Write the checkpoint if there is none, and return what eager PyTorch generates from it by batch size; nothing of it stays loaded."""
+def generate_eagerly(request: Any, sizes: Sequence[int], seconds: float) -> dict[int, EagerText]:
+    """Create the checkpoint if necessary, and return eager PyTorch's text by batch size.
+
+    Nothing of the model stays in memory.
+    """
     import torch  # noqa: PLC0415 - an engine's module need not import it
 
     from probes.subjects.causal_lm import open_causal_lm  # noqa: PLC0415 - as above
@@ -96,48 +106,56 @@ def generate_eagerly(request: Any, sizes: Sequence[int], seconds: float) -> dict
     wait = torch.cuda.synchronize if request.device == "cuda" else do_nothing
     with torch.inference_mode():
         subject = open_causal_lm(request)
-        expected = {size: expect(subject, size, request, wait, seconds) for size in sizes}
+        texts = {size: generate_one(subject, size, request, wait, seconds) for size in sizes}
     del subject
     gc.collect()
     if request.device == "cuda":
         torch.cuda.empty_cache()
-    return expected
+    return texts
 
 
 def do_nothing() -> None:
-    """Return at once: on a processor all is done when a call returns."""
+    """Synchronise a processor, on which a call returns when its work is done."""
 
 
-def expect(
-    subject: Any, size: int, request: Any, wait: Callable[[], None], seconds: float
-) -> Expected:
-    """Return what eager PyTorch generates at one batch size."""
+def generate_one(
+    subject: Any, size: int, request: Any, synchronise: Callable[[], None], seconds: float
+) -> EagerText:
+    """Return eager PyTorch's text at one batch size."""
     from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - as above
 
     program = TextGeneration(subject.model, request)
     inputs = subject.inputs(size, 0)
-    fed = program.feed(inputs)
-    tokens = program.collect(program(fed))
-    _, likeliest = program.score_all(fed, tokens[0], 1)
-    (eager,) = time_in_turn([Caller(program, [fed])], wait, seconds, request)
-    return Expected(inputs, tokens, likeliest, subject.info.vocabulary, eager.seconds)
+    device_inputs = program.feed(inputs)
+    tokens = program.collect(program(device_inputs))
+    _, top_tokens = program.score_all(device_inputs, tokens[0], 1)
+    (eager,) = time_alternately(
+        [TimedProgram(program, [device_inputs])], synchronise, seconds, request
+    )
+    return EagerText(inputs, tokens, top_tokens, subject.info.vocabulary, eager.seconds)
 
 
-def compare_texts(tokens: Sequence[Any], expected: Expected, allowed: float | None) -> float | None:
-    """Return how far the text departs from eager's, as a share of what is allowed; raise where it is above 1.
+def compare_texts(tokens: Sequence[Any], eager: EagerText, allowed: float | None) -> float | None:
+    """Return the gap at which the text diverges from eager's, as a share of the allowed one.
 
-    It is None for other weights than those that were measured, of which nothing is known.
+    Raise `ArithmeticError` if it is above 1. The result is None without an `allowed` gap, which is
+    known only for the measured weights. `tokens` is one array, `(rows, output tokens)` of integers.
     """
-    if [each.shape for each in tokens] != [each.shape for each in expected.tokens]:
+    if [each.shape for each in tokens] != [each.shape for each in eager.tokens]:
         shapes = ", ".join(str(each.shape) for each in tokens)
-        message = f"it generated {shapes} tokens instead of {expected.tokens[0].shape}: do not serve with this"
+        message = (
+            f"it generated {shapes} tokens instead of {eager.tokens[0].shape}:"
+            " do not serve with this"
+        )
         raise ArithmeticError(message)
-    found = find_divergence(tokens, expected)
+    found = find_divergence(tokens, eager)
     if allowed is None:
         return None
     gap = found.gap or 0.0
     if not gap <= allowed:
-        excess = f"eager PyTorch prefers other tokens by {gap:.2e}, and the precision accounts for {allowed:.2e}"
-        message = f"{excess}; {found.parting}: do not serve with this"
+        message = (
+            f"eager PyTorch prefers other tokens by {gap:.2e}, and the precision accounts for"
+            f" {allowed:.2e}; {found.excerpt}: do not serve with this"
+        )
         raise ArithmeticError(message)
     return gap / allowed

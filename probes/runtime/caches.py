@@ -1,6 +1,6 @@
-"""Did a build begin with empty caches?
+"""Measure an arm's caches, to show whether its first build started with cold caches.
 
-What lies in the arm's own folders, and what PyTorch's compiler says it found.
+The bytes are those in the arm's own folders; the hits are those that PyTorch's compiler counts.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import sys
 
 
 def count_bytes(directory: pathlib.Path) -> int:
-    """Return the bytes of all files below `directory`; 0 where there is none."""
+    """Return the bytes of all files below `directory`; 0 if it does not exist."""
     return sum(
-        size_of(pathlib.Path(folder, name))
+        file_bytes(pathlib.Path(folder, name))
         for folder, _, files in os.walk(directory)
         for name in files
     )
 
 
-def size_of(file: pathlib.Path) -> int:
-    """Return a file's bytes; 0 for a compiler's own temporary file that is gone meanwhile."""
+def file_bytes(file: pathlib.Path) -> int:
+    """Return the bytes of a file; 0 for a temporary file that a compiler has removed meanwhile."""
     try:
         return file.lstat().st_size
     except OSError:
@@ -28,7 +28,7 @@ def size_of(file: pathlib.Path) -> int:
 
 
 def count_hits() -> int | None:
-    """Return how often Inductor took a whole graph from a cache; None where it is not loaded."""
+    """Return how many whole graphs Inductor took from a cache; None if it is not loaded."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return None

@@ -13,36 +13,36 @@ from probes import protocol
 
 
 class Channel:
-    """Write events and the response, read tokens; every event rings the doorbell once."""
+    """Writes events and the response, and reads tokens; each event notifies the advisor once."""
 
-    def __init__(self, directory: pathlib.Path, doorbell: int) -> None:
+    def __init__(self, directory: pathlib.Path, notify_fd: int) -> None:
         self.phase = "start"
         self._directory = directory
-        self._doorbell = doorbell
+        self._notify_fd = notify_fd
         self._events = (directory / protocol.EVENTS).open("a", encoding="utf-8", errors="replace")
         self._unread = b""
-        os.set_blocking(doorbell, False)
+        os.set_blocking(notify_fd, False)
 
-    def tell(self, event: Any) -> None:
-        """Append one event and ring."""
+    def send(self, event: Any) -> None:
+        """Append one event and notify the advisor."""
         self._events.write(encode(event) + "\n")
         self._events.flush()
-        self._ring()
+        self._notify()
 
-    def enter(self, phase: str, batch_size: int | None = None) -> None:
-        """Say which phase begins; deadlines count from here."""
+    def start_phase(self, phase: str, batch_size: int | None = None) -> None:
+        """Report the start of a phase; the advisor's deadlines count from here."""
         self.phase = phase
-        self.tell(protocol.Phase(phase, batch_size))
+        self.send(protocol.Phase(phase, batch_size))
 
     def respond(self, outcome: Any) -> None:
-        """Write the one response, whole or not at all."""
-        beside = self._directory / (protocol.RESPONSE + ".part")
-        beside.write_text(encode(outcome), encoding="utf-8", errors="replace")
-        beside.rename(self._directory / protocol.RESPONSE)
-        self._ring()
+        """Write the response atomically."""
+        partial = self._directory / (protocol.RESPONSE + ".part")
+        partial.write_text(encode(outcome), encoding="utf-8", errors="replace")
+        partial.rename(self._directory / protocol.RESPONSE)
+        self._notify()
 
-    def token(self) -> list[str]:
-        """Sleep until the next token and return its words; `stop` when the lifeline ends."""
+    def read_token(self) -> list[str]:
+        """Wait for the next token and return its words; `stop` at the end of standard input."""
         while b"\n" not in self._unread:
             received = os.read(0, 4096)
             if not received:
@@ -51,26 +51,29 @@ class Channel:
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode("ascii").split()
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         try:
-            os.write(self._doorbell, b".")
+            os.write(self._notify_fd, b".")
         except (BlockingIOError, BrokenPipeError):
-            # A full pipe means that the advisor will wake anyway; a broken one that it is gone,
-            # which the guard deals with.
+            # With a full pipe the advisor wakes up anyway. With a broken pipe it is gone, and the
+            # watchdog ends this process.
             return
 
 
 def encode(message: Any) -> str:
-    """Return `message` as JSON; not in ASCII, because an escaped half of a surrogate pair could not be read on the other side."""
-    return json.dumps(finite(dataclasses.asdict(message)), ensure_ascii=False)
+    """Return `message` as JSON.
+
+    Characters are not escaped to ASCII: the advisor could not read an escaped lone surrogate.
+    """
+    return json.dumps(replace_non_finite(dataclasses.asdict(message)), ensure_ascii=False)
 
 
-def finite(value: Any) -> Any:
-    """Return `value` with null for every number that JSON has no word for."""
+def replace_non_finite(value: Any) -> Any:
+    """Return `value` with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
+        return {key: replace_non_finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(entry) for entry in value]
+        return [replace_non_finite(entry) for entry in value]
     return value

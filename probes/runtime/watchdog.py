@@ -1,8 +1,8 @@
-"""The guard that ends a worker and everything it started as soon as the advisor is gone, however it went.
+"""Kill a worker and everything it started as soon as the advisor is gone, however it ended.
 
-A thread could not do it: a compiler that holds the interpreter's lock would keep it from running.
-So the guard is a fork, made before anything else is imported, that sleeps until the other end of
-standard input is closed.
+A thread cannot do this, since a compiler that holds the interpreter's lock would block it. The
+watchdog is a forked process. It is forked before anything else is imported and sleeps until the
+other end of standard input is closed.
 """
 
 from __future__ import annotations
@@ -15,42 +15,45 @@ import signal
 from probes import protocol
 
 
-def guard(doorbell: int) -> None:
-    """Fork the guard; return in the worker only."""
+def start(notify_fd: int) -> None:
+    """Fork the watchdog; return in the worker only.
+
+    The watchdog closes its copy of `notify_fd`, so that the advisor reads end of file when the
+    worker ends.
+    """
     if os.fork() != 0:
         return
-    # The worker's end must show as end of file on the doorbell, so the guard may not hold it open.
-    os.close(doorbell)
+    os.close(notify_fd)
     poll = select.poll()
-    poll.register(
-        0, 0
-    )  # no event but the hang-up, which is always reported: tokens are left for the worker
+    # No event but the hang-up, which is always reported: the tokens are left for the worker.
+    poll.register(0, 0)
     poll.poll()
-    # What has made a session of its own is not reached through the group; the guard, which is in
-    # both, goes last.
-    for process in belonging(os.environ.get(protocol.MARK, "")):
+    # Processes in sessions of their own are not in the process group. The watchdog is in both, so
+    # it kills itself last.
+    for process in find_processes(os.environ.get(protocol.MARK_VARIABLE, "")):
         if process != os.getpid():
             kill(process)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def belonging(mark: str) -> set[int]:
-    """Return the processes of this session, those that carry the worker's mark, and what descends from either or shares a session with it.
+def find_processes(mark: str) -> set[int]:
+    """Return the process ids of this worker and of everything it started.
 
-    The mark is inherited by whatever the worker started, but a process that gives itself a title
-    writes it over its variables.
+    These are this process, those whose environment has the worker's mark, their descendants, and
+    whatever shares a session with any of them. The mark alone does not suffice: a process that
+    sets its title overwrites its environment.
     """
-    wanted = f"{protocol.MARK}={mark}".encode()
-    places = {int(place.name): place for place in pathlib.Path("/proc").glob("[0-9]*")}
-    kin = {number: kin_of(place) for number, place in places.items()}
+    variable = f"{protocol.MARK_VARIABLE}={mark}".encode()
+    directories = {int(entry.name): entry for entry in pathlib.Path("/proc").glob("[0-9]*")}
+    relatives = {pid: read_parent_and_session(entry) for pid, entry in directories.items()}
     found = {os.getpid()} | {
-        number for number, place in places.items() if mark and wanted in environment_of(place)
+        pid for pid, entry in directories.items() if mark and variable in read_variables(entry)
     }
     while True:
-        sessions = {kin[number][1] for number in found & kin.keys()} - {0}
+        sessions = {relatives[pid][1] for pid in found & relatives.keys()} - {0}
         more = {
-            number
-            for number, (parent, session) in kin.items()
+            pid
+            for pid, (parent, session) in relatives.items()
             if parent in found or session in sessions
         } - found
         if not more:
@@ -58,19 +61,22 @@ def belonging(mark: str) -> set[int]:
         found |= more
 
 
-def kin_of(process: pathlib.Path) -> tuple[int, int]:
-    """Return the numbers of a process's parent and of its session, which stand behind its name; zeros when it is gone."""
+def read_parent_and_session(directory: pathlib.Path) -> tuple[int, int]:
+    """Return the ids of the parent and the session of a process in `/proc`; zeros if it is gone.
+
+    Both follow the name in `stat`, which is in brackets and may contain spaces.
+    """
     try:
-        _, parent, _, session = (process / "stat").read_bytes().rpartition(b")")[2].split()[:4]
+        _, parent, _, session = (directory / "stat").read_bytes().rpartition(b")")[2].split()[:4]
     except (OSError, ValueError):
         return 0, 0
     return int(parent), int(session)
 
 
-def environment_of(process: pathlib.Path) -> list[bytes]:
-    """Return the variables a process started with; none when it is another user's or gone."""
+def read_variables(directory: pathlib.Path) -> list[bytes]:
+    """Return the variables a process started with; none if they cannot be read."""
     try:
-        return (process / "environ").read_bytes().split(b"\0")
+        return (directory / "environ").read_bytes().split(b"\0")
     except OSError:
         return []
 

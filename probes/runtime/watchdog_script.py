@@ -1,7 +1,7 @@
-"""The script that a recipe is run below: `python guarded.py SCRIPT ARGUMENTS`; leaves a guard behind, and becomes the script.
+"""Run a recipe under a watchdog: `python watchdog_script.py SCRIPT ARGUMENTS`.
 
-The advisor starts it with an interpreter that is not its own, isolated and without site packages;
-the script has them again.
+The advisor starts this with the recipe's interpreter, isolated and without site packages; the
+script has them again. The process forks the watchdog and then becomes the script.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
-# Last: nothing beside this package is taken for a module of the standard library. It does not
-# outlive the guard's beginning.
+# Last in the path: no module beside this package shadows one of the standard library. The path is
+# gone when the process becomes the script.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))  # noqa: PTH120 - as in `worker`
 
 from probes.runtime import watchdog
 
 if __name__ == "__main__":
-    watchdog.guard(1)
-    # The guard alone listens to standard input: a recipe that asks for something shall not wait for
-    # an answer.
+    watchdog.start(1)
+    # Only the watchdog reads standard input: a recipe that asks for input must not wait for it.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])  # noqa: S606 - an argument list, no shell

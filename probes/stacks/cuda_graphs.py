@@ -1,4 +1,4 @@
-"""A call captured once as a CUDA graph and replayed: one launch instead of one for each kernel."""
+"""Capture a program's call as a CUDA graph and replay it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 
 from probes.adapter import Program
 from probes.protocol import Engagement
-from probes.stacks import pytorch_kernels
+from probes.stacks import kernel_launches
 
-#: Calls before the capture, so that libraries have chosen their kernels and taken their workspaces.
+#: Libraries choose kernels and allocate workspaces in the first calls, which a capture forbids.
 WARMUP_CALLS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class CapturedProgram:
-    """A graph of another program's call, with the tensors that it reads and writes."""
+    """A graph of another program's call, with the tensors that the graph reads and writes."""
 
     program: Program
     graph: torch.cuda.CUDAGraph
@@ -25,13 +25,12 @@ class CapturedProgram:
     output: Any
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Put the inputs on the device."""
         return self.program.feed(inputs)
 
-    def __call__(self, fed: tuple[torch.Tensor, ...]) -> Any:
-        """Copy the inputs to where the graph reads them, and replay it."""
-        for target, source in zip(self.inputs, fed, strict=True):
-            if target.shape != source.shape:  # a copy would stretch it without a word
+    def __call__(self, device_inputs: tuple[torch.Tensor, ...]) -> Any:
+        """Copy the inputs to where the graph reads them, and replay the graph."""
+        for target, source in zip(self.inputs, device_inputs, strict=True):
+            if target.shape != source.shape:  # `copy_` would broadcast without an error
                 message = (
                     f"the graph was captured for {tuple(target.shape)}, not {tuple(source.shape)}"
                 )
@@ -41,12 +40,14 @@ class CapturedProgram:
         return self.output
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host."""
         return self.program.collect(output)
 
 
 def capture(program: Program, inputs: list[Any]) -> CapturedProgram:
-    """Call `program`, which is fed with tensors, until it is settled, on a side stream as capturing asks for; then capture a call."""
+    """Warm up `program` on a side stream and capture one call of it.
+
+    `program.feed` must return a tuple of CUDA tensors.
+    """
     tensors = program.feed(inputs)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -60,9 +61,10 @@ def capture(program: Program, inputs: list[Any]) -> CapturedProgram:
     return CapturedProgram(program, graph, tensors, output)
 
 
-def engagement(program: CapturedProgram, fed: Any) -> Engagement:
+def engagement(program: CapturedProgram, device_inputs: Any) -> Engagement:
     """Return the share of the kernels that the graph starts."""
-    return pytorch_kernels.engagement_of_graphs(pytorch_kernels.watch(lambda: program(fed)))
+    launches = kernel_launches.count_launches(lambda: program(device_inputs))
+    return kernel_launches.graph_engagement(launches)
 
 
 def integration(name: str) -> str:

@@ -1,7 +1,7 @@
-"""A loop of our own around one decode step with a cache of fixed size: the step compiled, captured as a CUDA graph, or both.
+"""Generate text in a minimal loop around one decode step that is compiled or captured.
 
-`generate()` spends time between its steps that a loop of ten lines does not; what that is worth
-shows only beside it.
+`generate()` of transformers spends time between its decode steps; a comparison with this loop
+shows how much.
 """
 
 from __future__ import annotations
@@ -10,147 +10,145 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
-from probes.checking.logprobs import Scores
+from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
 
-#: Runs of a step before it is captured: libraries allocate in the first ones.
-RUNS_BEFORE_CAPTURE = 3
+#: Libraries allocate memory in the first runs of a step, which a capture forbids.
+WARMUP_RUNS = 3
 
 
 @dataclasses.dataclass
-class Batch:
-    """The tensors of one batch size, and the step that works on them."""
+class StepBuffers:
+    """The tensors of one batch size, and the step that reads and writes them."""
 
     cache: Any
     token: torch.Tensor
     logits: torch.Tensor
-    run: Callable[[], None]
+    run_step: Callable[[], None]
 
 
 class StepGeneration:
-    """See `probes.adapter.TextProgram`."""
+    """A decode loop over a cache of fixed size; see `probes.adapter.TextProgram`."""
 
     def __init__(
         self,
         model: Any,
         request: Request,
-        make_step: Callable[[Any, Batch], Callable[[], None]],
+        make_step: Callable[[Any, StepBuffers], Callable[[], None]],
         *,
-        counts: bool,
+        counts_replays: bool,
     ) -> None:
         self.model = model
         self.request = request
         self._make_step = make_step
-        self._batches: dict[int, Batch] = {}
-        #: Replays of a captured graph so far; None where none is.
-        self.replays: int | None = 0 if counts else None
+        self._buffers: dict[int, StepBuffers] = {}
+        #: Replays of a captured graph so far; None if the step is not captured.
+        self.replays: int | None = 0 if counts_replays else None
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
-        """Put the prompts on the device and have a batch of their size ready."""
+        """Put the prompts on the device and prepare the buffers for their batch size."""
         prompts = torch.from_numpy(inputs[0]).to(self.request.device)
-        if len(prompts) not in self._batches:
-            self._batches[len(prompts)] = self._prepare(prompts)
+        if len(prompts) not in self._buffers:
+            self._buffers[len(prompts)] = self._prepare(prompts)
         return prompts
 
-    def __call__(self, fed: torch.Tensor) -> torch.Tensor:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: torch.Tensor) -> torch.Tensor:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: torch.Tensor) -> torch.Tensor:
-        """Generate one new token."""
-        return self._generate(fed, 1)
+    def first_token(self, device_inputs: torch.Tensor) -> torch.Tensor:
+        return self._generate(device_inputs, 1)
 
-    def score(self, fed: torch.Tensor, tokens: Any, rows: int) -> Scores:
-        """Feed `tokens` instead of what is chosen and return the probabilities."""
-        import numpy as np  # noqa: PLC0415 - torch needs it for the conversion anyway
-
-        batch = self._batches[len(fed)]
-        forced = torch.from_numpy(tokens).to(fed.device)
+    def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
+        """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
+        buffers = self._buffers[len(device_inputs)]
+        forced = torch.from_numpy(tokens).to(device_inputs.device)
         kept = []
-        self._prefill(batch, fed)
-        for place in range(tokens.shape[1]):
-            kept.append(torch.log_softmax(batch.logits[:rows].float(), dim=-1).cpu().numpy())
-            batch.token.copy_(forced[:, place : place + 1])
-            if place + 1 < tokens.shape[1]:
-                batch.run()
-        return Scores(np.stack(kept, axis=1))
+        self._prefill(buffers, device_inputs)
+        for position in range(tokens.shape[1]):
+            kept.append(torch.log_softmax(buffers.logits[:rows].float(), dim=-1).cpu().numpy())
+            buffers.token.copy_(forced[:, position : position + 1])
+            if position + 1 < tokens.shape[1]:
+                buffers.run_step()
+        return TokenLogprobs(np.stack(kept, axis=1))
 
     def collect(self, output: torch.Tensor) -> list[Any]:
-        """Return the new tokens on the host."""
         return [output.cpu().numpy()]
 
-    def _generate(self, fed: torch.Tensor, new_tokens: int) -> torch.Tensor:
-        batch = self._batches[len(fed)]
-        self._prefill(batch, fed)
-        chosen = torch.empty((len(fed), new_tokens), dtype=torch.int64, device=fed.device)
-        for place in range(new_tokens):
-            torch.argmax(batch.logits, dim=-1, keepdim=True, out=batch.token)
-            chosen[:, place : place + 1] = batch.token
-            if place + 1 < new_tokens:
-                batch.run()
+    def _generate(self, device_inputs: torch.Tensor, new_tokens: int) -> torch.Tensor:
+        buffers = self._buffers[len(device_inputs)]
+        self._prefill(buffers, device_inputs)
+        chosen = torch.empty(
+            (len(device_inputs), new_tokens), dtype=torch.int64, device=device_inputs.device
+        )
+        for position in range(new_tokens):
+            torch.argmax(buffers.logits, dim=-1, keepdim=True, out=buffers.token)
+            chosen[:, position : position + 1] = buffers.token
+            if position + 1 < new_tokens:
+                buffers.run_step()
                 if self.replays is not None:
                     self.replays += 1
         return chosen
 
-    def _prefill(self, batch: Batch, fed: torch.Tensor) -> None:
-        batch.cache.reset()
+    def _prefill(self, buffers: StepBuffers, device_inputs: torch.Tensor) -> None:
+        buffers.cache.reset()
         output = self.model(
-            input_ids=fed, past_key_values=batch.cache, use_cache=True, logits_to_keep=1
+            input_ids=device_inputs, past_key_values=buffers.cache, use_cache=True, logits_to_keep=1
         )
-        batch.logits.copy_(output.logits[:, -1])
+        buffers.logits.copy_(output.logits[:, -1])
 
-    def _prepare(self, prompts: torch.Tensor) -> Batch:
+    def _prepare(self, prompts: torch.Tensor) -> StepBuffers:
         length = self.request.input_tokens + self.request.output_tokens
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=length)
         # The first pass allocates the cache.
-        logits = (
-            self.model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            .logits[:, -1]
-            .clone()
+        output = self.model(
+            input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1
         )
-        batch = Batch(cache, logits.argmax(dim=-1, keepdim=True), logits, lambda: None)
-        batch.run = self._make_step(self.model, batch)
-        return batch
+        logits = output.logits[:, -1].clone()
+        token = logits.argmax(dim=-1, keepdim=True)
+        buffers = StepBuffers(cache, token, logits, lambda: None)
+        buffers.run_step = self._make_step(self.model, buffers)
+        return buffers
 
 
 def build(model: Any, request: Request, loop: str) -> StepGeneration:
-    """Return the program whose step is `compiled`, or captured as a `cuda-graph` without being compiled."""
+    """Return a program whose step is `compiled`, or captured uncompiled as a `cuda-graph`."""
     if loop == "cuda-graph":
-        return StepGeneration(model, request, capture, counts=True)
+        return StepGeneration(model, request, capture_step, counts_replays=True)
     return StepGeneration(
         model,
         request,
-        lambda model, batch: compile_step(model, batch, request.options.get("mode")),
-        counts=False,
+        lambda model, buffers: compile_step(model, buffers, request.options.get("mode")),
+        counts_replays=False,
     )
 
 
-def compile_step(model: Any, batch: Batch, mode: str | None) -> Callable[[], None]:
+def compile_step(model: Any, buffers: StepBuffers, mode: str | None) -> Callable[[], None]:
     """Compile the model's pass over one token."""
     compiled = torch.compile(model, dynamic=False, mode=mode)
 
     def run() -> None:
-        output = compiled(input_ids=batch.token, past_key_values=batch.cache, use_cache=True)
-        batch.logits.copy_(output.logits[:, -1])
+        output = compiled(input_ids=buffers.token, past_key_values=buffers.cache, use_cache=True)
+        buffers.logits.copy_(output.logits[:, -1])
 
     return run
 
 
-def capture(model: Any, batch: Batch) -> Callable[[], None]:
+def capture_step(model: Any, buffers: StepBuffers) -> Callable[[], None]:
     """Capture the model's pass over one token as a CUDA graph."""
 
     def run() -> None:
-        output = model(input_ids=batch.token, past_key_values=batch.cache, use_cache=True)
-        batch.logits.copy_(output.logits[:, -1])
+        output = model(input_ids=buffers.token, past_key_values=buffers.cache, use_cache=True)
+        buffers.logits.copy_(output.logits[:, -1])
 
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(RUNS_BEFORE_CAPTURE):
-            batch.cache.reset()
+        for _ in range(WARMUP_RUNS):
+            buffers.cache.reset()
             run()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
@@ -164,30 +162,9 @@ def capture(model: Any, batch: Batch) -> Callable[[], None]:
 
 
 def integration(request: Request) -> str:
-    """Return the loop."""
-    mode = request.options.get("mode")
+    """Return the lines of the loop, with a compiled or a captured step."""
+    step = captured_lines() if request.options["loop"] == "cuda-graph" else compiled_lines(request)
     length = request.input_tokens + request.output_tokens
-    compiled = f"""\
-compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
-
-
-def step():
-    logits.copy_(compiled(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1])
-"""
-    captured = """\
-def run():
-    logits.copy_(model(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1])
-
-
-for _ in range(3):
-    cache.reset()
-    run()
-torch.cuda.synchronize()
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    run()
-step = graph.replay
-"""
     return f"""\
 import torch
 import transformers
@@ -197,16 +174,46 @@ cache = transformers.StaticCache(config=model.config, max_cache_len={length})
 logits = model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1].clone()
 token = logits.argmax(dim=-1, keepdim=True)
 
-{captured if request.options["loop"] == "cuda-graph" else compiled}
+{step}
 
 def generate(prompts, new_tokens={request.output_tokens}):
     cache.reset()
     logits.copy_(model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1])
     chosen = []
-    for place in range(new_tokens):
+    for position in range(new_tokens):
         token.copy_(logits.argmax(dim=-1, keepdim=True))
         chosen.append(token.clone())
-        if place + 1 < new_tokens:
+        if position + 1 < new_tokens:
             step()
     return torch.cat(chosen, dim=1)
+"""  # noqa: E501 - the lines are counted, so they are not wrapped
+
+
+def compiled_lines(request: Request) -> str:
+    """Return the lines that define a compiled `step`."""
+    mode = request.options.get("mode")
+    return f"""\
+compiled = torch.compile(model, dynamic=False{f', mode="{mode}"' if mode else ""})
+
+
+def step():
+    logits.copy_(compiled(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1])
+"""
+
+
+def captured_lines() -> str:
+    """Return the lines that define a captured `step`."""
+    return f"""\
+def run():
+    logits.copy_(model(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1])
+
+
+for _ in range({WARMUP_RUNS}):
+    cache.reset()
+    run()
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    run()
+step = graph.replay
 """

@@ -1,60 +1,63 @@
-"""A PyTorch module as an ONNX file, for one batch size or for any."""
+"""Export a PyTorch module as an ONNX file, for one batch size or for any."""
 
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.opening import TorchSubject
+from probes.subjects.torch_subject import TorchSubject
 
-#: `torch.export` takes 0 and 1 for special, so an example that is to stand for any batch size has
-#: more.
-FEWEST_EXAMPLES = 2
+if TYPE_CHECKING:
+    from probes.subjects.onnx_file import OnnxSubject
+
+#: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
+MIN_EXAMPLE_BATCH = 2
 
 
-def for_shapes(subject: Any, inputs: list[Any], request: Request) -> pathlib.Path:
-    """Return the model as an ONNX file, exporting it for the shapes of `inputs` if need be.
+def for_shapes(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> pathlib.Path:
+    """Return the model as an ONNX file for the shapes of `inputs`, exported if it does not exist.
 
-    Afterwards the module's weights are on the host: the file has them, and the GPU need not hold
-    them twice.
+    Afterwards the module's weights are on the host: the GPU need not hold them twice.
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
-    file = _place(request, f"batch-{len(inputs[0])}")
+    file = _model_file(request, f"batch-{len(inputs[0])}")
     if not file.exists():
         _export(subject, subject.tensors(inputs), file, None)
-    pytorch.leave_device(subject)
+    pytorch.move_weights_to_host(subject)
     return file
 
 
-def for_any_batch_size(subject: Any, inputs: list[Any], request: Request) -> pathlib.Path:
-    """Return the model as an ONNX file whose first dimensions are free; for these shapes alone where the model does not allow that.
+def for_any_batch_size(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> pathlib.Path:
+    """Return the model as an ONNX file whose first dimensions are free.
 
-    The weights go to the host as well.
+    A model that does not export that way is exported for the shapes of `inputs`. Afterwards the
+    module's weights are on the host.
     """
     if not isinstance(subject, TorchSubject):
         return pathlib.Path(subject.file)
-    free, fixed = _place(request, "any-batch"), _place(request, f"batch-{len(inputs[0])}")
+    free, fixed = _model_file(request, "any-batch"), _model_file(request, f"batch-{len(inputs[0])}")
     if not free.exists() and not fixed.exists():
         tensors = subject.tensors(inputs)
+        examples = tuple(_with_min_batch(tensor) for tensor in tensors)
         try:
-            _export(
-                subject,
-                tuple(_at_least_two(tensor) for tensor in tensors),
-                free,
-                _first_dimensions(tensors),
-            )
+            _export(subject, examples, free, _first_dimensions(tensors))
         except (torch.onnx.OnnxExporterError, RuntimeError, ValueError):
             _export(subject, tensors, fixed, None)
-    pytorch.leave_device(subject)
+    pytorch.move_weights_to_host(subject)
     return free if free.exists() else fixed
 
 
-def _place(request: Request, name: str) -> pathlib.Path:
+def _model_file(request: Request, name: str) -> pathlib.Path:
     return pathlib.Path(request.scratch_directory) / name / "model.onnx"
 
 
@@ -63,12 +66,10 @@ def _first_dimensions(tensors: tuple[torch.Tensor, ...]) -> tuple[dict[int, Any]
     return tuple({0: batch} if tensor.ndim else {} for tensor in tensors)
 
 
-def _at_least_two(tensor: torch.Tensor) -> torch.Tensor:
-    return (
-        torch.cat([tensor] * FEWEST_EXAMPLES)
-        if tensor.ndim and len(tensor) < FEWEST_EXAMPLES
-        else tensor
-    )
+def _with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.ndim and len(tensor) < MIN_EXAMPLE_BATCH:
+        return torch.cat([tensor] * MIN_EXAMPLE_BATCH)
+    return tensor
 
 
 def _export(
@@ -77,17 +78,16 @@ def _export(
     file: pathlib.Path,
     free: tuple[dict[int, Any], ...] | None,
 ) -> None:
-    where = next((parameter.device for parameter in subject.module.parameters()), tensors[0].device)
-    with pytorch.ordinary_mode():
-        arguments = tuple(tensor.to(where, copy=True) for tensor in tensors)
+    parameters = subject.module.parameters()
+    device = next((parameter.device for parameter in parameters), tensors[0].device)
+    with pytorch.without_inference_mode():
+        arguments = tuple(tensor.to(device, copy=True) for tensor in tensors)
         program = torch.onnx.export(
             subject.module, arguments, dynamo=True, verbose=False, dynamic_shapes=free
         )
     if program is None:
         message = "torch.onnx.export returned no program"
         raise RuntimeError(message)
-    # Renamed when whole: a worker that is ended meanwhile leaves nothing that looks like a model.
-    beside = file.parent.with_name(f"part-{file.parent.name}")
-    beside.mkdir(parents=True, exist_ok=True)
-    program.save(beside / file.name, external_data=True)
-    beside.rename(file.parent)
+    with replace_when_complete(file.parent) as directory:
+        directory.mkdir(parents=True, exist_ok=True)
+        program.save(directory / file.name, external_data=True)

@@ -1,8 +1,9 @@
-"""The ways to feed an ONNX Runtime session: from the host, with bound host values, or with tensors that stay on the GPU."""
+"""Feed ONNX Runtime sessions from the host, or with inputs and outputs bound on the device."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ import torch
 from probes.adapter import UnsupportedError
 from probes.stacks import pytorch
 from probes.subjects.onnx_file import ARRAY_TYPES
-from probes.subjects.opening import collect
+from probes.subjects.torch_subject import collect
 
-#: ONNX's numbers of element types, with PyTorch's types for them, by ONNX Runtime's names.
 BFLOAT16 = "tensor(bfloat16)"
-ELEMENTS: dict[str, tuple[int, torch.dtype]] = {
+#: ONNX's number and PyTorch's type of each element type, by ONNX Runtime's name.
+ELEMENT_TYPES: dict[str, tuple[int, torch.dtype]] = {
     "tensor(float)": (1, torch.float32),
     "tensor(int32)": (6, torch.int32),
     "tensor(int64)": (7, torch.int64),
@@ -29,54 +30,48 @@ ELEMENTS: dict[str, tuple[int, torch.dtype]] = {
 
 @dataclasses.dataclass(frozen=True)
 class HostFeeding:
-    """numpy arrays in, numpy arrays out: the way most examples show."""
+    """Takes and returns numpy arrays, as most examples do; on a device a run copies in and out."""
 
     session: ort.InferenceSession
 
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        """Give the arrays the names and types that the session declares."""
         return named_arrays(self.session, inputs)
 
-    def __call__(self, fed: dict[str, Any]) -> list[Any]:
-        """Run once; on a device this copies in and out."""
-        return self.session.run(None, fed)  # type: ignore[no-any-return]
+    def __call__(self, device_inputs: dict[str, Any]) -> list[Any]:
+        return self.session.run(None, device_inputs)  # type: ignore[no-any-return]
 
     def collect(self, output: list[Any]) -> list[Any]:
-        """Return the arrays as they are."""
         return output
 
 
 @dataclasses.dataclass(frozen=True)
 class HostValues:
-    """ONNX Runtime's own values on the host, for types that numpy does not have; copied in and out like arrays."""
+    """Takes and returns `OrtValue`s on the host, for element types that numpy does not have."""
 
     session: ort.InferenceSession
 
     def feed(self, inputs: list[Any]) -> dict[str, Any]:
-        """Give the tensors the names and types that the session declares."""
         return {
-            name: host_value(tensor)
+            name: to_ort_value(tensor)
             for name, tensor in named_tensors(self.session, inputs, "cpu").items()
         }
 
-    def __call__(self, fed: dict[str, Any]) -> Any:
-        """Run once; on a device this copies in and out."""
-        return self.session.run_with_ort_values(None, fed)
+    def __call__(self, device_inputs: dict[str, Any]) -> Any:
+        return self.session.run_with_ort_values(None, device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the values as arrays."""
         return [array for value in output for array in collect(torch.from_dlpack(value))]
 
 
 @dataclasses.dataclass(frozen=True)
 class IoBinding:
-    """Inputs and outputs stay where they are: nothing is copied or allocated by a call."""
+    """Binds `OrtValue`s: a run neither copies nor allocates."""
 
     session: ort.InferenceSession
     device: str
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Bind the inputs, run once to learn the outputs' shapes, and bind outputs of those shapes."""
+        """Bind the inputs, run once to learn the outputs' shapes, and bind outputs of them."""
         binding = self.session.io_binding()
         for name, array in named_arrays(self.session, inputs).items():
             binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, self.device))
@@ -84,23 +79,21 @@ class IoBinding:
         for name in names:
             binding.bind_output(name, self.device)
         self.session.run_with_iobinding(binding)
-        for name, made in zip(names, binding.get_outputs(), strict=True):
-            binding.bind_ortvalue_output(name, made)
+        for name, output in zip(names, binding.get_outputs(), strict=True):
+            binding.bind_ortvalue_output(name, output)
         return binding
 
-    def __call__(self, fed: Any) -> Any:
-        """Run once into the bound outputs."""
-        self.session.run_with_iobinding(fed)
-        return fed
+    def __call__(self, device_inputs: Any) -> Any:
+        self.session.run_with_iobinding(device_inputs)
+        return device_inputs
 
     def collect(self, output: Any) -> list[Any]:
-        """Copy the bound outputs to the host."""
         return [value.numpy() for value in output.get_outputs()]
 
 
 @dataclasses.dataclass(frozen=True)
-class Bound:
-    """A binding with the tensors it refers to, which have to live as long."""
+class BoundTensors:
+    """A binding with the tensors that it points to, which must outlive it."""
 
     binding: Any
     inputs: tuple[torch.Tensor, ...]
@@ -109,85 +102,86 @@ class Bound:
 
 @dataclasses.dataclass(frozen=True)
 class TensorBinding:
-    """PyTorch's tensors bound where they lie: nothing is copied by a call, in any type that both have."""
+    """Binds PyTorch's tensors: a run neither copies nor allocates, in every type that both have."""
 
     session: ort.InferenceSession
     device: str
 
-    def feed(self, inputs: list[Any]) -> Bound:
-        """Bind the inputs, run once to learn the outputs' shapes, and bind tensors of those shapes."""
+    def feed(self, inputs: list[Any]) -> BoundTensors:
+        """Bind the inputs, run once to learn the outputs' shapes, and bind tensors of them."""
         tensors = named_tensors(self.session, inputs, self.device)
         binding = self.session.io_binding()
         for value in self.session.get_inputs():
             self._bind(binding.bind_input, value, tensors[value.name])
         for value in self.session.get_outputs():
             binding.bind_output(value.name, self.device)
-        pytorch.synchronise()  # the session has a stream of its own
+        pytorch.synchronise()  # the session runs on its own stream
         self.session.run_with_iobinding(binding)
-        shapes = [made.shape() for made in binding.get_outputs()]
+        shapes = [output.shape() for output in binding.get_outputs()]
         outputs = []
         for value, shape in zip(self.session.get_outputs(), shapes, strict=True):
-            outputs.append(torch.empty(shape, dtype=element_of(value)[1], device=self.device))
+            _, dtype = element_type_of(value)
+            outputs.append(torch.empty(shape, dtype=dtype, device=self.device))
             self._bind(binding.bind_output, value, outputs[-1])
-        return Bound(binding, tuple(tensors.values()), tuple(outputs))
+        return BoundTensors(binding, tuple(tensors.values()), tuple(outputs))
 
-    def _bind(self, bind: Any, value: Any, tensor: torch.Tensor) -> None:
-        bind(
-            value.name, self.device, 0, element_of(value)[0], tuple(tensor.shape), tensor.data_ptr()
-        )
+    def _bind(self, bind: Callable[..., None], value: Any, tensor: torch.Tensor) -> None:
+        number, _ = element_type_of(value)
+        bind(value.name, self.device, 0, number, tuple(tensor.shape), tensor.data_ptr())
 
-    def __call__(self, fed: Bound) -> Bound:
-        """Run once into the bound outputs."""
-        self.session.run_with_iobinding(fed.binding)
-        return fed
+    def __call__(self, device_inputs: BoundTensors) -> BoundTensors:
+        self.session.run_with_iobinding(device_inputs.binding)
+        return device_inputs
 
-    def collect(self, output: Bound) -> list[Any]:
-        """Copy the bound outputs to the host."""
+    def collect(self, output: BoundTensors) -> list[Any]:
         return [array for tensor in output.outputs for array in collect(tensor)]
 
 
-def host(session: ort.InferenceSession) -> HostFeeding | HostValues:
-    """Return host feeding with arrays where numpy has all the types, else with ONNX Runtime's own values."""
+def host_feeding(session: ort.InferenceSession) -> HostFeeding | HostValues:
+    """Return host feeding with arrays if numpy has all the types, else with `OrtValue`s."""
     values = [*session.get_inputs(), *session.get_outputs()]
-    return (
-        HostValues(session)
-        if any(value.type == BFLOAT16 for value in values)
-        else HostFeeding(session)
-    )
+    if any(value.type == BFLOAT16 for value in values):
+        return HostValues(session)
+    return HostFeeding(session)
 
 
-def host_value(tensor: torch.Tensor) -> ort.OrtValue:
-    """Return a tensor on the host as ONNX Runtime's value; bfloat16 goes through numpy as 16 plain bits."""
+def to_ort_value(tensor: torch.Tensor) -> ort.OrtValue:
+    """Return a host tensor as an `OrtValue`; bfloat16 passes through numpy as uint16."""
     if tensor.dtype == torch.bfloat16:
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            tensor.view(torch.uint16).numpy(), ELEMENTS[BFLOAT16][0]
+            tensor.view(torch.uint16).numpy(), ELEMENT_TYPES[BFLOAT16][0]
         )
     return ort.OrtValue.ortvalue_from_numpy(tensor.numpy())
 
 
-def element_of(value: Any) -> tuple[int, torch.dtype]:
-    """Return ONNX's number and PyTorch's type for a value of the session; raise `UnsupportedError` for one that PyTorch lacks."""
-    if value.type not in ELEMENTS:
+def element_type_of(value: Any) -> tuple[int, torch.dtype]:
+    """Return ONNX's number and PyTorch's type for an input or output of a session.
+
+    Raise `UnsupportedError` for a type that PyTorch does not have.
+    """
+    if value.type not in ELEMENT_TYPES:
         message = f"{value.type} cannot be fed from PyTorch's tensors"
         raise UnsupportedError(message)
-    return ELEMENTS[value.type]
+    return ELEMENT_TYPES[value.type]
 
 
 def named_tensors(
     session: ort.InferenceSession, inputs: list[Any], device: str
 ) -> dict[str, torch.Tensor]:
     """Return `inputs` on `device` by the session's input names, in its types."""
-    declared = session.get_inputs()
     return {
         value.name: torch.from_numpy(array)
-        .to(device=device, dtype=element_of(value)[1])
+        .to(device=device, dtype=element_type_of(value)[1])
         .contiguous()
-        for value, array in zip(declared, inputs, strict=True)
+        for value, array in zip(session.get_inputs(), inputs, strict=True)
     }
 
 
 def named_arrays(session: ort.InferenceSession, inputs: list[Any]) -> dict[str, Any]:
-    """Return `inputs` by the session's input names, in its types; raise `UnsupportedError` for a type numpy does not have."""
+    """Return `inputs` by the session's input names, in its types.
+
+    Raise `UnsupportedError` for a type that numpy does not have.
+    """
     declared = session.get_inputs()
     missing = [value.type for value in declared if value.type not in ARRAY_TYPES]
     if missing:

@@ -1,4 +1,4 @@
-"""What the ONNX Runtime workflows share: sessions that say where their nodes ran, and what is built, proven and told about them."""
+"""Open, feed and describe the sessions of the ONNX Runtime workflows."""
 
 from __future__ import annotations
 
@@ -15,68 +15,63 @@ from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
 from probes.stacks import onnx_export, onnxruntime_feeding, pytorch
 from probes.stacks.onnxruntime_feeding import HostFeeding, HostValues, IoBinding, TensorBinding
+from probes.subjects.by_request import open_torch_or_onnx
 from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject
 
 IO_BINDING = "io-binding"
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
-#: Like eager PyTorch, which leaves float32 products at full precision.
+#: Eager PyTorch computes float32 products at full precision, so TF32 is off here too.
 CUDA_OPTIONS = {"use_tf32": "0"}
-#: File of each provider that is loaded when a session asks for it, in the folder of ONNX Runtime's
-#: own libraries.
+#: The library of each provider that is loaded on demand, in the folder of ONNX Runtime's own.
 LIBRARIES = {
     CUDA: "libonnxruntime_providers_cuda.so",
     "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so",
 }
 
+open_subject = open_torch_or_onnx
+
 
 @dataclasses.dataclass(frozen=True)
 class SessionProgram:
-    """A session fed in one of the ways, and the provider it was opened for: what it got is a matter of proof."""
+    """A session, the way its inputs are fed, and the provider that it was opened for."""
 
     session: ort.InferenceSession
     provider: str
     feeding: HostFeeding | HostValues | IoBinding | TensorBinding
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Turn the arrays into what a run takes."""
         return self.feeding.feed(inputs)
 
-    def __call__(self, fed: Any) -> Any:
-        """Run once."""
-        return self.feeding(fed)
+    def __call__(self, device_inputs: Any) -> Any:
+        return self.feeding(device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host."""
         return self.feeding.collect(output)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the runtime and of what exports for it."""
+    """Return the versions of ONNX Runtime and of the packages that export for it."""
     return {"onnxruntime": ort.__version__, **pytorch.versions("onnx", "onnxscript")}
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the session's settings beside those of the exporting PyTorch."""
+    """Return the session's settings and those of the exporting PyTorch."""
     return {**pytorch.apply_settings(request), "intra_op_num_threads": str(request.threads)}
 
 
-def settings_of_tensorrt(request: Request) -> dict[str, str]:
-    """Return the same where TensorRT builds; its provider has no option that keeps float32 at full precision, NVIDIA's libraries have."""
+def tensorrt_settings(request: Request) -> dict[str, str]:
+    """Switch TF32 off for all of NVIDIA's libraries, and return the settings.
+
+    The TensorRT provider has no option for it.
+    """
     os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     return {**settings(request), "NVIDIA_TF32_OVERRIDE": "0"}
 
 
-def open_subject(request: Request) -> TorchSubject | OnnxSubject:
-    """Open an ONNX file as it is, anything else as a PyTorch module to be exported."""
-    return (
-        OnnxSubject(request) if request.subject["kind"] == "onnx" else open_torch_subject(request)
-    )
-
-
 def session_options(request: Request) -> ort.SessionOptions:
-    """Return options for a session that records where each node went."""
+    """Return options for a session that records the provider of each node."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = request.threads
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -86,24 +81,28 @@ def session_options(request: Request) -> ort.SessionOptions:
 def open_session(
     file: pathlib.Path, providers: list[tuple[str, dict[str, str]]], request: Request
 ) -> ort.InferenceSession:
-    """Open a session on the first of `providers`; raise `UnsupportedError` where ONNX Runtime would quietly take another."""
+    """Open a session on the first of `providers`, with the others as fallback for single nodes.
+
+    Raise `UnsupportedError` if the session lacks the first one.
+    """
     provider = providers[0][0]
-    if provider not in ort.get_available_providers():
-        message = f"this build of ONNX Runtime has no {provider}; it has {', '.join(ort.get_available_providers())}"
+    available = ort.get_available_providers()
+    if provider not in available:
+        message = f"this build of ONNX Runtime has no {provider}; it has {', '.join(available)}"
         raise UnsupportedError(message)
     session = ort.InferenceSession(
         file, session_options(request), providers=providers, enable_fallback=0
     )
-    if (
-        provider not in session.get_providers()
-    ):  # with no more than a line in the log, whatever `enable_fallback` says
-        message = f"ONNX Runtime left {provider} out of the session: {obstacle_of(provider)}"
+    # Despite `enable_fallback=0`, a provider that fails to load only leaves a line in the log.
+    if provider not in session.get_providers():
+        reason = library_load_error(provider)
+        message = f"ONNX Runtime left {provider} out of the session: {reason}"
         raise UnsupportedError(message)
     return session
 
 
-def obstacle_of(provider: str) -> str:
-    """Return the loader's reason why the provider's library does not load; ONNX Runtime has it in its log only."""
+def library_load_error(provider: str) -> str:
+    """Load the provider's library and return the loader's error, which ONNX Runtime only logs."""
     library = pathlib.Path(ort.__file__).parent / "capi" / LIBRARIES.get(provider, "")
     if library.is_file():
         try:
@@ -113,14 +112,14 @@ def obstacle_of(provider: str) -> str:
     return "see its log"
 
 
-#: One session serves all batch sizes of a model file; it lives as long as the worker.
+#: Sessions by model file, kept as long as the worker runs: one serves all batch sizes.
 _sessions: dict[pathlib.Path, ort.InferenceSession] = {}
 
 
 def build(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
 ) -> SessionProgram:
-    """Export for these shapes, open the session on the processor, and feed it the way the options say."""
+    """Export for these shapes and open a session on the CPU."""
     file = onnx_export.for_shapes(subject, inputs, request)
     session = open_session(file, [(provider, {})], request)
     binding = request.options["feeding"] == IO_BINDING
@@ -135,7 +134,7 @@ def build_on_gpu(
     request: Request,
     providers: list[tuple[str, dict[str, str]]],
 ) -> SessionProgram:
-    """Export for any batch size where the model allows it, open one session for all of them, and feed it the way the options say."""
+    """Export for any batch size if the model allows it, and open one session for all of them."""
     file = onnx_export.for_any_batch_size(subject, inputs, request)
     if file not in _sessions:
         _sessions[file] = open_session(file, providers, request)
@@ -143,14 +142,14 @@ def build_on_gpu(
 
 
 def gpu_program(session: ort.InferenceSession, provider: str, request: Request) -> SessionProgram:
-    """Return the session fed from the host or with tensors that stay on the GPU."""
+    """Return the session with inputs from the host or with tensors bound on the GPU."""
     if request.options["feeding"] == IO_BINDING:
         return SessionProgram(session, provider, TensorBinding(session, request.device))
-    return SessionProgram(session, provider, onnxruntime_feeding.host(session))
+    return SessionProgram(session, provider, onnxruntime_feeding.host_feeding(session))
 
 
-def engagement(program: SessionProgram, fed: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the session's nodes that the provider it was opened for took."""
+def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return the share of the session's nodes that run on the provider it was opened for."""
     placed: collections.Counter[str] = collections.Counter()
     for part in program.session.get_provider_graph_assignment_info():
         placed[part.ep_name] += len(part.get_nodes())
@@ -161,8 +160,11 @@ def engagement(program: SessionProgram, fed: Any) -> Engagement:  # noqa: ARG001
     )
 
 
-def integration(request: Request, provider: str, opened: str | None = None) -> str:
-    """Return the lines that export, open the session (unless `opened` does that) and run it."""
+def integration(request: Request, provider: str, opening: str | None = None) -> str:
+    """Return the lines that export, open the session and run it.
+
+    `opening` replaces the lines that open the session.
+    """
     device = "cpu" if provider == CPU else "cuda"
     binding = f"""\
 binding = session.io_binding()
@@ -184,6 +186,6 @@ import torch
 
 with torch.no_grad():
     torch.onnx.export(model, inputs, dynamo=True).save("model.onnx", external_data=True)
-{opened or plain}
+{opening or plain}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; its log says why"
-{binding if request.options["feeding"] == IO_BINDING else host}"""
+{binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,7 +1,8 @@
-"""Text by OpenVINO: one compiled model for the prompt and one for a step, which hand the cache of keys and values on to each other."""
+"""Generate text with OpenVINO: one compiled model for the prompt and one for a decode step."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,27 +10,29 @@ import openvino
 import torch
 import transformers
 
-from probes.checking.logprobs import Scores
+from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Request
 from probes.stacks import openvino_model, pytorch
 from probes.subjects.causal_lm import CausalLm
 
-#: Places that the exported step is traced with; any but 0 and 1, which an export takes for
-#: constants.
-TRACED_PLACES = 5
+#: Tokens that the decode step is traced with: any number but 0 and 1, which an export specialises.
+TRACED_TOKENS = 5
 
 
-class Pass(torch.nn.Module):
-    """The model's pass over tokens with the cache as plain tensors, in and out: keys and values by layer."""
+class CachedForward(torch.nn.Module):
+    """The model's forward pass with the key-value cache as plain tensors, in and out.
+
+    The cache is a list of keys and values by layer, each `(rows, heads, positions, width)`.
+    """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, tokens: torch.Tensor, past: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Return the logits of the last token and the cache with what was added."""
+        """Return the logits of the last token and the grown cache."""
         cache = transformers.DynamicCache(config=self.model.config)
-        # Not through `update`: it would join them to an empty tensor without dimensions, which
+        # Not through `update`: it would concatenate with an empty tensor of no dimensions, which
         # OpenVINO does not convert.
         for layer, keys, values in zip(cache.layers, past[::2], past[1::2], strict=False):
             layer.keys, layer.values = keys, values
@@ -46,57 +49,56 @@ class OpenVinoGeneration:
 
     def __init__(self, prompt: Any, step: Any, empty: list[Any], request: Request) -> None:
         self.compiled = step
-        self._empty = empty
+        self._empty_cache = empty
         self.request = request
         self._prompt = prompt.create_infer_request()
         self._step = step.create_infer_request()
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Return the prompts."""
         return inputs[0]
 
-    def __call__(self, fed: Any) -> Any:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: Any) -> Any:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: Any) -> Any:
-        """Generate one new token."""
-        return self._generate(fed, 1)
+    def first_token(self, device_inputs: Any) -> Any:
+        return self._generate(device_inputs, 1)
 
-    def score(self, fed: Any, tokens: Any, rows: int) -> Scores:
-        """Feed `tokens` instead of what is chosen and return the probabilities."""
+    def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
+        """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
         kept: list[Any] = []
 
-        def force(place: int, logits: Any) -> Any:
+        def force(position: int, logits: Any) -> Any:
             shifted = logits[:rows].astype("float64")
             shifted -= shifted.max(-1, keepdims=True)
             kept.append(
                 (shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))).astype("float32")
             )
-            return tokens[:, place]
+            return tokens[:, position]
 
-        self._run(fed, tokens.shape[1], force)
-        return Scores(np.stack(kept, axis=1))
+        self._run(device_inputs, tokens.shape[1], force)
+        return TokenLogprobs(np.stack(kept, axis=1))
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the new tokens."""
         return [output]
 
-    def _generate(self, fed: Any, new_tokens: int) -> Any:
-        return self._run(fed, new_tokens, lambda _, logits: logits.argmax(-1))
+    def _generate(self, device_inputs: Any, new_tokens: int) -> Any:
+        return self._run(device_inputs, new_tokens, lambda _, logits: logits.argmax(-1))
 
-    def _run(self, fed: Any, new_tokens: int, choose: Any) -> Any:
-        chosen: Any = np.empty((len(fed), new_tokens), dtype=np.int64)
-        results = self._prompt.infer([fed, *self._empty], share_inputs=True, share_outputs=True)
-        for place in range(new_tokens):
+    def _run(self, device_inputs: Any, new_tokens: int, choose: Callable[[int, Any], Any]) -> Any:
+        chosen: Any = np.empty((len(device_inputs), new_tokens), dtype=np.int64)
+        results = self._prompt.infer(
+            [device_inputs, *self._empty_cache], share_inputs=True, share_outputs=True
+        )
+        for position in range(new_tokens):
             logits, *past = results.values()
-            chosen[:, place] = choose(place, logits)
-            if place + 1 < new_tokens:
-                # The step's outputs are overwritten by its next call, which reads them: they are
-                # copied.
-                taken = [past_one if place == 0 else past_one.copy() for past_one in past]
+            chosen[:, position] = choose(position, logits)
+            if position + 1 < new_tokens:
+                # The next call reads the step's outputs and overwrites them, so they are copied.
+                cache = [tensor if position == 0 else tensor.copy() for tensor in past]
                 results = self._step.infer(
-                    [chosen[:, place : place + 1], *taken], share_inputs=True, share_outputs=True
+                    [chosen[:, position : position + 1], *cache],
+                    share_inputs=True,
+                    share_outputs=True,
                 )
         return chosen
 
@@ -105,14 +107,14 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
     """Export both passes for this batch size, convert and compile them."""
     core = openvino.Core()
     configuration = openvino_model.configuration(subject.dtype, request)
-    with pytorch.ordinary_mode():
-        module = Pass(subject.model)
+    with pytorch.without_inference_mode():
+        module = CachedForward(subject.model)
         tokens = torch.from_numpy(inputs[0]).clone()
-        _, *past = module(tokens[:, :TRACED_PLACES], [])
+        _, *past = module(tokens[:, :TRACED_TOKENS], [])
         empty = [tensor[:, :, :0].clone() for tensor in past]
         prompt = openvino.convert_model(torch.export.export(module, (tokens, empty), strict=False))
-        grows = {2: torch.export.Dim.AUTO}
-        shapes: Any = ({}, [grows] * len(past))
+        free_length = {2: torch.export.Dim.AUTO}
+        shapes: Any = ({}, [free_length] * len(past))
         exported = torch.export.export(
             module, (tokens[:, :1].clone(), past), dynamic_shapes=shapes, strict=False
         )
@@ -124,14 +126,14 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
 
 
 def integration(request: Request, hint: str) -> str:
-    """Return the lines that export both passes, compile them and run them in turn."""
+    """Return the lines that export both passes, compile them and run them."""
     return f"""\
 import numpy as np
 import openvino
 import torch
 import transformers
 
-class Pass(torch.nn.Module):
+class CachedForward(torch.nn.Module):
     def forward(self, tokens, past):
         cache = transformers.DynamicCache(config=model.config)
         for layer, keys, values in zip(cache.layers, past[::2], past[1::2]):
@@ -141,12 +143,12 @@ class Pass(torch.nn.Module):
         return (output.logits[:, -1], *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
 
 with torch.no_grad():
-    _, *past = Pass()(prompts[:, :{TRACED_PLACES}], [])
+    _, *past = CachedForward()(prompts[:, :{TRACED_TOKENS}], [])
     empty = [tensor[:, :, :0] for tensor in past]
-    grows = [{{2: torch.export.Dim.AUTO}}] * len(past)
-    first = torch.export.export(Pass(), (prompts, empty), strict=False)
-    step = torch.export.export(Pass(), (prompts[:, :1], past), dynamic_shapes=({{}}, grows), strict=False)
-# Without the hint OpenVINO computes in bfloat16 where the processor can.
+    free_length = [{{2: torch.export.Dim.AUTO}}] * len(past)
+    first = torch.export.export(CachedForward(), (prompts, empty), strict=False)
+    step = torch.export.export(CachedForward(), (prompts[:, :1], past), dynamic_shapes=({{}}, free_length), strict=False)
+# Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 settings = {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}
 first, step = (openvino.compile_model(openvino.convert_model(each), "CPU", settings) for each in (first, step))
 logits, *past = first([prompts.numpy(), *(tensor.numpy() for tensor in empty)]).values()
@@ -155,4 +157,4 @@ for _ in range({request.output_tokens - 1}):
     logits, *past = step([tokens[-1][:, None], *past]).values()
     tokens.append(logits.argmax(-1))
 tokens = np.stack(tokens, axis=1)
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

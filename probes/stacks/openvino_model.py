@@ -1,4 +1,4 @@
-"""What the workflows on OpenVINO share: its settings, and what a compiled model really computes in."""
+"""Configure OpenVINO, and read back the precision and threads of a compiled model."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import openvino
 
 from probes.protocol import Request
 from probes.stacks import pytorch
-from probes.subjects.by_task import open_by_task
+from probes.subjects.by_request import open_by_task
 
 if TYPE_CHECKING:
     from probes.subjects.causal_lm import CausalLm
     from probes.subjects.onnx_file import OnnxSubject
-    from probes.subjects.opening import TorchSubject
+    from probes.subjects.torch_subject import TorchSubject
 
-#: OpenVINO's names of the precisions: without this hint it computes float32 models in bfloat16
-#: where the processor can.
-HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+#: OpenVINO's name of each precision. Without this hint it computes float32 models in bfloat16 on a
+#: CPU that has instructions for it.
+PRECISION_HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
-#: Layers of a compiled model that hold or pass data.
-NO_WORK = {"Const", "Input", "Output"}
+#: Layers of a compiled model that hold or pass data and compute nothing.
+DATA_LAYERS = {"Const", "Input", "Output"}
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of OpenVINO, of torch, and of what OpenVINO imports without declaring it."""
+    """Return the versions of OpenVINO, torch and `packaging`, an undeclared import of OpenVINO."""
     return {"openvino": openvino.__version__, **pytorch.versions("packaging")}
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return what is asked of OpenVINO beside the settings of PyTorch."""
+    """Return OpenVINO's settings and those of PyTorch."""
     return {
         **pytorch.apply_settings(request),
         "inference_num_threads": str(request.threads),
@@ -40,18 +40,18 @@ def settings(request: Request) -> dict[str, str]:
 
 
 def open_subject(request: Request) -> TorchSubject | OnnxSubject | CausalLm:
-    """Open an ONNX file as it is, anything else as a PyTorch module, or language model, to be exported."""
+    """Return an ONNX file unchanged, any other model as a PyTorch module or language model."""
     if request.subject["kind"] == "onnx":
-        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - needs packages that are of no use otherwise
+        from probes.subjects.onnx_file import OnnxSubject  # noqa: PLC0415 - imports onnxruntime, which other models do not need
 
         return OnnxSubject(request)
     return open_by_task(request)
 
 
 def configuration(dtype: str, request: Request) -> dict[str, str]:
-    """Return the properties a model is compiled with."""
+    """Return the properties that a model is compiled with."""
     return {
-        "INFERENCE_PRECISION_HINT": HINTS[dtype],
+        "INFERENCE_PRECISION_HINT": PRECISION_HINTS[dtype],
         "INFERENCE_NUM_THREADS": str(request.threads),
         "PERFORMANCE_HINT": "LATENCY",
         "CACHE_DIR": str(cache_directory(request)),
@@ -63,14 +63,14 @@ def cache_directory(request: Request) -> pathlib.Path:
     return pathlib.Path(request.scratch_directory) / "cache" / "openvino"
 
 
-def describe(compiled: Any) -> dict[str, Any]:
-    """Return what a compiled model computes with, as read back from it: device, threads, precision asked and precisions of its layers."""
+def describe_compiled(compiled: Any) -> dict[str, Any]:
+    """Return a compiled model's devices, threads, precision hint, layers and their precisions."""
     layers: collections.Counter[str] = collections.Counter()
     precisions: collections.Counter[str] = collections.Counter()
     for operation in compiled.get_runtime_model().get_ops():
-        facts = operation.get_rt_info()
-        layers[facts["layerType"].value] += 1
-        precisions[facts["runtimePrecision"].value] += 1
+        runtime_info = operation.get_rt_info()
+        layers[runtime_info["layerType"].value] += 1
+        precisions[runtime_info["runtimePrecision"].value] += 1
     return {
         "devices": list(compiled.get_property("EXECUTION_DEVICES")),
         "threads": int(compiled.get_property("INFERENCE_NUM_THREADS")),

@@ -1,4 +1,4 @@
-"""What the workflows that run in PyTorch share: versions, settings, feeding, the wait for the device, the profiler's view of a call."""
+"""Versions, settings, programs and profiling shared by the workflows that run in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from probes.protocol import Request
-from probes.subjects.opening import TorchSubject, collect
+from probes.subjects.torch_subject import TorchSubject, collect
 
-#: The name that Dynamo gives to the profiler for a call into compiled code.
+#: Name of the profiler region that Dynamo opens around a call into compiled code.
 COMPILED_REGION = "Torch-Compiled Region"
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of torch and of `packages`, as their distributions name them."""
+    """Return the versions of torch, of CUDA if torch has it, and of these distributions."""
     from importlib import metadata  # noqa: PLC0415
 
     found = {
@@ -30,9 +30,9 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def apply_settings(request: Request) -> dict[str, str]:
-    """Set the threads, switch gradients off, and return the settings that decide PyTorch's speed."""
+    """Set the threads, switch gradients off, and return the settings that decide the speed."""
     torch.set_num_threads(request.threads)
-    # For the whole process: the guard would otherwise cost a call of its own in every timed one.
+    # For the whole process: as a `with` block in every call, the guard would be timed.
     torch.inference_mode().__enter__()
     settings = {
         "threads": str(torch.get_num_threads()),
@@ -40,8 +40,7 @@ def apply_settings(request: Request) -> dict[str, str]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
     if request.device == "cuda":
-        # One precision for float32: left alone, convolutions round to TF32 and matrix products do
-        # not.
+        # By default convolutions round float32 to TF32 and matrix products do not.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
         settings |= {
             "tf32_matmul": str(torch.backends.cuda.matmul.allow_tf32),
@@ -60,20 +59,20 @@ def apply_settings(request: Request) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def ordinary_mode() -> Iterator[None]:
-    """Export needs tensors that may be traced: leave inference mode, keep gradients off."""
+def without_inference_mode() -> Iterator[None]:
+    """Leave inference mode, whose tensors cannot be exported, and keep gradients off."""
     with torch.inference_mode(mode=False), torch.no_grad():
         yield
 
 
 def synchronise() -> None:
-    """Wait for everything on the device, not only for one stream: work on a side stream must not hide."""
+    """Wait for all streams of the device, so that work on a side stream is timed too."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
-def leave_device(subject: TorchSubject) -> None:
-    """Move the module's weights to the host: for a stack that has its own, the GPU need not hold them twice."""
+def move_weights_to_host(subject: TorchSubject) -> None:
+    """Free the GPU's copy of the module's weights, for a stack that holds its own."""
     subject.module.to("cpu")
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
@@ -87,22 +86,22 @@ class TorchProgram:
     call: Callable[..., Any]
 
     def feed(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Put the inputs on the device."""
         return self.subject.tensors(inputs)
 
-    def __call__(self, fed: tuple[torch.Tensor, ...]) -> Any:
-        """Run once."""
-        return self.call(*fed)
+    def __call__(self, device_inputs: tuple[torch.Tensor, ...]) -> Any:
+        return self.call(*device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host."""
         return collect(output)
 
 
-def operators_outside(
+def count_operators_outside(
     call: Callable[[], object], region_prefixes: tuple[str, ...]
 ) -> tuple[int, int]:
-    """Profile one call; return how many ATen operators ran outside the regions with these name prefixes, and how many regions ran."""
+    """Profile one call and count its ATen operators outside certain profiler regions.
+
+    Return that count, and how many regions with these name prefixes ran.
+    """
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         call()
         synchronise()

@@ -1,1 +1,1 @@
-"""The models under test, one module for each way of naming one."""
+"""The models under test, one module for each kind."""

@@ -1,7 +1,7 @@
-"""The one checkpoint of a run, which every stack loads so that their texts can be compared; the reference worker writes it.
+"""The run's checkpoint, which every stack loads so that their texts can be compared.
 
-Next to the weights it has a tokenizer made up of whole words, one for each token: some engines do
-not open a checkpoint without one.
+The reference worker writes it. Next to the weights it has a tokenizer of whole words, one for each
+token, because some engines do not open a checkpoint without a tokenizer.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from collections.abc import Collection
 from typing import Any
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Request
 
 FOLDER = "checkpoint"
-NOTE = "p3-advisor.json"
+INFO_FILE = "p3-advisor.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """What there is to know about the checkpoint without opening it."""
+    """What a stack needs to know about the checkpoint before it opens it."""
 
     architecture: str
     dtype: str
@@ -28,59 +29,60 @@ class CheckpointInfo:
     parameter_bytes: int
     weights: str
     vocabulary: int
-    #: Bytes that one token of one sequence takes in the cache of keys and values; None for a cache
-    #: of another kind.
+    #: Bytes of one token of one sequence in the key-value cache; None if layers differ in kind.
     cache_bytes_per_token: int | None
 
 
 def folder_of(request: Request) -> pathlib.Path:
-    """Return where the checkpoint lies."""
     return pathlib.Path(request.shared_directory) / FOLDER
 
 
-def write_note(folder: pathlib.Path, note: CheckpointInfo) -> None:
-    """Leave the note in the checkpoint's folder."""
-    (folder / NOTE).write_text(json.dumps(dataclasses.asdict(note)), encoding="utf-8")
+def write_info(folder: pathlib.Path, info: CheckpointInfo) -> None:
+    (folder / INFO_FILE).write_text(json.dumps(dataclasses.asdict(info)), encoding="utf-8")
 
 
-def read_note(request: Request) -> CheckpointInfo:
-    """Return the checkpoint's note."""
-    return CheckpointInfo(**json.loads((folder_of(request) / NOTE).read_text(encoding="utf-8")))
+def read_info(request: Request) -> CheckpointInfo:
+    """Return the info file of the request's checkpoint."""
+    text = (folder_of(request) / INFO_FILE).read_text(encoding="utf-8")
+    return CheckpointInfo(**json.loads(text))
 
 
-def word_of(token: int) -> str:
-    """Return the word that the made-up tokenizer has for a token; all are of one length, for none may be the beginning of another."""
+def token_word(token: int) -> str:
+    """Return the tokenizer's word for a token; words have one length, so none is a prefix."""
     return f"t{token:07d}"
 
 
 class EngineSubject:
-    """The checkpoint as an engine sees it: a folder.
+    """The checkpoint as an engine opens it, by its folder; see `probes.adapter.Subject`.
 
-    See `probes.adapter.Subject`; what only the reference worker needs is missing.
+    It lacks `inputs`, `reference` and `flops`, which only the reference worker calls.
     """
 
     unit = "tokens"
 
     def __init__(self, request: Request) -> None:
-        note = read_note(request)
+        info = read_info(request)
         self.folder = folder_of(request)
-        self.note = note
-        self.dtype = note.dtype
-        self.parameters = note.parameters
-        self.parameter_bytes = note.parameter_bytes
-        self.weights = note.weights
+        self.info = info
+        self.dtype = info.dtype
+        self.parameters = info.parameters
+        self.parameter_bytes = info.parameter_bytes
+        self.weights = info.weights
         self.units_per_sample = request.output_tokens
-        #: The engine, once the first batch size was built: it serves all of them.
+        #: The engine, once the first batch size is built: one serves all batch sizes.
         self.engine: Any = None
 
     def cache_bytes(self, request: Request) -> int:
-        """Return what the cache holds when the largest batch is done."""
+        """Return the size of the key-value cache at the end of a call with the largest batch."""
         tokens = max(request.batch_sizes) * (request.input_tokens + request.output_tokens)
-        return tokens * (self.note.cache_bytes_per_token or 0)
+        return tokens * (self.info.cache_bytes_per_token or 0)
 
 
-def require_architecture(subject: EngineSubject, supported: Any, engine: str) -> None:
-    """Raise `UnsupportedError` before anything is loaded when the engine's own list lacks the model's architecture."""
-    if subject.note.architecture not in supported:
-        message = f"{engine} has no {subject.note.architecture} among the {len(list(supported))} architectures that it lists"
+def require_architecture(subject: EngineSubject, supported: Collection[str], engine: str) -> None:
+    """Raise `UnsupportedError` if the engine does not list the model's architecture."""
+    if subject.info.architecture not in supported:
+        message = (
+            f"{engine} has no {subject.info.architecture} among the "
+            f"{len(supported)} architectures that it lists"
+        )
         raise UnsupportedError(message)

@@ -1,4 +1,4 @@
-"""A model saved by `torch.export.save` as a `.pt2` file."""
+"""Load a model that `torch.export.save` has saved as a `.pt2` file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 
 from probes.adapter import ModelError
 from probes.protocol import Request
-from probes.subjects.created import Created
-from probes.subjects.factory import like_examples
+from probes.subjects.factory import arguments_like
+from probes.subjects.loaded_model import LoadedModel
 
 
-def create(request: Request) -> Created:
-    """Load the exported program; its example inputs set the shapes."""
+def create(request: Request) -> LoadedModel:
+    """Load the exported program, with arguments like its example inputs."""
     name = request.subject["name"]
     try:
         program = torch.export.load(name)
@@ -36,9 +36,9 @@ def create(request: Request) -> Created:
         raise ModelError(
             reason, f"use --batch-sizes {size}, or export it with a dynamic batch dimension"
         )
-    return Created(
+    return LoadedModel(
         module=program.module(),
-        arguments=like_examples(tuple(examples), request.batch_sizes),
+        arguments=arguments_like(tuple(examples), request.batch_sizes),
         weights="from the file",
         shares_weights=False,
     )

@@ -12,8 +12,7 @@ import onnxruntime as ort
 from probes.adapter import ModelError
 from probes.protocol import Request
 
-#: numpy's types for ONNX Runtime's names of tensor types; bfloat16 is missing because numpy has
-#: none.
+#: numpy's type of each tensor type, by ONNX Runtime's name; numpy has no bfloat16.
 ARRAY_TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -23,15 +22,15 @@ ARRAY_TYPES: dict[str, Any] = {
     "tensor(bool)": np.bool_,
 }
 PRECISIONS = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
-#: A file does not say how far its whole-number inputs may go; token ids below this exist in every
-#: vocabulary.
-WHOLE_NUMBERS_BELOW = 100
+#: A file does not declare the range of its integer inputs; every vocabulary has token ids below
+#: this.
+INTEGERS_BELOW = 100
 
 
 class OnnxSubject:
-    """See `probes.adapter.Subject`.
+    """An ONNX file with inputs of its declared shapes; see `probes.adapter.Subject`.
 
-    The reference is the same file run by ONNX Runtime without optimisation.
+    Its reference is the same file, run by ONNX Runtime without graph optimisation.
     """
 
     unit = "samples"
@@ -44,42 +43,42 @@ class OnnxSubject:
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = request.threads
-        self._plain = ort.InferenceSession(self.file, options, providers=["CPUExecutionProvider"])
+        self._unoptimised = ort.InferenceSession(
+            self.file, options, providers=["CPUExecutionProvider"]
+        )
         weights = onnx.load(self.file, load_external_data=False).graph.initializer
         self.parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
         self.parameter_bytes = sum(
             int(np.prod(tensor.dims)) * item_bytes(tensor.data_type) for tensor in weights
         )
-        self.dtype = next(
-            (
-                PRECISIONS[value.type]
-                for value in self._plain.get_inputs()
-                if value.type in PRECISIONS
-            ),
-            "float32",
-        )
+        types = [value.type for value in self._unoptimised.get_inputs()]
+        self.dtype = next((PRECISIONS[kind] for kind in types if kind in PRECISIONS), "float32")
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return seeded values in the shapes the file declares."""
+        """Return seeded random arrays of the shapes and types that the file declares."""
         generator = np.random.default_rng([self._request.seed, batch_size, number])
-        return [self._draw(value, generator, batch_size) for value in self._plain.get_inputs()]
+        return [
+            self._draw(value, generator, batch_size) for value in self._unoptimised.get_inputs()
+        ]
 
     def _draw(self, value: Any, generator: np.random.Generator, batch_size: int) -> Any:
         if value.type not in ARRAY_TYPES:
             reason = f"input {value.name!r} of {self.file!r} has the type {value.type}"
-            raise ModelError(reason, f"p3-advisor makes up {', '.join(ARRAY_TYPES)}")
+            raise ModelError(reason, f"p3-advisor makes inputs of {', '.join(ARRAY_TYPES)}")
         shape = self._shape(value, batch_size)
         array_type = ARRAY_TYPES[value.type]
         if np.issubdtype(array_type, np.floating):
             return generator.standard_normal(shape).astype(array_type)
-        return generator.integers(
-            0, 2 if array_type is np.bool_ else WHOLE_NUMBERS_BELOW, size=shape
-        ).astype(array_type)
+        high = 2 if array_type is np.bool_ else INTEGERS_BELOW
+        return generator.integers(0, high, size=shape).astype(array_type)
 
     def _shape(self, value: Any, batch_size: int) -> tuple[int, ...]:
         declared = list(value.shape)
         if declared and isinstance(declared[0], int) and declared[0] != batch_size:
-            reason = f"input {value.name!r} of {self.file!r} has a fixed first dimension of {declared[0]}"
+            reason = (
+                f"input {value.name!r} of {self.file!r} has a fixed first dimension of "
+                f"{declared[0]}"
+            )
             raise ModelError(
                 reason,
                 f"use --batch-sizes {declared[0]}, or export it with a dynamic batch dimension",
@@ -88,21 +87,22 @@ class OnnxSubject:
             size
             if isinstance(size, int)
             else batch_size
-            if place == 0
+            if dimension == 0
             else self._request.input_tokens
-            for place, size in enumerate(declared)
+            for dimension, size in enumerate(declared)
         )
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
-        """Run every input set without optimisation."""
-        names = [value.name for value in self._plain.get_inputs()]
+        """Return a name, and an iterator over the unoptimised outputs for each input set."""
+        names = [value.name for value in self._unoptimised.get_inputs()]
         outputs = (
-            self._plain.run(None, dict(zip(names, inputs, strict=True))) for inputs in input_sets
+            self._unoptimised.run(None, dict(zip(names, inputs, strict=True)))
+            for inputs in input_sets
         )
         return "onnxruntime without optimisation", outputs
 
     def flops(self, inputs: list[Any]) -> int | None:  # noqa: ARG002
-        """Return None: nobody counts them for a file."""
+        """Return None: the operations of a file are not counted."""
         return None
 
 

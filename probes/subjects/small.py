@@ -1,4 +1,7 @@
-"""Small models of families that transformers does not cover, for the survey: each a factory of `(module, example_inputs)`."""
+"""Small models for the survey, of families that transformers does not have.
+
+Each is made by a factory that returns `(module, example_inputs)`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ ROWS, SLOTS, DENSE = 64, 4, 8
 
 
 class Residual(nn.Module):
-    """Two convolutions with batch normalisation around a shortcut."""
+    """Two convolutions with batch normalisation and a shortcut, as in ResNet."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -20,13 +23,13 @@ class Residual(nn.Module):
         self.norm_one, self.norm_two = (nn.BatchNorm2d(channels) for _ in range(2))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return images of the same shape."""
+        """Map `(batch, channels, height, width)` to the same shape."""
         inner = torch.relu(self.norm_one(self.one(images)))
         return torch.relu(images + self.norm_two(self.two(inner)))
 
 
 class Recommender(nn.Module):
-    """Embeddings of categories beside a perceptron over numbers, their pairwise products, and a perceptron over those."""
+    """A recommender after DLRM: embeddings, their pairwise products, and two perceptrons."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -37,10 +40,10 @@ class Recommender(nn.Module):
         )
 
     def forward(self, dense: torch.Tensor, categories: torch.Tensor) -> torch.Tensor:
-        """Return a probability for each row of numbers and categories."""
+        """Map `(batch, DENSE)` floats and `(batch, SLOTS)` integers to `(batch, 1)`."""
         numbers = self.bottom(dense)
         features = torch.stack(
-            [numbers, *(table(categories[:, place]) for place, table in enumerate(self.tables))],
+            [numbers, *(table(categories[:, slot]) for slot, table in enumerate(self.tables))],
             dim=1,
         )
         products = torch.bmm(features, features.transpose(1, 2)).flatten(1)
@@ -48,7 +51,7 @@ class Recommender(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer over a sequence, and a linear one over its last state."""
+    """An LSTM over a sequence, and a linear layer over its last state."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -56,13 +59,12 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(width, 8)
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        """Return one row of scores for each sequence."""
+        """Map `(batch, length, width)` to `(batch, 8)`."""
         states, _ = self.layer(sequence)
         return self.head(states[:, -1])
 
 
 def residual_network() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    """Return a convolutional network with shortcuts, as ResNet has them."""
     stem = nn.Conv2d(3, 16, 3, stride=2, padding=1)
     head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 8)
     return nn.Sequential(stem, nn.MaxPool2d(2), Residual(16), Residual(16), *head), (
@@ -71,10 +73,8 @@ def residual_network() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 
 def recommender() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    """Return a model after DLRM: embeddings, interactions, perceptrons."""
     return Recommender(16), (torch.randn(BATCH, DENSE), torch.randint(ROWS, (BATCH, SLOTS)))
 
 
 def recurrent() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    """Return a model with an LSTM."""
     return Recurrent(32), (torch.randn(BATCH, 16, 32),)

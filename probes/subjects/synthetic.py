@@ -1,10 +1,10 @@
-"""The paper's four synthetic models, and a small transformer encoder as the demonstration model.
+"""The paper's four synthetic models, and a small transformer encoder for the demonstration.
 
-SyntheticMatmulBlock is one linear layer, Matmul+ReLU adds the activation, FFN_Layer is linear,
-ReLU, linear, and FFN_multilayer a stack of them (Characterization of machine learning compilers for
-LLM inference on NVIDIA GPUs, section "Method"). Weights are scaled so that values keep their size
-through the stack: with PyTorch's default they die out, and every input would give nearly the same
-output.
+In the paper (Characterization of machine learning compilers for LLM inference on NVIDIA GPUs,
+section "Method") SyntheticMatmulBlock is a linear layer, Matmul+ReLU adds the activation, FFN_Layer
+is linear, ReLU, linear, and FFN_multilayer is a stack of FFN_Layers. Weights are scaled so that the
+variance of the values stays constant through the stack. With PyTorch's default it vanishes, and all
+inputs give nearly the same output.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import torch
 from torch import nn
 
 from probes.protocol import Request
-from probes.subjects.created import Created, Normal
+from probes.subjects.loaded_model import LoadedModel, NormalValues
 
-#: Mean square of ReLU of a standard normal variable is one half; twice the variance before it makes
-#: up for that.
+#: ReLU halves the mean square of a normal variable, so the layer before it doubles the variance.
 RELU_GAIN = 2.0
 
 
@@ -32,12 +31,12 @@ class FeedForward(nn.Module):
         self.down = linear(intermediate, hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (batch, tokens, hidden) to the same shape."""
+        """Map `(batch, tokens, hidden)` to the same shape."""
         return self.down(torch.relu(self.up(x)))
 
 
 class EncoderBlock(nn.Module):
-    """A pre-norm transformer encoder block: what compilers have to fuse in practice."""
+    """A pre-norm transformer encoder block."""
 
     def __init__(self, hidden: int, intermediate: int, heads: int) -> None:
         super().__init__()
@@ -50,7 +49,7 @@ class EncoderBlock(nn.Module):
         self.down = linear(intermediate, hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (batch, tokens, hidden) to the same shape."""
+        """Map `(batch, tokens, hidden)` to the same shape."""
         batch, tokens, hidden = x.shape
         projected = self.query_key_value(self.attention_norm(x)).view(
             batch, tokens, 3, self.heads, hidden // self.heads
@@ -68,20 +67,20 @@ def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Linear:
     return layer
 
 
-def create(request: Request) -> Created:
-    """Build the synthetic model the request's subject describes, in the request's precision."""
+def create(request: Request) -> LoadedModel:
+    """Make the request's synthetic model in the request's precision."""
     subject = request.subject
     dtype = getattr(torch, request.dtype)
-    return Created(
+    return LoadedModel(
         module=block(subject).to(dtype),
-        arguments=(Normal((request.input_tokens, subject["hidden"]), dtype),),
+        arguments=(NormalValues((request.input_tokens, subject["hidden"]), dtype),),
         weights="seeded random",
         shares_weights=True,
     )
 
 
 def block(subject: dict[str, Any]) -> nn.Module:
-    """Return the module for `subject`, in float32."""
+    """Return the module of a subject in float32."""
     hidden, intermediate = subject["hidden"], subject["intermediate"]
     match subject["block"]:
         case "matmul":

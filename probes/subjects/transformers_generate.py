@@ -1,4 +1,4 @@
-"""`generate()` of transformers: greedy, a fixed number of new tokens, the end of a text a token like any other."""
+"""Generate text with `generate()` of transformers: greedy, with a fixed number of new tokens."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
-from probes.checking.logprobs import CANDIDATES, Scores
+from probes.checking.logprobs import KEPT_TOKENS, TokenLogprobs
 from probes.protocol import Request
 
 
-class Forcing(transformers.LogitsProcessor):
-    """Makes `generate()` give these tokens, whatever it would choose, and keeps the probabilities it had.
+class ForcedTokens(transformers.LogitsProcessor):
+    """Makes `generate()` choose given tokens, and keeps the log probabilities of its own choice.
 
-    Those of all tokens are kept for the first rows, those of the likeliest for every row.
+    It keeps those of the whole vocabulary for the first `rows`, and those of the likeliest tokens
+    for every row. `tokens` are `(batch, steps) int64`.
     """
 
     def __init__(self, tokens: torch.Tensor, rows: int) -> None:
         self.tokens = tokens
         self.rows = rows
+        #: For each step, `(rows, vocabulary) float32`.
         self.kept: list[Any] = []
-        self.likeliest: list[tuple[Any, Any]] = []
+        #: For each step, log probabilities and token ids, both `(batch, KEPT_TOKENS)`.
+        self.top_tokens: list[tuple[Any, Any]] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - the signature is the library's
-        """Keep the logarithms of this step's probabilities and leave only its token possible."""
         step = len(self.kept)
-        logarithms = torch.log_softmax(scores.float(), dim=-1)
-        self.kept.append(logarithms[: self.rows].cpu().numpy())
-        values, ids = logarithms.topk(min(CANDIDATES, logarithms.shape[-1]), dim=-1)
-        self.likeliest.append((values.cpu().numpy(), ids.cpu().numpy()))
+        logprobs = torch.log_softmax(scores.float(), dim=-1)
+        self.kept.append(logprobs[: self.rows].cpu().numpy())
+        values, ids = logprobs.topk(min(KEPT_TOKENS, logprobs.shape[-1]), dim=-1)
+        self.top_tokens.append((values.cpu().numpy(), ids.cpu().numpy()))
         return torch.full_like(scores, -torch.inf).scatter_(1, self.tokens[:, step : step + 1], 0.0)
 
 
@@ -53,59 +56,59 @@ class TextGeneration:
             "eos_token_id": None,
             **(settings or {}),
         }
-        #: Gives an empty cache for prompts, where `generate` shall not make its own.
+        #: Returns an empty cache for prompts; if None, `generate` makes its own.
         self._cache = cache
-        # What the checkpoint says about sampling and ends would otherwise fill what is left open
-        # here.
+        # Settings that are not given here would otherwise come from the checkpoint.
         getattr(model, "_orig_mod", model).generation_config = transformers.GenerationConfig(
             **self._settings
         )
 
     def feed(self, inputs: list[Any]) -> torch.Tensor:
-        """Put the prompts on the device."""
         return torch.from_numpy(inputs[0]).to(self.request.device)
 
-    def __call__(self, fed: torch.Tensor) -> torch.Tensor:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: torch.Tensor) -> torch.Tensor:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: torch.Tensor) -> torch.Tensor:
-        """Generate one new token."""
-        return self._generate(fed, 1)
+    def first_token(self, device_inputs: torch.Tensor) -> torch.Tensor:
+        return self._generate(device_inputs, 1)
 
-    def score(self, fed: torch.Tensor, tokens: Any, rows: int) -> Scores:
-        """Generate `tokens` by force and return the probabilities that the model gave all tokens meanwhile."""
-        return self.score_all(fed, tokens, rows)[0]
+    def score(self, device_inputs: torch.Tensor, tokens: Any, rows: int) -> TokenLogprobs:
+        """Generate `tokens` instead of the likeliest ones and return their log probabilities."""
+        return self.score_all(device_inputs, tokens, rows)[0]
 
-    def score_all(self, fed: torch.Tensor, tokens: Any, rows: int) -> tuple[Scores, Scores]:
-        """Return the same, and the likeliest tokens of every row with theirs."""
-        import numpy as np  # noqa: PLC0415 - torch needs it for the conversion anyway
-
-        forcing = Forcing(torch.from_numpy(tokens).to(fed.device), rows)
+    def score_all(
+        self, device_inputs: torch.Tensor, tokens: Any, rows: int
+    ) -> tuple[TokenLogprobs, TokenLogprobs]:
+        """Return what `score` returns, and the scores of the likeliest tokens of every row."""
+        forced = ForcedTokens(torch.from_numpy(tokens).to(device_inputs.device), rows)
         self._generate(
-            fed,
+            device_inputs,
             self.request.output_tokens,
-            logits_processor=transformers.LogitsProcessorList([forcing]),
+            logits_processor=transformers.LogitsProcessorList([forced]),
         )
-        values, ids = (np.stack(each, axis=1) for each in zip(*forcing.likeliest, strict=True))
-        return Scores(np.stack(forcing.kept, axis=1)), Scores(values, ids)
+        values, ids = (np.stack(each, axis=1) for each in zip(*forced.top_tokens, strict=True))
+        return TokenLogprobs(np.stack(forced.kept, axis=1)), TokenLogprobs(values, ids)
 
     def collect(self, output: torch.Tensor) -> list[Any]:
-        """Return the new tokens on the host."""
         return [output[:, self.request.input_tokens :].cpu().numpy()]
 
-    def _generate(self, fed: torch.Tensor, new_tokens: int, **further: Any) -> torch.Tensor:
+    def _generate(
+        self, device_inputs: torch.Tensor, new_tokens: int, **keywords: Any
+    ) -> torch.Tensor:
         if self._cache is not None:
-            further["past_key_values"] = self._cache(fed)
+            keywords["past_key_values"] = self._cache(device_inputs)
         config = transformers.GenerationConfig(**self._settings, max_new_tokens=new_tokens)
         tokens: torch.Tensor = self.model.generate(
-            fed, generation_config=config, attention_mask=torch.ones_like(fed), **further
+            device_inputs,
+            generation_config=config,
+            attention_mask=torch.ones_like(device_inputs),
+            **keywords,
         )
         return tokens
 
 
 def share_weights(model: Any) -> Any:
-    """Return a copy of the model that has the same tensors."""
+    """Return a copy of the model with the same tensors."""
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
@@ -117,8 +120,11 @@ def with_fixed_cache(
     *,
     is_kept: bool = False,
 ) -> TextGeneration:
-    """Generate with a cache of fixed size, whose decode step transformers compiles; one that is kept is emptied for each call, not made."""
-    compile_config._compile_all_devices = True  # noqa: SLF001 - the library's own switch for processors
+    """Generate with a cache of fixed size; transformers compiles the decode step.
+
+    With `is_kept`, one cache serves all calls and is emptied before each.
+    """
+    compile_config._compile_all_devices = True  # noqa: SLF001 - without it transformers compiles on GPUs only
     length = request.input_tokens + request.output_tokens
     if not is_kept:
         return TextGeneration(
@@ -132,9 +138,9 @@ def with_fixed_cache(
         )
     caches: dict[int, Any] = {}
 
-    def empty_cache(fed: torch.Tensor) -> Any:
+    def empty_cache(device_inputs: torch.Tensor) -> Any:
         cache = caches.setdefault(
-            len(fed), transformers.StaticCache(config=model.config, max_cache_len=length)
+            len(device_inputs), transformers.StaticCache(config=model.config, max_cache_len=length)
         )
         cache.reset()
         return cache

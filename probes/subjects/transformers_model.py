@@ -1,4 +1,4 @@
-"""Models of the transformers library, from a configuration (random weights), a local directory or the hub."""
+"""Load models of transformers from a configuration, a local directory or the hub."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import transformers
 
 from probes.adapter import ModelError
 from probes.protocol import Request
-from probes.subjects.created import Argument, Created, Integers, Normal
+from probes.subjects.loaded_model import Argument, LoadedModel, NormalValues, RandomIntegers
 
-#: What a model's main input is called decides what its inputs look like.
+#: Names of a model's main input, by the kind of input that it takes.
 TOKEN_INPUTS = {"input_ids"}
 IMAGE_INPUTS = {"pixel_values"}
 SPECTROGRAM_INPUTS = {"input_features"}
+DECODER_INPUT = "decoder_input_ids"
 
 
 class Forward(torch.nn.Module):
-    """The model's forward pass with tensors in and one tensor out, so that every exporter can take it."""
+    """The model's forward pass with positional tensors in and one tensor out, for exporters."""
 
     def __init__(self, model: Any, names: tuple[str, ...]) -> None:
         super().__init__()
         self.model = model
         self.names = names
-        # The key-value cache is of no use to one forward pass and would be one more output to
-        # export.
+        # One forward pass does not need a key-value cache, which would be another output to export.
         self.fixed = (
             {"use_cache": False}
             if "use_cache" in inspect.signature(model.forward).parameters
@@ -34,15 +34,15 @@ class Forward(torch.nn.Module):
         )
 
     def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
-        """Return the logits, or the last hidden state of a model without a head."""
+        """Return the logits, or the last hidden state if the model has no head."""
         output = self.model(
             **dict(zip(self.names, arguments, strict=True)), **self.fixed, return_dict=True
         )
         return output["logits"] if "logits" in output else output["last_hidden_state"]
 
 
-def create(request: Request) -> Created:
-    """Open the model and give it inputs that fit its kind."""
+def create(request: Request) -> LoadedModel:
+    """Open the model, with arguments for its kind of input."""
     subject = request.subject
     config = open_config(subject, request)
     model_class = find_class(config, subject)
@@ -50,14 +50,14 @@ def create(request: Request) -> Created:
     random = subject["weights"] == "random"
     if random:
         with torch.device(request.device):
-            model = model_class._from_config(  # noqa: SLF001 - the one way that takes any class
+            model = model_class._from_config(  # noqa: SLF001 - no public function takes any class
                 config, dtype=dtype, attn_implementation=attention_of(model_class)
             )
     else:
         model = open_weights(model_class, config, request)
     arguments = arguments_of(model, config, request.input_tokens, model.dtype)
     text = getattr(model, "main_input_name", "") in TOKEN_INPUTS
-    return Created(
+    return LoadedModel(
         module=Forward(model, tuple(arguments)),
         arguments=tuple(arguments.values()),
         weights="seeded random" if random else f"from {subject['weights']}",
@@ -68,7 +68,7 @@ def create(request: Request) -> Created:
 
 
 def open_config(subject: dict[str, Any], request: Request) -> Any:
-    """Return the configuration: shipped with the request, else read from the directory or the hub."""
+    """Return the configuration from the request, else from the directory or the hub."""
     if subject.get("config"):
         fields = dict(subject["config"])
         return transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
@@ -77,30 +77,32 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
             subject["name"], trust_remote_code=request.trust_remote_code
         )
     except (OSError, ValueError, KeyError) as problem:
-        reason = f"the configuration of {subject['name']!r} cannot be read: {str(problem).splitlines()[0]}"
+        first_line = str(problem).splitlines()[0]
+        reason = f"the configuration of {subject['name']!r} cannot be read: {first_line}"
         raise ModelError(
             reason, "name a local directory with a config.json, or check the name and the network"
         ) from problem
 
 
 def find_class(config: Any, subject: dict[str, Any]) -> Any:
-    """Return the class the configuration names, else the plain model of its type."""
+    """Return the class that the configuration names, else the base model of its type."""
     for name in config.architectures or ():
         if hasattr(transformers, name):
             return getattr(transformers, name)
     if type(config) in transformers.MODEL_MAPPING:
         return transformers.MODEL_MAPPING[type(config)]
-    reason = f"{subject['name']!r} names no architecture that transformers {transformers.__version__} has"
+    library = f"transformers {transformers.__version__}"
+    reason = f"{subject['name']!r} names no architecture that {library} has"
     raise ModelError(reason, "give the model as file.py:factory instead")
 
 
 def attention_of(model_class: Any) -> str:
-    """Return the way of computing attention: PyTorch's fused one where the class can use it; some refuse to be opened with it."""
+    """Return `sdpa` if the class supports it; other classes refuse to be opened with it."""
     return "sdpa" if getattr(model_class, "_supports_sdpa", False) else "eager"
 
 
 def open_weights(model_class: Any, config: Any, request: Request) -> Any:
-    """Load trained weights: safetensors only, unless pickles were allowed."""
+    """Load trained weights, from safetensors only unless the request allows pickles."""
     source = (
         request.subject["name"]
         if request.subject["weights"] == "hub"
@@ -123,21 +125,26 @@ def open_weights(model_class: Any, config: Any, request: Request) -> Any:
 
 
 def arguments_of(model: Any, config: Any, tokens: int, dtype: torch.dtype) -> dict[str, Argument]:
-    """Return the model's arguments by name; raise `ModelError` for a main input of a kind not known here."""
+    """Return the model's arguments by name.
+
+    Raise `ModelError` if the name of the main input is unknown.
+    """
     main = model.main_input_name
-    text = config.get_text_config()
     if main in TOKEN_INPUTS:
-        token_ids = Integers((tokens,), low=min(3, text.vocab_size - 1), high=text.vocab_size)
-        decoder: dict[str, Argument] = (
-            {"decoder_input_ids": token_ids} if config.is_encoder_decoder else {}
-        )
-        return {main: token_ids, **decoder}
+        names = [main, DECODER_INPUT] if config.is_encoder_decoder else [main]
+        return dict.fromkeys(names, token_ids(config, tokens))
     if main in IMAGE_INPUTS:
         size = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
-        return {main: Normal((config.num_channels, size, size), dtype)}
+        return {main: NormalValues((config.num_channels, size, size), dtype)}
     if main in SPECTROGRAM_INPUTS:
         frames = 2 * config.max_source_positions
-        started = Integers((tokens,), low=min(3, text.vocab_size - 1), high=text.vocab_size)
-        return {main: Normal((config.num_mel_bins, frames), dtype), "decoder_input_ids": started}
-    reason = f"the model's main input {main!r} is of a kind that p3-advisor cannot make up"
+        spectrogram = NormalValues((config.num_mel_bins, frames), dtype)
+        return {main: spectrogram, DECODER_INPUT: token_ids(config, tokens)}
+    reason = f"the model's main input {main!r} is of a kind that p3-advisor cannot generate"
     raise ModelError(reason, "give the model as file.py:factory with example inputs")
+
+
+def token_ids(config: Any, tokens: int) -> RandomIntegers:
+    """Return random token ids without the first three, which most vocabularies reserve."""
+    vocabulary = config.get_text_config().vocab_size
+    return RandomIntegers((tokens,), low=min(3, vocabulary - 1), high=vocabulary)

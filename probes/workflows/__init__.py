@@ -1,1 +1,1 @@
-"""One module a workflow; see `probes.adapter` for what it must have."""
+"""One module for each workflow, with the functions of `probes.adapter.Workflow`."""

@@ -1,4 +1,4 @@
-"""ExecuTorch: the exported module lowered to XNNPACK where that takes it, else to ExecuTorch's own kernels, and run by its runtime."""
+"""ExecuTorch: lower the exported model to XNNPACK and ExecuTorch's own kernels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime
 
+from probes.partial_file import replace_when_complete
 from probes.protocol import Engagement, Request
 from probes.stacks import pytorch
-from probes.subjects.opening import TorchSubject, collect, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
 DELEGATE = "executorch_call_delegate"
-#: How the runtime hands its outputs over to PyTorch.
+#: Operators with which the runtime hands its outputs to PyTorch.
 COPIES = ("aten::clone",)
 
 
@@ -33,15 +34,15 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Give its pool of threads the size that all arms have, and return what is in force."""
-    portable_lib._unsafe_reset_threadpool(request.threads)  # noqa: SLF001 - it has no other name
-    count = portable_lib._threadpool_get_thread_count()  # noqa: SLF001
+    """Set the size of ExecuTorch's thread pool, and return the settings."""
+    portable_lib._unsafe_reset_threadpool(request.threads)  # noqa: SLF001 - no public name
+    count = portable_lib._threadpool_get_thread_count()  # noqa: SLF001 - no public name
     return {**pytorch.apply_settings(request), "threadpool": str(count)}
 
 
 @dataclasses.dataclass(frozen=True)
 class ExecuTorchProgram:
-    """A loaded method; its program has to live as long."""
+    """A loaded method with its program, which must outlive it."""
 
     subject: TorchSubject
     program: Any
@@ -49,76 +50,71 @@ class ExecuTorchProgram:
     file: pathlib.Path
 
     def feed(self, inputs: list[Any]) -> list[torch.Tensor]:
-        """Return the tensors the method takes."""
         return list(self.subject.tensors(inputs))
 
-    def __call__(self, fed: list[torch.Tensor]) -> Any:
-        """Run once."""
-        return self.method.execute(fed)
+    def __call__(self, device_inputs: list[torch.Tensor]) -> Any:
+        return self.method.execute(device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        """Copy the outputs before the next call overwrites them."""
+        """Copy the outputs, which the next call overwrites."""
         return collect([tensor.clone() for tensor in output])
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> ExecuTorchProgram:
-    """Export, lower and write the program unless an earlier process of this arm has; load it."""
+    """Load the program for these shapes, lowered if an earlier process has not left it."""
     tensors = subject.tensors(inputs)
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
     file = pathlib.Path(request.scratch_directory) / f"model-{shape}.pte"
     if not file.exists():
-        with pytorch.ordinary_mode():
+        with replace_when_complete(file) as partial, pytorch.without_inference_mode():
             exported = torch.export.export(
                 subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
             )
             lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-            count_of(file).write_text(
-                json.dumps(count_operators(lowered.exported_program().graph_module))
-            )
-            beside = file.with_suffix(".part")
-            beside.write_bytes(lowered.to_executorch().buffer)
-        beside.rename(file)
+            counts = count_operators(lowered.exported_program().graph_module)
+            counts_file(file).write_text(json.dumps(counts))
+            partial.write_bytes(lowered.to_executorch().buffer)
     program = Runtime.get().load_program(str(file))
     return ExecuTorchProgram(subject, program, program.load_method("forward"), file)
 
 
-def count_of(file: pathlib.Path) -> pathlib.Path:
-    """Return where it is written down what a program consists of."""
-    return file.with_suffix(".json")
+def counts_file(program_file: pathlib.Path) -> pathlib.Path:
+    """Return where the operator counts of a program are kept."""
+    return program_file.with_suffix(".json")
 
 
 def count_operators(graph: Any) -> dict[str, int]:
-    """Return how many operators XNNPACK took, in how many parts, and how many are left to ExecuTorch's own kernels."""
+    """Count the operators delegated to XNNPACK, their partitions, and the operators left."""
     calls = [node for node in graph.graph.nodes if node.op == "call_function"]
     own = [
         node
         for node in calls
         if node.target is not operator.getitem and DELEGATE not in str(node.target)
     ]
-    found = get_delegation_info(graph)
+    delegation = get_delegation_info(graph)
     return {
-        "delegated": found.num_delegated_nodes,
-        "partitions": found.num_delegated_subgraphs,
+        "delegated": delegation.num_delegated_nodes,
+        "partitions": delegation.num_delegated_subgraphs,
         "own": len(own),
     }
 
 
-def engagement(program: ExecuTorchProgram, fed: Any) -> Engagement:
-    """Show who computes what in the program, and that PyTorch computes nothing."""
-    outside, _ = pytorch.operators_outside(lambda: program(fed), COPIES)
-    count = json.loads(count_of(program.file).read_text())
-    inside = count["delegated"] + count["own"]
+def engagement(program: ExecuTorchProgram, device_inputs: Any) -> Engagement:
+    """Return the share of the operators that run in XNNPACK and ExecuTorch, not in PyTorch."""
+    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), COPIES)
+    counts = json.loads(counts_file(program.file).read_text())
+    inside = counts["delegated"] + counts["own"]
     proof = (
-        f"XNNPACK has {count['delegated']} operators in {count['partitions']} partitions, ExecuTorch's own kernels {count['own']}; "
-        f"{outside} ran in PyTorch"
+        f"XNNPACK runs {counts['delegated']} operators in {counts['partitions']} partitions, "
+        f"ExecuTorch's own kernels run {counts['own']}, and PyTorch ran {outside}"
     )
     return Engagement(
-        inside / (inside + outside), proof, {**count, "operators_in_pytorch": outside}
+        inside / (inside + outside), proof, {**counts, "operators_in_pytorch": outside}
     )
 
 
 def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
-    """Return the lines that export, lower, write, load and run it."""
+    """Return the lines that export, lower, write, load and run the program."""
     return """\
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Modular MAX: its own graph compiler and kernels, through the model class that it has for use without a server."""
+"""Modular MAX: compile a language model with its own graph compiler, without a server."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-#: What the engine takes of a GPU beside weights and cache, by its own estimate of activations and
-#: more.
-BESIDE_BYTES = 8 * 2**30
-#: The cache is given this much of what the largest batch needs: its pages are not filled to the
-#: last place.
-CACHE_ROOM = 3.0
-#: The engine's own default, which leaves hardly any memory to whoever measures beside it.
-MOST_MEMORY = 0.9
+#: GPU memory that the engine takes in addition to weights and cache, by its own estimate.
+OVERHEAD_BYTES = 8 * 2**30
+#: Factor on the cache of the largest batch: pages of the cache are not filled completely.
+CACHE_MARGIN = 3.0
+#: The engine's default, which leaves little memory for resident workers.
+MAX_MEMORY_SHARE = 0.9
 
 
 def versions() -> dict[str, str]:
-    """Import the engine and return its version."""
+    """Return MAX's version and the number of GPUs that it sees."""
     from importlib import metadata  # noqa: PLC0415
 
     import max.driver  # noqa: PLC0415
@@ -37,7 +35,7 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return what is in force; threads come from the environment."""
+    """Return the settings; the threads come from the environment."""
     return {
         "threads": str(request.threads),
         "prefix_caching": "off",
@@ -45,34 +43,38 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one engine serves all sizes
-    """Open the model, once for all batch sizes: compiling it and capturing device graphs is its build."""
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+    """Open the model once for all batch sizes, which compiles it and captures device graphs."""
     if subject.engine is None:
         from max.pipelines import AutoModel  # noqa: PLC0415
 
         check_support(subject)
         subject.engine = AutoModel(str(subject.folder), **engine_arguments(subject, request))
-    return Generation(subject.engine, request)
+    return EngineGeneration(subject.engine, request)
 
 
 def check_support(subject: EngineSubject) -> None:
-    """Ask the engine's own registry for the architecture and the precision before anything is loaded."""
+    """Raise `UnsupportedError` if MAX's registry lacks the architecture or the precision."""
     from max.pipelines.lib import PIPELINE_REGISTRY  # noqa: PLC0415
 
-    found = PIPELINE_REGISTRY.retrieve_architecture(subject.note.architecture)
-    if found is None:
-        message = f"MAX has no {subject.note.architecture}"
+    name = subject.info.architecture
+    architecture = PIPELINE_REGISTRY.retrieve_architecture(name)
+    if architecture is None:
+        message = f"MAX has no {name}"
         raise UnsupportedError(message)
     encodings = {
-        str(getattr(encoding, "value", encoding)) for encoding in found.supported_encodings
+        str(getattr(encoding, "value", encoding)) for encoding in architecture.supported_encodings
     }
     if subject.dtype not in encodings:
-        message = f"MAX runs {subject.note.architecture} in {', '.join(sorted(encodings))}, not in {subject.dtype}"
+        message = f"MAX runs {name} in {', '.join(sorted(encodings))}, not in {subject.dtype}"
         raise UnsupportedError(message)
 
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
-    """Return how the model is opened: on a GPU with device graphs, as the engine's server does by itself, and memory for this run alone."""
+    """Return the arguments of `AutoModel`.
+
+    A GPU gets device graphs, as MAX's server captures them, and memory for this run only.
+    """
     arguments: dict[str, Any] = {
         "devices": "cpu",
         "quantization_encoding": subject.dtype,
@@ -93,13 +95,12 @@ def memory_share(subject: EngineSubject, request: Request) -> float:
     """Return the share of the GPU's free memory for weights and cache."""
     from max.driver import Accelerator  # noqa: PLC0415
 
-    needed = subject.parameter_bytes + CACHE_ROOM * subject.cache_bytes(request) + BESIDE_BYTES
-    return float(
-        min(math.ceil(1000 * needed / Accelerator().stats["free_memory"]) / 1000, MOST_MEMORY)
-    )
+    needed = subject.parameter_bytes + CACHE_MARGIN * subject.cache_bytes(request) + OVERHEAD_BYTES
+    free = Accelerator().stats["free_memory"]
+    return float(min(math.ceil(1000 * needed / free) / 1000, MAX_MEMORY_SHARE))
 
 
-class Generation:
+class EngineGeneration:
     """See `probes.adapter.TextProgram`."""
 
     def __init__(self, engine: Any, request: Request) -> None:
@@ -107,27 +108,23 @@ class Generation:
         self.request = request
 
     def feed(self, inputs: list[Any]) -> list[list[int]]:
-        """Return the prompts as lists of tokens."""
-        rows: list[list[int]] = inputs[0].tolist()
-        return rows
+        prompts: list[list[int]] = inputs[0].tolist()
+        return prompts
 
-    def __call__(self, fed: list[list[int]]) -> Any:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: list[list[int]]) -> Any:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: list[list[int]]) -> Any:
-        """Generate one new token."""
-        return self._generate(fed, 1)
+    def first_token(self, device_inputs: list[list[int]]) -> Any:
+        return self._generate(device_inputs, 1)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the new tokens."""
         return [
             np.array([row[self.request.input_tokens :] for row in output.sequences], dtype=np.int64)
         ]
 
-    def _generate(self, fed: list[list[int]], new_tokens: int) -> Any:
+    def _generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
         return self.engine.generate(
-            fed, max_new_tokens=new_tokens, temperature=0.0, ignore_eos=True
+            device_inputs, max_new_tokens=new_tokens, temperature=0.0, ignore_eos=True
         )
 
 
@@ -135,31 +132,32 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
-    """Return a full share: the engine has no other code than its own that could make the tokens."""
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return a full share: the engine has no eager code."""
     return Engagement(
         1.0,
-        "the engine makes all tokens; it has no eager code to fall back to",
+        "the engine generates all tokens; it has no eager code to fall back to",
         {"preallocates": program.request.device == "cuda"},
     )
 
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
-    name, most = shlex.quote(request.subject["name"]), max(request.batch_sizes)
+    name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
     return (
-        f"max serve --model {name} --quantization-encoding {request.dtype} --max-batch-size {most}"
+        f"max serve --model {name} --quantization-encoding {request.dtype} "
+        f"--max-batch-size {batch_size}"
     )
 
 
 def integration(request: Request) -> str:
     """Return the lines that open the model and generate."""
     graphs = ", device_graph_capture=True" if request.device == "cuda" else ""
-    device, most = "gpu:0" if request.device == "cuda" else "cpu", max(request.batch_sizes)
+    device, batch_size = "gpu:0" if request.device == "cuda" else "cpu", max(request.batch_sizes)
     return f"""\
 from max.pipelines import AutoModel
 
-engine = AutoModel(CHECKPOINT, devices="{device}", quantization_encoding="{request.dtype}", max_batch_size={most}{graphs})
+engine = AutoModel(CHECKPOINT, devices="{device}", quantization_encoding="{request.dtype}", max_batch_size={batch_size}{graphs})
 output = engine.generate(prompts, max_new_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True)
 tokens = [sequence[len(prompt) :] for sequence, prompt in zip(output.sequences, prompts)]
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU, with host feeding or with IO binding."""
+"""ONNX Runtime on the CPU, fed with host arrays or with IO binding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from probes.protocol import Request
 from probes.stacks import onnxruntime_session
 from probes.stacks.onnxruntime_session import SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.opening import TorchSubject
+from probes.subjects.torch_subject import TorchSubject
 
 versions = onnxruntime_session.versions
 settings = onnxruntime_session.settings
@@ -19,7 +19,7 @@ engagement = onnxruntime_session.engagement
 def build(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
 ) -> SessionProgram:
-    """Export and open a session on the CPU."""
+    """Export for these shapes and open a session on the CPU."""
     return onnxruntime_session.build(subject, inputs, request, onnxruntime_session.CPU)
 
 

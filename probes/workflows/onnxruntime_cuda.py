@@ -8,7 +8,7 @@ from probes.protocol import Request
 from probes.stacks import onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.opening import TorchSubject
+from probes.subjects.torch_subject import TorchSubject
 
 versions = onnxruntime_session.versions
 open_subject = onnxruntime_session.open_subject
@@ -17,7 +17,7 @@ synchronise = pytorch.synchronise
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the session's settings beside those of the exporting PyTorch."""
+    """Return the settings of the session, the provider and the exporting PyTorch."""
     return {**onnxruntime_session.settings(request), **CUDA_OPTIONS}
 
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime GenAI: its model builder writes an ONNX graph with a cache of keys and values, its generator runs it."""
+"""ONNX Runtime GenAI: build an ONNX graph with a key-value cache, and run its generator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import onnxruntime_genai as og
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.checking.logprobs import Scores
+from probes.checking.logprobs import TokenLogprobs
 from probes.protocol import Engagement, Request
 from probes.subjects.checkpoint import EngineSubject
 
@@ -26,25 +26,24 @@ open_subject = EngineSubject
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-#: The builder is a program of its own; that it does not know an architecture is seen only by the
-#: exception that ends its log.
-REFUSAL = "NotImplementedError"
-#: Anything but this could be chosen: a logit that no forced token has.
-NEVER = np.float32(-1e30)
+#: The builder runs in its own process; its log ends with this exception for an unknown
+#: architecture.
+UNSUPPORTED_EXCEPTION = "NotImplementedError"
+#: Logit of a token that must not be chosen.
+MASKED_LOGIT = np.float32(-1e30)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the library and of the runtime beneath it."""
+    """Return the versions of ONNX Runtime GenAI and ONNX Runtime."""
     return {"onnxruntime-genai": og.__version__, "onnxruntime": ort.__version__}
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Send nothing anywhere; return what is in force."""
+    """Switch telemetry off, and return the settings."""
     og.disable_telemetry_events()
     if request.device == "cuda":
-        import_module(
-            "torch"
-        )  # brings CUDA's own libraries, which the provider does not find by itself
+        # Loads CUDA's libraries, which the provider does not find by itself.
+        import_module("torch")
     return {
         "threads": str(request.threads),
         "precision": PRECISIONS[request.dtype],
@@ -53,7 +52,7 @@ def settings(request: Request) -> dict[str, str]:
     }
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one model serves all sizes
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one model serves all sizes
     """Write the model and load it, once for all batch sizes."""
     if subject.engine is None:
         folder = write_model(subject, request)
@@ -62,137 +61,137 @@ def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Genera
         if request.device != "cpu":
             config.append_provider(request.device)
         subject.engine = og.Model(config)
-    return Generation(subject, request)
+    return EngineGeneration(subject, request)
 
 
 def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
-    """Run the builder in a process of its own, so that the weights it reads do not stay in this one."""
-    folder = pathlib.Path(request.scratch_directory) / "model"
+    """Run the model builder, unless an earlier process has, and return the model's folder.
+
+    The builder runs in its own process, so that the weights it reads leave memory with it. Raise
+    `UnsupportedError` if it does not know the architecture.
+    """
+    folder = model_folder(request)
     if (folder / "genai_config.json").exists():
         return folder
-    arguments = [
-        "-i",
-        str(subject.folder),
-        "-o",
-        str(folder),
-        "-p",
-        PRECISIONS[subject.dtype],
-        "-e",
-        request.device,
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "onnxruntime_genai.models.builder",
-        *arguments,
-        "-c",
-        f"{request.scratch_directory}/builder",
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - an argument list, no shell
-    sys.stderr.write(ended.stdout + ended.stderr)
-    if ended.returncode:
-        reason = next(
-            (line for line in reversed(ended.stderr.splitlines()) if line.strip()),
-            "it said nothing",
-        )
-        if reason.startswith(REFUSAL):
-            raise UnsupportedError(
-                reason.partition(":")[2]
-                .strip()
-                .replace(str(subject.folder), str(request.subject["name"]))
-            )
+    command = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
+    command += ["-i", str(subject.folder), "-o", str(folder), "-p", PRECISIONS[subject.dtype]]
+    command += ["-e", request.device, "-c", f"{request.scratch_directory}/builder"]
+    builder = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - an argument list, no shell
+    sys.stderr.write(builder.stdout + builder.stderr)
+    if builder.returncode:
+        lines = [line for line in builder.stderr.splitlines() if line.strip()]
+        reason = lines[-1] if lines else "it printed no reason"
+        if reason.startswith(UNSUPPORTED_EXCEPTION):
+            text = reason.partition(":")[2].strip()
+            raise UnsupportedError(text.replace(str(subject.folder), str(request.subject["name"])))
         message = f"the model builder failed: {reason}"
         raise RuntimeError(message)
-    end_nowhere(folder / "genai_config.json", request)
+    write_settings(folder / "genai_config.json", request)
     return folder
 
 
-def end_nowhere(file: pathlib.Path, request: Request) -> None:
-    """Take the end of a text for a token like any other, and give the processor's threads their number."""
+def model_folder(request: Request) -> pathlib.Path:
+    """Return the folder of the model that the builder writes."""
+    return pathlib.Path(request.scratch_directory) / "model"
+
+
+def write_settings(file: pathlib.Path, request: Request) -> None:
+    """Make the generator ignore the end-of-text token, and set its threads."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["model"]["eos_token_id"] = []
     config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = request.threads
     file.write_text(json.dumps(config, indent=2), encoding="utf-8")
 
 
-class Generation:
-    """See `probes.adapter.TextProgram`."""
+class EngineGeneration:
+    """Generates for a limited number of prompts at a time; see `probes.adapter.TextProgram`."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
         self.model = subject.engine
         self.request = request
-        self.vocabulary = subject.note.vocabulary
+        self.vocabulary = subject.info.vocabulary
 
     def feed(self, inputs: list[Any]) -> Any:
-        """Return the prompts in the type that the library takes."""
+        """Return the prompts, `(rows, input_tokens) int32`."""
         return inputs[0].astype(np.int32)
 
-    def __call__(self, fed: Any) -> Any:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: Any) -> Any:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: Any) -> Any:
-        """Generate one new token; of prompts that take turns, the last have theirs long after the first are done."""
+    def first_token(self, device_inputs: Any) -> Any:
+        """Generate one new token; raise `UnsupportedError` if the prompts need several turns."""
         at_once = self.request.options["prompts_at_once"]
-        if len(fed) > at_once:
-            message = f"more than {at_once} prompts take turns: no call gives all of them their first token and no more"
+        if len(device_inputs) > at_once:
+            message = (
+                f"more than {at_once} prompts are generated in turns: no call gives all of them "
+                "their first token and no more"
+            )
             raise UnsupportedError(message)
-        return self._generate(fed, 1)
+        return self._generate(device_inputs, 1)
 
-    def score(self, fed: Any, tokens: Any, rows: int) -> Scores:
-        """Let the generator choose from nothing but `tokens` and return the logits it had."""
+    def score(self, device_inputs: Any, tokens: Any, rows: int) -> TokenLogprobs:
+        """Decode `tokens` instead of the likeliest ones and return their log probabilities."""
         at_once = self.request.options["prompts_at_once"]
         groups = [
             (slice(start, start + at_once), min(rows - start, at_once))
             for start in range(0, rows, at_once)
         ]
-        return Scores(
+        return TokenLogprobs(
             np.concatenate(
-                [self._force(fed[group], tokens[group], count) for group, count in groups]
+                [
+                    self._forced_log_probabilities(device_inputs[group], tokens[group], count)
+                    for group, count in groups
+                ]
             )
         )
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the new tokens."""
         return [np.stack(output)[:, self.request.input_tokens :].astype(np.int64)]
 
-    def _generate(self, fed: Any, new_tokens: int) -> list[Any]:
-        """Generate for as many prompts at once as the library takes; return each one's sequence."""
+    def _generate(self, device_inputs: Any, new_tokens: int) -> list[Any]:
+        """Return the sequence of each prompt; groups of prompts take turns."""
         at_once = self.request.options["prompts_at_once"]
         sequences: list[Any] = []
-        for start in range(0, len(fed), at_once):
-            part = fed[start : start + at_once]
-            generator = self._begin(part, new_tokens)
+        for start in range(0, len(device_inputs), at_once):
+            group = device_inputs[start : start + at_once]
+            generator = self._make_generator(group, new_tokens)
             for _ in range(new_tokens):
                 generator.generate_next_token()
-            sequences += [np.asarray(generator.get_sequence(row)) for row in range(len(part))]
+            sequences += [np.asarray(generator.get_sequence(row)) for row in range(len(group))]
         return sequences
 
-    def _force(self, fed: Any, tokens: Any, rows: int) -> Any:
-        """Return the logarithms of the probabilities before each of `tokens`, which are the only choice, for the first `rows`."""
-        generator = self._begin(fed, tokens.shape[1])
+    def _forced_log_probabilities(self, device_inputs: Any, tokens: Any, rows: int) -> Any:
+        """Return the log probabilities before each of `tokens` for the first `rows`.
+
+        Shape and type are `(rows, positions, vocab) float32`.
+        """
+        generator = self._make_generator(device_inputs, tokens.shape[1])
         kept = []
-        for place in range(tokens.shape[1]):
-            logits = np.array(generator.get_logits(), dtype=np.float32).reshape(len(fed), -1)
-            kept.append(logarithms_of(logits[:rows, : self.vocabulary]))
-            forced = np.full(logits.shape, NEVER, dtype=np.float32)
-            forced[np.arange(len(fed)), tokens[:, place]] = 0
-            generator.set_logits(forced.reshape(len(fed), 1, -1))
+        for position in range(tokens.shape[1]):
+            logits = np.array(generator.get_logits(), dtype=np.float32).reshape(
+                len(device_inputs), -1
+            )
+            kept.append(log_softmax(logits[:rows, : self.vocabulary]))
+            forced = np.full(logits.shape, MASKED_LOGIT, dtype=np.float32)
+            forced[np.arange(len(device_inputs)), tokens[:, position]] = 0
+            generator.set_logits(forced.reshape(len(device_inputs), 1, -1))
             generator.generate_next_token()
         return np.stack(kept, axis=1)
 
-    def _begin(self, fed: Any, new_tokens: int) -> Any:
+    def _make_generator(self, device_inputs: Any, new_tokens: int) -> Any:
         parameters = og.GeneratorParams(self.model)
         parameters.set_search_options(
-            batch_size=len(fed), max_length=fed.shape[1] + new_tokens, do_sample=False
+            batch_size=len(device_inputs),
+            max_length=device_inputs.shape[1] + new_tokens,
+            do_sample=False,
         )
         generator = og.Generator(self.model, parameters)
-        generator.append_tokens(fed)
+        generator.append_tokens(device_inputs)
         return generator
 
 
-def logarithms_of(logits: Any) -> Any:
-    """Return the logarithms of the probabilities along the last axis."""
+def log_softmax(logits: Any) -> Any:
+    """Return the log probabilities along the last axis."""
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
@@ -201,9 +200,9 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the graph's nodes that a session of the same settings places on the provider."""
-    folder = pathlib.Path(program.request.scratch_directory) / "model"
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return the share of the graph's nodes that an equal session places on the provider."""
+    folder = model_folder(program.request)
     config = json.loads((folder / "genai_config.json").read_text(encoding="utf-8"))
     options = ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -221,7 +220,10 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
         kinds.update(node.op_type for node in part.get_nodes())
     nodes = sum(placed.values())
     attention = sum(count for kind, count in kinds.items() if kind.endswith("Attention"))
-    proof = f"{placed[wanted]} of {nodes} nodes are placed on {wanted}, {attention} of them attention with its cache"
+    proof = (
+        f"{placed[wanted]} of {nodes} nodes are placed on {wanted}, "
+        f"{attention} of them attention with a key-value cache"
+    )
     return Engagement(
         placed[wanted] / nodes if nodes else 0.0,
         proof,
@@ -230,7 +232,7 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
 
 
 def integration(request: Request) -> str:
-    """Return the command that writes the model and the lines that generate."""
+    """Return the command that writes the model, and the lines that generate."""
     at_once = request.options["prompts_at_once"]
     return f"""\
 import subprocess
@@ -243,7 +245,7 @@ builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", CHECK
 subprocess.run([*builder, "-p", "{PRECISIONS[request.dtype]}", "-e", "{request.device}", "-c", "builder"], check=True)  # once
 model = og.Model("model")
 tokens = []
-for start in range(0, len(prompts), {at_once}):  # it takes no more at once
+for start in range(0, len(prompts), {at_once}):  # the library takes no more at once
     some = prompts[start : start + {at_once}]
     parameters = og.GeneratorParams(model)
     parameters.set_search_options(batch_size=len(some), max_length={request.input_tokens + request.output_tokens}, do_sample=False)
@@ -252,4 +254,4 @@ for start in range(0, len(prompts), {at_once}):  # it takes no more at once
     while not generator.is_done():
         generator.generate_next_token()
     tokens += [generator.get_sequence(row) for row in range(len(some))]
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

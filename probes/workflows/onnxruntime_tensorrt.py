@@ -1,4 +1,4 @@
-"""ONNX Runtime's TensorRT provider: it builds engines for the parts that it takes and leaves the rest to the CUDA provider."""
+"""ONNX Runtime's TensorRT provider, which leaves what TensorRT cannot run to the CUDA provider."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from probes.protocol import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import CUDA, CUDA_OPTIONS, SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.opening import TorchSubject
+from probes.subjects.torch_subject import TorchSubject
 
-settings = onnxruntime_session.settings_of_tensorrt
+settings = onnxruntime_session.tensorrt_settings
 open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
 synchronise = pytorch.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"
-#: The provider does not find TensorRT's libraries where its wheel has them:
+#: The provider does not find the libraries in TensorRT's wheel:
 #: https://github.com/microsoft/onnxruntime/issues/18597
-LOADED = "import tensorrt  # loads the libraries that the provider needs"
+IMPORT_LINE = "import tensorrt  # loads the libraries that the provider needs"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of TensorRT, whose import loads its libraries, of the runtime and of what exports for it."""
+    """Return the versions of TensorRT, ONNX Runtime and the packages that export for it."""
     return {**onnxruntime_session.versions(), trt.__name__: trt.__version__}
 
 
 def options(request: Request) -> dict[str, str]:
-    """Return the provider's options: engines and tactic timings are kept with the arm, and nowhere else."""
+    """Return the provider's options, with engines and tactic timings cached for this arm only."""
     return {
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": request.scratch_directory,
@@ -43,7 +43,7 @@ def options(request: Request) -> dict[str, str]:
 def build(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
 ) -> SessionProgram:
-    """Export for these shapes, as engines are fastest for fixed ones, and open a session that builds them."""
+    """Export for these shapes, because engines are fastest for fixed ones, and open a session."""
     file = onnx_export.for_shapes(subject, inputs, request)
     session = onnxruntime_session.open_session(
         file, [(PROVIDER, options(request)), (CUDA, CUDA_OPTIONS)], request
@@ -53,4 +53,4 @@ def build(
 
 def integration(request: Request) -> str:
     """Return the lines that load TensorRT, export, open the session and run it."""
-    return f"{LOADED}\n{onnxruntime_session.integration(request, PROVIDER)}"
+    return f"{IMPORT_LINE}\n{onnxruntime_session.integration(request, PROVIDER)}"

@@ -12,16 +12,16 @@ from probes.protocol import Request
 from probes.stacks import onnx_export, onnxruntime_session, pytorch
 from probes.stacks.onnxruntime_session import SessionProgram
 from probes.subjects.onnx_file import OnnxSubject
-from probes.subjects.opening import TorchSubject
+from probes.subjects.torch_subject import TorchSubject
 
-settings = onnxruntime_session.settings_of_tensorrt
+settings = onnxruntime_session.tensorrt_settings
 open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
 synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Register the plug-in and return its version beside those of the runtime and of what exports for it."""
+    """Register the plug-in, and return its version and those of ONNX Runtime and the exporters."""
     ort.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
     return {
         **onnxruntime_session.versions(),
@@ -32,11 +32,17 @@ def versions() -> dict[str, str]:
 def build(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
 ) -> SessionProgram:
-    """Export for these shapes and open a session on the plug-in's device; raise `UnsupportedError` where it offers none."""
+    """Export for these shapes and open a session on the plug-in's device.
+
+    Raise `UnsupportedError` if the plug-in offers no device.
+    """
     name = plugin.get_ep_name()
     devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
     if not devices:
-        message = f"{name} offers no device here: it takes GPUs of compute capability 8.6, 8.9 and from 12.0 on only"
+        message = (
+            f"{name} offers no device here: "
+            "it takes only GPUs of compute capability 8.6, 8.9, and 12.0 or later"
+        )
         raise UnsupportedError(message)
     options = onnxruntime_session.session_options(request)
     options.add_provider_for_devices(
@@ -47,13 +53,13 @@ def build(
 
 
 def integration(request: Request) -> str:
-    """Return the lines that register the plug-in and run it; the rest is as for any provider."""
-    opened = """\
+    """Return the lines that export, register the plug-in, open the session and run it."""
+    opening = """\
 import onnxruntime_ep_nv_tensorrt_rtx as plugin
 
 onnxruntime.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
 devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == plugin.get_ep_name()]
 options = onnxruntime.SessionOptions()
 options.add_provider_for_devices(devices[:1], {})
-session = onnxruntime.InferenceSession("model.onnx", options)"""
-    return onnxruntime_session.integration(request, "NvTensorRTRTXExecutionProvider", opened)
+session = onnxruntime.InferenceSession("model.onnx", options)"""  # noqa: E501 - the lines are counted, so they are not wrapped
+    return onnxruntime_session.integration(request, "NvTensorRTRTXExecutionProvider", opening)

@@ -1,9 +1,9 @@
-"""OpenVINO: the exported module or an ONNX file, converted and compiled for the processor."""
+"""OpenVINO: convert the exported module or an ONNX file, and compile it for the CPU."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import openvino
 import torch
@@ -12,7 +12,10 @@ from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
 from probes.stacks import openvino_model, pytorch
-from probes.subjects.opening import TorchSubject
+from probes.subjects.torch_subject import TorchSubject
+
+if TYPE_CHECKING:
+    from probes.stacks.openvino_generation import OpenVinoGeneration
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -23,32 +26,31 @@ open_subject = openvino_model.open_subject
 
 @dataclasses.dataclass(frozen=True)
 class OpenVinoProgram:
-    """A compiled model and the one request that all calls go through; inputs and outputs are shared, not copied."""
+    """A compiled model and its infer request, which shares inputs and outputs without copies."""
 
     compiled: Any
     request: Any
 
     def feed(self, inputs: list[Any]) -> list[Any]:
-        """Give each array the type that the model declares."""
+        """Return the arrays as tensors of the types that the model declares."""
         return [
             to_tensor(array, port.get_element_type())
             for array, port in zip(inputs, self.compiled.inputs, strict=True)
         ]
 
-    def __call__(self, fed: list[Any]) -> Any:
-        """Run once."""
-        self.request.infer(fed, share_inputs=True, share_outputs=True)
+    def __call__(self, device_inputs: list[Any]) -> Any:
+        self.request.infer(device_inputs, share_inputs=True, share_outputs=True)
         return self.request
 
     def collect(self, output: Any) -> list[Any]:
-        """Copy the outputs before the next call overwrites them."""
+        """Copy the outputs, which the next call overwrites."""
         return [
-            to_array(output.get_output_tensor(place)) for place in range(len(self.compiled.outputs))
+            to_array(output.get_output_tensor(index)) for index in range(len(self.compiled.outputs))
         ]
 
 
 def to_tensor(array: Any, kind: Any) -> Any:
-    """Return a tensor of OpenVINO's; numpy has no bfloat16, so its bits travel as whole numbers."""
+    """Return an array as OpenVINO's tensor; numpy has no bfloat16, so its bits pass as int16."""
     if kind == openvino.Type.bf16:
         bits = torch.from_numpy(array).to(torch.bfloat16).view(torch.int16).numpy()
         return openvino.Tensor(bits, list(bits.shape), kind)
@@ -56,7 +58,7 @@ def to_tensor(array: Any, kind: Any) -> Any:
 
 
 def to_array(tensor: Any) -> Any:
-    """Return an array as the correctness check takes it: half precisions as float32."""
+    """Return a copy of OpenVINO's tensor as an array, half precisions as float32."""
     if tensor.element_type == openvino.Type.bf16:
         return (
             torch.from_numpy(tensor.data.view("int16").copy()).view(torch.bfloat16).float().numpy()
@@ -69,14 +71,14 @@ def to_array(tensor: Any) -> Any:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Export, convert, and compile with equal threads and in the precision of the model, which is not OpenVINO's default."""
+    """Export, convert and compile in the model's precision, which is not OpenVINO's default."""
     if request.task == protocol.GENERATE:
-        from probes.stacks import openvino_generation  # noqa: PLC0415 - transformers takes seconds to import
+        from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 
         return openvino_generation.build(subject, inputs, request)
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
-        with pytorch.ordinary_mode():
+        with pytorch.without_inference_mode():
             tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
             model = openvino.convert_model(
                 torch.export.export(subject.module, tensors, strict=False)
@@ -93,22 +95,25 @@ def synchronise() -> None:
     """Return at once: a request has ended when it returns."""
 
 
-def engagement(program: Any, fed: Any) -> Engagement:  # noqa: ARG001
-    """Show what was compiled: OpenVINO runs a compiled model as a whole or not at all."""
-    facts = openvino_model.describe(program.compiled)
+def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return a full share: OpenVINO runs a compiled model as a whole or not at all."""
+    facts = openvino_model.describe_compiled(program.compiled)
     layers = ", ".join(
         f"{count} {kind}"
         for kind, count in sorted(facts["layers"].items())
-        if kind not in openvino_model.NO_WORK
+        if kind not in openvino_model.DATA_LAYERS
     )
-    where, precision = "+".join(facts["devices"]), facts["inference_precision"]
-    proof = f"the compiled model runs as a whole on {where} in {precision} with {facts['threads']} threads: {layers}"
+    devices, precision = "+".join(facts["devices"]), facts["inference_precision"]
+    proof = (
+        f"the compiled model runs as a whole on {devices} in {precision} "
+        f"with {facts['threads']} threads: {layers}"
+    )
     return Engagement(1.0, proof, facts)
 
 
 def integration(request: Request) -> str:
-    """Return the lines that export, convert, compile and run it."""
-    hint = openvino_model.HINTS.get(request.dtype, "f32")
+    """Return the lines that export, convert, compile and run the model."""
+    hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     if request.task == protocol.GENERATE:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - as above
 
@@ -120,7 +125,7 @@ import torch
 with torch.no_grad():
     exported = torch.export.export(model, inputs, strict=False)
 converted = openvino.convert_model(exported)
-# Without the hint OpenVINO computes in bfloat16 where the processor can.
+# Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 output = compiled([tensor.numpy() for tensor in inputs])
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,4 +1,4 @@
-"""OpenXLA through JAX: torchax turns the module into a function of JAX, which XLA compiles."""
+"""OpenXLA through JAX: torchax turns the module into a JAX function, which XLA compiles."""
 
 from __future__ import annotations
 
@@ -18,43 +18,44 @@ import torch
 
 from probes.protocol import Engagement, Request
 from probes.stacks import pytorch
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 settings_of_torch = pytorch.apply_settings
 open_subject = open_torch_subject
 
-#: Words by which operators with named dimensions are known; torch 2.13 no longer has them, torchax
-#: 0.0.13 still asks for them.
-NAMED = ("imname", "names")
+#: Parts of the names of operators with named dimensions. torch 2.13 has removed them, and torchax
+#: 0.0.13 still looks them up.
+NAMED_DIMENSION_WORDS = ("imname", "names")
 
 
 @contextlib.contextmanager
 def placeholders_for_named_operators() -> Iterator[None]:
-    """Answer for operators that torch has dropped, so that torchax can be imported; it never calls them.
+    """Answer lookups of operators that torch has removed, so that torchax can be imported.
 
-    https://github.com/google/torchax mended it after 0.0.13, in d1a9349. Where it is not, the first
-    import fails and so does any later one.
+    torchax never calls them. https://github.com/google/torchax no longer looks them up after
+    0.0.13, since d1a9349. The placeholders are needed at the first import: a failed import makes
+    every later one fail.
     """
-    packet: Any = torch._ops.OpOverloadPacket  # noqa: SLF001 - the one place where the names are looked up
-    found = packet.__getattr__
+    packet: Any = torch._ops.OpOverloadPacket  # noqa: SLF001 - the class that looks names up
+    original = packet.__getattr__
 
     def look_up(self: Any, name: str) -> Any:
         try:
-            return found(self, name)
+            return original(self, name)
         except AttributeError:
-            if any(word in name for word in NAMED):
-                return f"<{self}.{name} is gone>"
+            if any(word in name for word in NAMED_DIMENSION_WORDS):
+                return f"<{self}.{name} is removed>"
             raise
 
     packet.__getattr__ = look_up
     try:
         yield
     finally:
-        packet.__getattr__ = found
+        packet.__getattr__ = original
 
 
 def import_torchax() -> Any:
-    """Import torchax whatever torch still has."""
+    """Import torchax with any supported version of torch."""
     with placeholders_for_named_operators():
         import_module("torchax.decompositions")
         return import_module("torchax")
@@ -64,19 +65,19 @@ torchax = import_torchax()
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that take part."""
+    """Return the versions of torchax, JAX and torch."""
     return pytorch.versions("torchax", "jax", "jaxlib")
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Let JAX keep every compiled program where the variable says, and return where it computes."""
+    """Make JAX cache every compiled program and compute float32 exactly; return the settings."""
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     if request.device == "cuda" and request.dtype not in {"float16", "bfloat16"}:
-        # Left alone, products of float32 round to TF32 there, which eager PyTorch's do not.
+        # By default JAX rounds float32 products to TF32 on a GPU, and eager PyTorch does not.
         jax.config.update("jax_default_matmul_precision", "highest")
-    # JAX reads the variable when it is imported; a recipe sets it only when it knows its folder.
+    # JAX reads the variable when it is imported, and a recipe sets it after that.
     jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     found = settings_of_torch(request)
     return {
@@ -87,37 +88,39 @@ def settings(request: Request) -> dict[str, str]:
 
 
 @dataclasses.dataclass
-class Latest:
-    """What was asked for last; JAX hands out outputs before they are computed, and computes them in order."""
+class LatestOutput:
+    """The output of the latest call, which JAX returns before it has computed it.
+
+    JAX computes outputs in the order of the calls.
+    """
 
     output: Any = None
 
 
-_latest = Latest()
+_latest = LatestOutput()
 
 
 @dataclasses.dataclass(frozen=True)
 class XlaProgram:
-    """A compiled function with the weights it is called with."""
+    """A compiled function with the weights that it is called with."""
 
     compiled: Any
     weights: Any
     types: tuple[Any, ...]
 
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Put the inputs on the device, in the types that were compiled for."""
+        """Put the inputs on the device, in the types that the function is compiled for."""
         return tuple(
             jax.device_put(array.astype(kind))
             for array, kind in zip(inputs, self.types, strict=True)
         )
 
-    def __call__(self, fed: tuple[Any, ...]) -> Any:
-        """Run once."""
-        _latest.output = self.compiled(self.weights, fed)
+    def __call__(self, device_inputs: tuple[Any, ...]) -> Any:
+        _latest.output = self.compiled(self.weights, device_inputs)
         return _latest.output
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host; half precisions as float32."""
+        """Return the outputs on the host, half precisions as float32."""
         arrays = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(output)]
         return [
             array.astype(np.float32)
@@ -127,11 +130,11 @@ class XlaProgram:
         ]
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - its cache is set by a variable
-    """Compile the module's function of its weights and inputs for these shapes; afterwards the module's own weights are on the host."""
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - a variable sets its cache
+    """Compile the module for these shapes; afterwards the module's weights are on the host."""
     types = tuple(jax_type(tensor.dtype) for tensor in subject.tensors(inputs))
-    pytorch.leave_device(subject)
-    with pytorch.ordinary_mode():
+    pytorch.move_weights_to_host(subject)
+    with pytorch.without_inference_mode():
         weights, function = extract(subject)
         program = XlaProgram(None, weights, types)
         lowered = jax.jit(function).lower(weights, program.feed(inputs))
@@ -140,37 +143,39 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
 
 @functools.cache
 def extract(subject: TorchSubject) -> tuple[Any, Any]:
-    """Return the weights as JAX has them and the function of them that the module is: once, as all batch sizes share them.
+    """Return the module's weights in JAX and a function of them, once for all batch sizes.
 
-    From the host, through which torchax copies them anyway: it keeps the module's tensors, which
-    would stay on the GPU.
+    The module must be on the host: torchax keeps its tensors, which would occupy the GPU.
     """
     weights, function = torchax.extract_jax(subject.module)
     return weights, function
 
 
 def jax_type(dtype: torch.dtype) -> Any:
-    """Return the type JAX has for one of torch: whole numbers have 32 bits there."""
+    """Return JAX's type for one of torch; JAX has 32-bit integers only."""
     known = {torch.bfloat16: ml_dtypes.bfloat16, torch.int64: np.int32}
     return known[dtype] if dtype in known else torch.empty(0, dtype=dtype).numpy().dtype
 
 
 def synchronise() -> None:
-    """Wait for the latest output and then, on a GPU, as for every other workflow, for the whole device."""
+    """Wait for the latest output, and on a GPU for the whole device, as other workflows do."""
     jax.block_until_ready(_latest.output)
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
-def engagement(program: XlaProgram, fed: Any) -> Engagement:  # noqa: ARG001
-    """Show the one executable that was compiled: nothing of the module is left outside."""
+def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return a full share: one XLA executable is the whole call."""
     text = program.compiled.as_text()
     fusions, calls = text.count(" fusion("), text.count(" custom-call(")
     memory = program.compiled.memory_analysis()
     devices = sorted(
         {device.platform for device in jax.tree_util.tree_leaves(program.weights)[0].devices()}
     )
-    proof = f"one XLA executable for {', '.join(devices)} is the whole call: {fusions} fusions, {calls} calls into libraries"
+    proof = (
+        f"one XLA executable for {', '.join(devices)} is the whole call: "
+        f"{fusions} fusions, {calls} calls into libraries"
+    )
     facts = {
         "fusions": fusions,
         "library_calls": calls,
@@ -180,14 +185,14 @@ def engagement(program: XlaProgram, fed: Any) -> Engagement:  # noqa: ARG001
 
 
 def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
-    """Return the lines that turn the module into a function of JAX, compile and run it."""
+    """Return the lines that turn the module into a JAX function, compile and run it."""
     return """\
 import jax
 import torch
-import torchax  # 0.0.13 needs torch below 2.13; see p3-advisor's probes/workflows/openxla_jax.py for how to import it with 2.13
+import torchax  # 0.0.13 needs torch below 2.13; p3-advisor's probes/workflows/openxla_jax.py imports it with 2.13
 
 weights, function = torchax.extract_jax(model)
 compiled = jax.jit(lambda weights, inputs: function(weights, inputs))
 output = compiled(weights, tuple(jax.numpy.asarray(tensor.numpy()) for tensor in inputs))
 output.block_until_ready()
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,7 +1,4 @@
-"""PyTorch as it is: the baseline that every other workflow is compared with.
-
-On a GPU also captured as a CUDA graph.
-"""
+"""Eager PyTorch, the baseline; on a GPU also captured as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from probes.protocol import Engagement, Request
 from probes.stacks import cuda_graphs, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_task import open_by_task
+from probes.subjects.by_request import open_by_task
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -28,35 +25,38 @@ def versions() -> dict[str, str]:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Return the module itself, a call of it captured for these shapes, or its `generate` with a cache that grows."""
+    """Return the module, a captured call of it, or its `generate` with a growing cache."""
     captured = request.options.get("cuda_graph")
     if request.task == protocol.GENERATE:
-        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
+        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
         if captured:
-            message = "a cache that grows cannot be captured as a CUDA graph; torch-compile-inductor-static-cache has arms whose step is"
+            message = (
+                "a growing cache cannot be captured as a CUDA graph; "
+                "torch-compile-inductor-static-cache has arms with a captured step"
+            )
             raise UnsupportedError(message)
         return TextGeneration(subject.model, request)
     program = TorchProgram(subject, subject.module)
     return cuda_graphs.capture(program, inputs) if captured else program
 
 
-def engagement(program: Program, fed: Any) -> Engagement:
-    """Return a full share without a graph: there is no compiled path to leave."""
+def engagement(program: Program, device_inputs: Any) -> Engagement:
+    """Return a full share unless the call is captured: there is no compiled path to leave."""
     if isinstance(program, CapturedProgram):
-        return cuda_graphs.engagement(program, fed)
+        return cuda_graphs.engagement(program, device_inputs)
     return Engagement(1.0, "eager PyTorch has no compiled path to fall back from", {})
 
 
 def integration(request: Request) -> str:
-    """Return the lines that run the module, or generate with it."""
+    """Return the lines that run the module or generate with it."""
     if request.task == protocol.GENERATE:
         return f"""\
 import torch
 
 with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped
     if request.options.get("cuda_graph"):
         return f"import torch\n\n{cuda_graphs.integration('model')}"
     return """\

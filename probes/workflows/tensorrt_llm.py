@@ -1,4 +1,4 @@
-"""TensorRT-LLM through its LLM API with the PyTorch back end, its default since 1.0; the one with TensorRT engines is gone."""
+"""TensorRT-LLM's LLM API with its PyTorch backend, the only one since 1.0."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TASKS = (protocol.GENERATE,)
 
 open_subject = EngineSubject
 
-#: The cache is given this many times the tokens that the largest batch needs.
-CACHE_ROOM = 3
-#: How the engine refuses an architecture that it does not know.
-REFUSAL = "Unknown architecture"
+#: Factor on the cache of the largest batch.
+CACHE_MARGIN = 3
+#: Part of the engine's error for an unknown architecture.
+UNSUPPORTED_PHRASE = "Unknown architecture"
 
 
 def versions() -> dict[str, str]:
-    """Import the engine and return its version and torch's."""
+    """Return the versions of TensorRT-LLM and torch."""
     import tensorrt_llm  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
@@ -32,19 +32,19 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:  # noqa: ARG001 - the same for every model
-    """Return what is in force."""
+    """Return the settings."""
     return {"backend": "pytorch", "block_reuse": "off"}
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one engine serves all sizes
-    """Start the engine, once for all batch sizes: loading and capturing graphs are its build."""
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+    """Start the engine once for all batch sizes, which loads the model and captures graphs."""
     if subject.engine is None:
         subject.engine = start_engine(subject, request)
-    return Generation(subject.engine, request)
+    return EngineGeneration(subject.engine, request)
 
 
 def start_engine(subject: EngineSubject, request: Request) -> Any:
-    """Start the engine without reuse between prompts and with memory for this run alone."""
+    """Start the engine without prefix caching and with memory for this run only."""
     import tensorrt_llm  # noqa: PLC0415
     from tensorrt_llm.llmapi import CudaGraphConfig, KvCacheConfig  # noqa: PLC0415
 
@@ -66,48 +66,44 @@ def start_engine(subject: EngineSubject, request: Request) -> Any:
             ),
         )
     except ValueError as problem:
-        if REFUSAL in str(problem):
+        if UNSUPPORTED_PHRASE in str(problem):
             raise UnsupportedError(str(problem)) from problem
         raise
 
 
 def cache_tokens(request: Request) -> int:
-    """Return for how many tokens the engine keeps keys and values: whole blocks, and room for other shapes."""
+    """Return the tokens that fit in the key-value cache, rounded up to whole blocks."""
     block = 64
     each = math.ceil((request.input_tokens + request.output_tokens + 1) / block) * block
-    return CACHE_ROOM * max(request.batch_sizes) * each
+    return CACHE_MARGIN * max(request.batch_sizes) * each
 
 
-class Generation:
-    """See `probes.adapter.TextProgram`; it is judged by its tokens alone."""
+class EngineGeneration:
+    """See `probes.adapter.TextProgram`; it has no `score`, so only its tokens are checked."""
 
     def __init__(self, engine: Any, request: Request) -> None:
         import tensorrt_llm  # noqa: PLC0415
 
         self.engine = engine
         self.request = request
-        self._sampling = tensorrt_llm.SamplingParams
+        self._sampling_params = tensorrt_llm.SamplingParams
 
     def feed(self, inputs: list[Any]) -> list[list[int]]:
-        """Return the prompts as lists of tokens."""
         prompts: list[list[int]] = inputs[0].tolist()
         return prompts
 
-    def __call__(self, fed: list[list[int]]) -> Any:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: list[list[int]]) -> Any:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: list[list[int]]) -> Any:
-        """Generate one new token."""
-        return self._generate(fed, 1)
+    def first_token(self, device_inputs: list[list[int]]) -> Any:
+        return self._generate(device_inputs, 1)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the new tokens."""
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
-    def _generate(self, fed: list[list[int]], new_tokens: int) -> Any:
-        # Without a tokenizer the engine knows neither end nor padding; -1 is no token.
-        asked = self._sampling(
+    def _generate(self, device_inputs: list[list[int]], new_tokens: int) -> Any:
+        # Without a tokenizer the engine needs ids for the end and padding tokens; -1 is no token.
+        sampling = self._sampling_params(
             max_tokens=new_tokens,
             temperature=0.0,
             top_k=1,
@@ -116,30 +112,29 @@ class Generation:
             pad_id=0,
             detokenize=False,
         )
-        return self.engine.generate(fed, sampling_params=asked, use_tqdm=False)
+        return self.engine.generate(device_inputs, sampling_params=sampling, use_tqdm=False)
 
 
 def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
-    """Return a full share: the engine's kernels and CUDA graphs are all it has."""
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return a full share: the engine has no other path than its kernels and CUDA graphs."""
     facts = {
         "cuda_graphs": sorted(program.request.batch_sizes),
         "cache_tokens": cache_tokens(program.request),
         "preallocates": True,
     }
     return Engagement(
-        1.0,
-        "the engine makes all tokens, with CUDA graphs for the batch sizes that were asked for",
-        facts,
+        1.0, "the engine generates all tokens, with CUDA graphs for the run's batch sizes", facts
     )
 
 
 def serving_command(request: Request) -> str:
     """Return the command that serves the model."""
-    return f"trtllm-serve {shlex.quote(request.subject['name'])} --backend pytorch --max_batch_size {max(request.batch_sizes)}"
+    name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
+    return f"trtllm-serve {name} --backend pytorch --max_batch_size {batch_size}"
 
 
 def integration(request: Request) -> str:
@@ -148,6 +143,6 @@ def integration(request: Request) -> str:
 from tensorrt_llm import LLM, SamplingParams
 
 engine = LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_batch_size={max(request.batch_sizes)})
-asked = SamplingParams(max_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True, end_id=-1, pad_id=0, detokenize=False)
-tokens = [list(output.outputs[0].token_ids) for output in engine.generate(prompts, asked)]
-"""
+sampling = SamplingParams(max_tokens={request.output_tokens}, temperature=0.0, ignore_eos=True, end_id=-1, pad_id=0, detokenize=False)
+tokens = [list(output.outputs[0].token_ids) for output in engine.generate(prompts, sampling)]
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

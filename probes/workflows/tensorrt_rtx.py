@@ -1,16 +1,20 @@
-"""TensorRT for RTX: the model as ONNX, built into an engine, executed on tensors that stay on the GPU."""
+"""TensorRT for RTX: build an engine from ONNX, and run it on tensors that stay on the GPU."""
 
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorrt_rtx as trt
 
 from probes.protocol import Request
-from probes.stacks import onnx_export, pytorch, tensorrt_engine
+from probes.stacks import onnx_export, pytorch, tensorrt_build, tensorrt_engine
 from probes.stacks.cuda_graphs import CapturedProgram
-from probes.stacks.tensorrt_engine import Context
+from probes.stacks.tensorrt_engine import EngineContext
+from probes.subjects.torch_subject import TorchSubject
+
+if TYPE_CHECKING:
+    from probes.subjects.onnx_file import OnnxSubject
 
 settings = tensorrt_engine.settings
 open_subject = tensorrt_engine.open_subject
@@ -19,20 +23,24 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the engine's library and of what exports for it."""
+    """Return the versions of TensorRT for RTX and of the packages that export for it."""
     return {trt.__name__: trt.__version__, **pytorch.versions("onnx", "onnxscript")}
 
 
-def build(subject: Any, inputs: list[Any], request: Request) -> Context | CapturedProgram:
+def build(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> EngineContext | CapturedProgram:
     """Export, build or load the engine, and make a context for these shapes."""
     return tensorrt_engine.build(trt, subject, inputs, request)
 
 
-def build_for(target: str, subject: Any, inputs: list[Any], request: Request) -> None:
-    """Export and build an engine for a GPU that need not be here, and leave it as `TARGET.engine`."""
+def build_for(
+    target: str, subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> None:
+    """Export and build `TARGET.engine` for a GPU that need not be present, such as `sm_89`."""
     model = onnx_export.for_any_batch_size(subject, inputs, request)
-    shapes = tensorrt_engine.fed_shapes(subject, request)
-    plan = tensorrt_engine.build_plan(trt, model, shapes, tensorrt_engine.Log(), target)
+    shapes = tensorrt_engine.input_shapes(subject, request)
+    plan = tensorrt_build.build_plan(trt, model, shapes, tensorrt_build.EngineLog(), target)
     (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_bytes(plan)
 
 

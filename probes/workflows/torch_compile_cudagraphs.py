@@ -1,4 +1,4 @@
-"""`torch.compile` with the backend that captures PyTorch's own kernels as CUDA graphs and compiles nothing."""
+"""`torch.compile` with the backend `cudagraphs`: capture PyTorch's own kernels, compile nothing."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch._dynamo.utils import counters
 
 from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
-from probes.stacks import pytorch, pytorch_kernels
+from probes.stacks import kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 settings = pytorch.apply_settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
-#: The first call warms up, the second captures, from the third on the graph is replayed.
+#: The first call warms up and the second captures; later calls replay the graph.
 CALLS_UNTIL_REPLAY = 2
 
 
@@ -27,22 +27,23 @@ def versions() -> dict[str, str]:
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Call until the graph for these shapes is captured."""
+    """Compile, and call until the graph for these shapes is captured."""
     if request.device != "cuda":
         message = "CUDA graphs exist on NVIDIA GPUs only"
         raise UnsupportedError(message)
     program = TorchProgram(
         subject, torch.compile(subject.module, dynamic=False, backend="cudagraphs")
     )
-    fed = program.feed(inputs)
+    device_inputs = program.feed(inputs)
     for _ in range(CALLS_UNTIL_REPLAY):
-        program(fed)
+        program(device_inputs)
     return program
 
 
-def engagement(program: TorchProgram, fed: Any) -> Engagement:
-    """Return the share of the kernels that captured graphs start, with Dynamo's reasons where it broke the model apart."""
-    engaged = pytorch_kernels.engagement_of_graphs(pytorch_kernels.watch(lambda: program(fed)))
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
+    """Return the share of the kernels that captured graphs start, and Dynamo's graph breaks."""
+    launches = kernel_launches.count_launches(lambda: program(device_inputs))
+    engaged = kernel_launches.graph_engagement(launches)
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     return Engagement(engaged.share, engaged.proof, {**engaged.facts, "graph_breaks": breaks})
 

@@ -11,9 +11,9 @@ from torch._dynamo.utils import counters
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
-from probes.stacks import pytorch, pytorch_kernels
+from probes.stacks import kernel_launches, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_task import open_by_task
+from probes.subjects.by_request import open_by_task
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -21,25 +21,25 @@ settings = pytorch.apply_settings
 open_subject = open_by_task
 synchronise = pytorch.synchronise
 
-#: Names that Dynamo and Inductor give to the profiler for a call into compiled code.
+#: Names of the profiler regions that Dynamo and Inductor open around a call into compiled code.
 COMPILED_REGIONS = (pytorch.COMPILED_REGION, "## Call CompiledFxGraph")
-#: Modes that capture what they compile as CUDA graphs, and say so nowhere when they cannot.
+#: Modes that capture compiled code as CUDA graphs; they give no error when they cannot.
 CAPTURING_MODES = {"reduce-overhead", "max-autotune"}
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch and, on a GPU, of the compiler beneath it."""
+    """Return the versions of torch and, on a GPU, of Triton."""
     return pytorch.versions(*(["triton"] if torch.version.cuda else []))
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Compile for these shapes alone: a second batch size must not turn the first into a dynamic graph.
+    """Compile for these shapes only, so that a second batch size does not make them dynamic.
 
-    Of a language model, compile the module and then generate with it, as the paper did:
-    `torch-compile-inductor-static-cache` is the way that its library offers since.
+    A language model is compiled as a module that `generate` calls, as in the paper. The workflow
+    `torch-compile-inductor-static-cache` compiles its decode step instead.
     """
     if request.task == protocol.GENERATE:
-        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - transformers takes seconds to import
+        from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds
 
         return TextGeneration(
             torch.compile(subject.model, mode=request.options.get("mode")), request
@@ -64,9 +64,14 @@ class CompiledProgram(TorchProgram):
     captures: bool
 
 
-def engagement(program: Any, fed: Any) -> Engagement:
-    """Count operators that ran outside compiled regions against those that Dynamo captured, and the graphs where some are promised."""
-    outside, regions = pytorch.operators_outside(lambda: program(fed), COMPILED_REGIONS)
+def engagement(program: Program, device_inputs: Any) -> Engagement:
+    """Return the share of the operators that Dynamo captured.
+
+    It is 0 if the mode promises CUDA graphs and none is launched.
+    """
+    outside, regions = pytorch.count_operators_outside(
+        lambda: program(device_inputs), COMPILED_REGIONS
+    )
     captured = (
         counters["stats"]["calls_captured"] // max(counters["stats"]["unique_graphs"], 1)
         if regions
@@ -85,22 +90,23 @@ def engagement(program: Any, fed: Any) -> Engagement:
         "operators_outside": outside,
     }
     engaged = Engagement(share, proof, facts)
-    return (
-        with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed)))
-        if regions and isinstance(program, CompiledProgram) and program.captures
-        else engaged
-    )
+    if regions and isinstance(program, CompiledProgram) and program.captures:
+        return with_graphs(engaged, kernel_launches.count_launches(lambda: program(device_inputs)))
+    return engaged
 
 
-def with_graphs(engaged: Engagement, started: pytorch_kernels.Started) -> Engagement:
-    """Add what was captured; Inductor leaves graphs out without a word, and then the mode is not what was asked for."""
+def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:
+    """Add the captured graphs; a program that promises graphs and launches none is not engaged."""
     skips = int(counters["inductor"]["cudagraph_skips"])
-    facts = {**engaged.facts, **pytorch_kernels.facts(started), "cudagraph_skips": skips}
-    if not started.graphs:
+    facts = {**engaged.facts, **kernel_launches.facts(launches), "cudagraph_skips": skips}
+    if not launches.graph_launches:
         return Engagement(
-            0.0, f"Inductor captured no CUDA graph; it counts {skips} reasons not to", facts
+            0.0, f"Inductor captured no CUDA graph; it counts {skips} skipped graphs", facts
         )
-    proof = f"{engaged.proof}; {started.graphs} captured graphs start them, {started.single} kernels come one by one"
+    proof = (
+        f"{engaged.proof}; {launches.graph_launches} captured graphs launch them, "
+        f"{launches.single_launches} kernels are launched one by one"
+    )
     return Engagement(engaged.share, proof, facts)
 
 
@@ -115,7 +121,7 @@ import torch
 compiled = torch.compile(model{f', mode="{mode}"' if mode else ""})
 with torch.inference_mode():
     tokens = compiled.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped
     return f"""\
 import torch
 

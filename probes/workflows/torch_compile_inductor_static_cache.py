@@ -24,16 +24,16 @@ synchronise = pytorch.synchronise
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of torch, of transformers and, on a GPU, of the compiler beneath."""
+    """Return the versions of torch, transformers and, on a GPU, of Triton."""
     return pytorch.versions("transformers", *(["triton"] if torch.version.cuda else []))
 
 
 def build(
     subject: CausalLm, inputs: list[Any], request: Request
 ) -> TextGeneration | decode_step.StepGeneration:
-    """Compile the decode step for these shapes: by transformers, or in a loop of our own as the option `loop` says."""
-    # A model of its own for each batch size, with the same weights: transformers keeps one compiled
-    # call a model, and a second batch size would make its shapes dynamic.
+    """Compile the decode step in `generate()`, or in our own loop with the option `loop`."""
+    # Each batch size gets its own model with the same weights: transformers keeps one compiled call
+    # for each model, and a second batch size would make its shapes dynamic.
     model = transformers_generate.share_weights(subject.model)
     loop = request.options.get("loop")
     if loop == "cuda-graph" and request.device != "cuda":
@@ -45,22 +45,26 @@ def build(
 
 
 def build_generate(model: Any, request: Request) -> TextGeneration:
-    """Let transformers compile."""
+    """Return `generate()` with a decode step that transformers compiles."""
     compile_config = transformers.CompileConfig(dynamic=False)
     return transformers_generate.with_fixed_cache(
         model, request, compile_config, is_kept=request.options.get("cache") == "kept"
     )
 
 
-def engagement(program: TextGeneration | decode_step.StepGeneration, fed: Any) -> Engagement:
-    """Count the decode steps that ran compiled or as a captured graph."""
+def engagement(
+    program: TextGeneration | decode_step.StepGeneration, device_inputs: Any
+) -> Engagement:
+    """Return the share of the passes that ran compiled or as a captured graph."""
     passes = program.request.output_tokens
     if isinstance(program, decode_step.StepGeneration) and program.replays is not None:
         before = program.replays
-        program(fed)
+        program(device_inputs)
         steps, how = program.replays - before, "replayed a captured CUDA graph"
     else:
-        _, steps = pytorch.operators_outside(lambda: program(fed), (pytorch.COMPILED_REGION,))
+        _, steps = pytorch.count_operators_outside(
+            lambda: program(device_inputs), (pytorch.COMPILED_REGION,)
+        )
         how = "ran compiled"
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     proof = f"{steps} of {passes} passes {how}; the prompt's pass stays eager"
@@ -76,23 +80,27 @@ def integration(request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
     length = request.input_tokens + request.output_tokens
-    how, prepared = 'cache_implementation="static"', []
+    cache, prepared = 'cache_implementation="static"', []
     if request.options.get("cache") == "kept":
-        how = "past_key_values=cache"
+        cache = "past_key_values=cache"
         prepared.append(
-            f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})  # cache.reset() between calls"
+            f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})"
+            "  # cache.reset() between calls"
         )
     if request.device == "cpu":
-        how += ", compile_config=compile_config"
+        cache += ", compile_config=compile_config"
         prepared += [
             "compile_config = transformers.CompileConfig(dynamic=False)",
-            "compile_config._compile_all_devices = True  # without it nothing is compiled on a processor",
+            "compile_config._compile_all_devices = True  # transformers compiles on GPUs only",
         ]
     before = "\n".join(["import transformers", "", *prepared]) if prepared else ""
-    fixed = f"attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens}"
+    fixed = (
+        "attention_mask=torch.ones_like(prompts), do_sample=False, "
+        f"max_new_tokens={request.output_tokens}"
+    )
     return f"""\
 import torch
 {before}
 with torch.inference_mode():
-    tokens = model.generate(prompts, {fixed}, {how})
+    tokens = model.generate(prompts, {fixed}, {cache})
 """

@@ -12,16 +12,16 @@ from openvino.frontend.pytorch.torchdynamo import execute as partitions
 from probes.protocol import Engagement, Request
 from probes.stacks import openvino_model, pytorch
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 versions = openvino_model.versions
 settings = openvino_model.settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
-#: Where the backend says, at a level that nobody shows, that it hands a graph to Inductor.
+#: The logger that reports, at level DEBUG only, that the backend hands a graph to Inductor.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"
-#: What neither computes nor copies much: how OpenVINO's backend reads tensors and hands them back.
+#: Operators with which the backend reads and returns tensors; they hardly compute or copy.
 BOOKKEEPING = {
     "aten::detach",
     "aten::to",
@@ -33,30 +33,30 @@ BOOKKEEPING = {
 }
 
 
-class Refusals(logging.Handler):
-    """Keeps the reasons for which OpenVINO has handed a graph to Inductor instead."""
+class InductorFallbacks(logging.Handler):
+    """Keeps the reasons why OpenVINO has handed a graph to Inductor."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.reasons: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message if it tells of a failure."""
+        """Keep the message if it reports a failure."""
         if "ailed" in record.getMessage():
             self.reasons.append(record.getMessage())
 
 
-refusals = Refusals()
-logging.getLogger(BACKEND).addHandler(refusals)
+fallbacks = InductorFallbacks()
+logging.getLogger(BACKEND).addHandler(fallbacks)
 logging.getLogger(BACKEND).setLevel(logging.DEBUG)
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchProgram:
-    """Compile for these shapes alone, with equal threads and in the precision of the model."""
+    """Compile for these shapes only, in the precision of the model."""
     options = {
         "device": "CPU",
         "config": openvino_model.configuration(subject.dtype, request),
-        # Without it models with parameters in nested modules are handed to Inductor.
+        # Without it the backend hands models with parameters in nested modules to Inductor.
         "aot_autograd": True,
     }
     program = TorchProgram(
@@ -66,13 +66,16 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TorchPr
     return program
 
 
-def engagement(program: TorchProgram, fed: Any) -> Engagement:
-    """Show that OpenVINO took the graph: no refusal, no partition that fell back, and no operator of PyTorch's at work."""
-    if refusals.reasons:
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
+    """Return the share of OpenVINO's layers among these and the operators that ran in PyTorch.
+
+    It is 0 if the backend handed a graph to Inductor, or if a partition fell back to eager code.
+    """
+    if fallbacks.reasons:
         return Engagement(
             0.0,
-            f"OpenVINO handed the graph to Inductor: {refusals.reasons[0]}"[:500],
-            {"refusals": refusals.reasons[:5]},
+            f"OpenVINO handed the graph to Inductor: {fallbacks.reasons[0]}"[:500],
+            {"refusals": fallbacks.reasons[:5]},
         )
     fallen = [part for part in find_partitions() if part.perm_fallback]
     if fallen:
@@ -81,22 +84,28 @@ def engagement(program: TorchProgram, fed: Any) -> Engagement:
             f"{len(fallen)} partitions failed in OpenVINO and run in eager PyTorch",
             {"fallen_back": len(fallen)},
         )
-    eager = count_operators(lambda: program(fed))
-    facts = [openvino_model.describe(compiled) for compiled in partitions.compiled_cache.values()]
+    eager = count_operators(lambda: program(device_inputs))
+    facts = [
+        openvino_model.describe_compiled(compiled)
+        for compiled in partitions.compiled_cache.values()
+    ]
     layers = sum(
         count
         for each in facts
         for kind, count in each["layers"].items()
-        if kind not in openvino_model.NO_WORK
+        if kind not in openvino_model.DATA_LAYERS
     ) // max(len(facts), 1)
     share = layers / (layers + eager) if facts else 0.0
-    kinds = sorted({each["inference_precision"] for each in facts})
-    proof = f"OpenVINO holds {layers} layers in {', '.join(kinds)}, {eager} operators ran in PyTorch, none fell back"
+    precisions = ", ".join(sorted({each["inference_precision"] for each in facts}))
+    proof = (
+        f"OpenVINO runs {layers} layers in {precisions}, {eager} operators ran in PyTorch, "
+        "no partition fell back"
+    )
     return Engagement(share, proof, {"partitions": facts[:4], "operators_in_pytorch": eager})
 
 
 def find_partitions() -> list[Any]:
-    """Return the parts of the graphs that OpenVINO has taken."""
+    """Return the parts of the graphs that OpenVINO runs."""
     modules = [
         module for whole in partitions.partitioned_modules.values() for module in whole.modules()
     ]
@@ -104,7 +113,7 @@ def find_partitions() -> list[Any]:
 
 
 def count_operators(call: Callable[[], object]) -> int:
-    """Profile one call and count the operators that PyTorch computed itself."""
+    """Profile one call and count the operators that PyTorch itself computed."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         call()
     names = [
@@ -117,14 +126,14 @@ def count_operators(call: Callable[[], object]) -> int:
 
 def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
-    hint = openvino_model.HINTS.get(request.dtype, "f32")
+    hint = openvino_model.PRECISION_HINTS.get(request.dtype, "f32")
     return f"""\
 import openvino.torch
 import torch
 
-# Without the hint OpenVINO computes in bfloat16 where the processor can.
+# Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 options = {{"device": "CPU", "aot_autograd": True, "config": {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}}}
 compiled = torch.compile(model, backend="openvino", dynamic=False, options=options)
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

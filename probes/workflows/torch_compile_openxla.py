@@ -1,4 +1,4 @@
-"""`torch.compile` with the backend of PyTorch/XLA: the module lives on an XLA device, and what Dynamo captures is compiled by OpenXLA."""
+"""`torch.compile` with PyTorch/XLA's backend: OpenXLA compiles what Dynamo captures."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from torch_xla.debug import metrics
 
 from probes.protocol import Engagement, Request
 from probes.stacks import pytorch
-from probes.subjects.opening import TorchSubject, collect, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
 
 open_subject = open_torch_subject
 
-#: How the counter of an operator is called that XLA lacks, so that PyTorch runs it on the host.
-HANDED_BACK = "aten::"
-#: How the counter of an operator is called that runs by itself, outside what Dynamo captured.
-BY_ITSELF = "xla::"
+#: Prefix of the counters of operators that XLA lacks, so that PyTorch runs them on the host.
+CPU_FALLBACK = "aten::"
+#: Prefix of the counters of operators that run outside of what Dynamo captured.
+OUTSIDE_GRAPH = "xla::"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of both."""
+    """Return the versions of PyTorch/XLA and torch."""
     return pytorch.versions("torch-xla")
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Choose where XLA computes, the plug-in for CUDA being gone since 2.9; its threads come from the environment."""
+    """Choose the CPU, and return the settings; the threads come from the environment.
+
+    PyTorch/XLA has no plug-in for CUDA since 2.9.
+    """
     os.environ["PJRT_DEVICE"] = "CPU"
     return {**pytorch.apply_settings(request), "pjrt_device": "CPU"}
 
 
 @dataclasses.dataclass(frozen=True)
 class XlaProgram:
-    """A compiled module with weights of its own on the XLA device, which takes no tensors of inference mode."""
+    """A compiled module on the XLA device, which does not take inference-mode tensors."""
 
     compiled: Any
     subject: TorchSubject
 
     def feed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Put the inputs on the device."""
-        with pytorch.ordinary_mode():
+        with pytorch.without_inference_mode():
             return tuple(
                 tensor.clone().to(torch_xla.device()) for tensor in self.subject.tensors(inputs)
             )
 
-    def __call__(self, fed: tuple[Any, ...]) -> Any:
-        """Run once."""
-        with pytorch.ordinary_mode():
-            return self.compiled(*fed)
+    def __call__(self, device_inputs: tuple[Any, ...]) -> Any:
+        with pytorch.without_inference_mode():
+            return self.compiled(*device_inputs)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs on the host."""
-        with pytorch.ordinary_mode():
+        with pytorch.without_inference_mode():
             return collect(output)
 
 
-def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - where it computes is set by a variable
-    """Copy the module to the XLA device and compile for these shapes at the first call."""
-    with pytorch.ordinary_mode():
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProgram:  # noqa: ARG001 - a variable sets its device
+    """Copy the module to the XLA device and compile it for these shapes with a first call."""
+    with pytorch.without_inference_mode():
         module = copy.deepcopy(subject.module).to(torch_xla.device())
         program = XlaProgram(torch.compile(module, backend="openxla", dynamic=False), subject)
     program(program.feed(inputs))
@@ -71,30 +71,28 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> XlaProg
 
 
 def synchronise() -> None:
-    """Wait for the device; `torch_xla.sync(wait=True)` waits for what is traced, not for what Dynamo has started."""
+    """Wait for the device; `torch_xla.sync(wait=True)` does not wait for what Dynamo started."""
     xla_model.wait_device_ops()
 
 
-def engagement(program: XlaProgram, fed: Any) -> Engagement:
-    """Count the operators of a call that ran by themselves or were handed back to PyTorch, against those of the eager module."""
+def engagement(program: XlaProgram, device_inputs: Any) -> Engagement:
+    """Return the share of the eager module's operators that compiled programs replace."""
     metrics.clear_all()
-    program(fed)
+    program(device_inputs)
     synchronise()
     counted = {name: int(metrics.counter_value(name)) for name in metrics.counter_names()}
     by_itself, handed_back = (
-        sum(count for name, count in counted.items() if name.startswith(kind))
-        for kind in (BY_ITSELF, HANDED_BACK)
+        sum(count for name, count in counted.items() if name.startswith(prefix))
+        for prefix in (OUTSIDE_GRAPH, CPU_FALLBACK)
     )
     runs = (
         metrics.metric_data("RunCachedGraphOutputData")
         or metrics.metric_data("ExecuteTime")
         or (0,)
     )[0]
-    with pytorch.ordinary_mode():
-        host = tuple(tensor.cpu() for tensor in fed)
-        operators, _ = pytorch.operators_outside(
-            lambda: program.subject.module(*host), ("no region",)
-        )
+    with pytorch.without_inference_mode():
+        host = tuple(tensor.cpu() for tensor in device_inputs)
+        operators, _ = pytorch.count_operators_outside(lambda: program.subject.module(*host), ())
     facts = {
         "runs": int(runs),
         "operators_outside": by_itself,
@@ -104,7 +102,10 @@ def engagement(program: XlaProgram, fed: Any) -> Engagement:
     if not runs:
         return Engagement(0.0, "XLA ran no compiled program", facts)
     share = max(1 - (by_itself + handed_back) / max(operators, 1), 0.0)
-    proof = f"XLA ran compiled programs; of {operators} operators {by_itself} ran by themselves, {handed_back} went back to PyTorch"
+    proof = (
+        f"XLA ran compiled programs; of {operators} operators {by_itself} ran outside them, "
+        f"and {handed_back} ran in PyTorch on the host"
+    )
     return Engagement(share, proof, facts)
 
 

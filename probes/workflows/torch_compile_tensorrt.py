@@ -1,4 +1,4 @@
-"""`torch.compile` with Torch-TensorRT's backend: engines are built at the first call."""
+"""`torch.compile` with Torch-TensorRT's backend, which builds engines at the first call."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
-from probes.stacks import pytorch, torch_tensorrt_common
+from probes.stacks import pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.by_task import open_by_task
+from probes.subjects.by_request import open_by_task
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -19,16 +19,16 @@ TASKS = (protocol.FORWARD, protocol.GENERATE)
 #: broadcast (1, 2, 1, 64) to (1, 1, 2, 64)`).
 IN_PYTORCH = {"torch_executed_ops": ["torch.ops.aten.index_put.default"]}
 
-versions = torch_tensorrt_common.versions
-settings = torch_tensorrt_common.settings
+versions = torch_tensorrt_engines.versions
+settings = torch_tensorrt_engines.settings
 open_subject = open_by_task
 synchronise = pytorch.synchronise
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Compile for these shapes; a failure is to be seen, where the backend by itself would run eager code with a line in its log."""
+    """Compile for these shapes; a failure raises instead of running eager code."""
     options = {
-        **torch_tensorrt_common.compile_options(subject, request),
+        **torch_tensorrt_engines.compile_options(subject, request),
         "pass_through_build_failures": True,
     }
     if request.task == protocol.GENERATE:
@@ -43,7 +43,10 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 def build_generate(
     subject: Any, inputs: list[Any], request: Request, options: dict[str, Any]
 ) -> Program:
-    """Compile the module and then generate with it, as the paper did, or the decode step over a cache of fixed size."""
+    """Compile the module that `generate` calls, as in the paper.
+
+    With the option `cache`, compile the decode step over a cache of fixed size instead.
+    """
     import transformers  # noqa: PLC0415 - takes seconds to import
 
     from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
@@ -52,12 +55,12 @@ def build_generate(
         return transformers_generate.TextGeneration(
             torch.compile(subject.model, backend="tensorrt", options=options), request
         )
-    # Of its fields transformers hands on all, and PyTorch takes a mode or options, not both.
+    # transformers passes on all fields, and `torch.compile` takes either a mode or options.
     compile_config = transformers.CompileConfig(
         backend="tensorrt", dynamic=False, mode=None, options={**options, **IN_PYTORCH}
     )
-    # A model of its own for each batch size, with the same weights: a second one would make the
-    # shapes of the first dynamic.
+    # Each batch size gets its own model with the same weights: a second one would make the shapes
+    # of the first dynamic.
     program = transformers_generate.with_fixed_cache(
         transformers_generate.share_weights(subject.model), request, compile_config
     )
@@ -65,18 +68,18 @@ def build_generate(
     return program
 
 
-def engagement(program: Any, fed: Any) -> Engagement:
-    """Count engines and the operators that ran outside them."""
+def engagement(program: Any, device_inputs: Any) -> Engagement:
+    """Return the share of the operators that engines replace."""
     if isinstance(program, TorchProgram):
-        return torch_tensorrt_common.engagement(program, fed)
-    from probes.subjects import transformers_generate  # noqa: PLC0415 - takes seconds to import
+        return torch_tensorrt_engines.engagement(program, device_inputs)
+    from probes.subjects import transformers_generate  # noqa: PLC0415 - imports transformers, which takes seconds
 
     model = getattr(program.model, "_orig_mod", program.model)
     eager = transformers_generate.TextGeneration(
         transformers_generate.share_weights(model), program.request
     )
-    return torch_tensorrt_common.engagement_of_text(
-        lambda: program(fed), lambda: eager(fed), program.request.output_tokens
+    return torch_tensorrt_engines.generation_engagement(
+        lambda: program(device_inputs), lambda: eager(device_inputs), program.request.output_tokens
     )
 
 
@@ -86,7 +89,7 @@ def integration(request: Request) -> str:
     if request.options.get("fp32_accumulation"):
         options["use_fp32_acc"] = True
     if request.task == protocol.GENERATE:
-        return integration_of_text(request, options)
+        return generation_integration(request, options)
     return f"""\
 import torch
 import torch_tensorrt
@@ -97,9 +100,12 @@ with torch.inference_mode():
 """
 
 
-def integration_of_text(request: Request, options: dict[str, Any]) -> str:
+def generation_integration(request: Request, options: dict[str, Any]) -> str:
     """Return the lines that compile and generate."""
-    fixed = f"attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens}"
+    fixed = (
+        "attention_mask=torch.ones_like(prompts), do_sample=False, "
+        f"max_new_tokens={request.output_tokens}"
+    )
     if request.options.get("cache") != "static":
         return f"""\
 import torch
@@ -114,7 +120,7 @@ import torch
 import torch_tensorrt
 import transformers
 
-how = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options | IN_PYTORCH})
+config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options | IN_PYTORCH})
 with torch.inference_mode():
-    tokens = model.generate(prompts, {fixed}, cache_implementation="static", compile_config=how)
-"""
+    tokens = model.generate(prompts, {fixed}, cache_implementation="static", compile_config=config)
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,4 +1,4 @@
-"""Torch-TensorRT ahead of time: export and build engines; on request with a profile for a range of batch sizes, or CUDA graphs."""
+"""Torch-TensorRT ahead of time: export the model and build its engines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any
 import torch
 import torch_tensorrt
 
+from probes.partial_file import replace_when_complete
 from probes.protocol import Engagement, Request
-from probes.stacks import pytorch, pytorch_kernels, torch_tensorrt_common
+from probes.stacks import kernel_launches, pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
-versions = torch_tensorrt_common.versions
-settings = torch_tensorrt_common.settings
+versions = torch_tensorrt_engines.versions
+settings = torch_tensorrt_engines.settings
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
 
+#: Older pickle protocols are limited to 4 GB.
 PICKLE_PROTOCOL = 4
 
 
@@ -29,15 +31,15 @@ class EngineProgram(TorchProgram):
     cuda_graph: bool
 
 
-#: The module built last: one that takes a range of batch sizes serves them all.
+#: The module built last; one that takes a range of batch sizes serves them all.
 _modules: list[torch.nn.Module] = []
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> EngineProgram:
-    """Export and build the engines for these shapes, or once for all batch sizes."""
+    """Export and build the engines for these shapes, or once for a range of batch sizes."""
     dynamic, cuda_graph = (bool(request.options.get(name)) for name in ("dynamic", "cuda_graph"))
     if not _modules or not dynamic:
-        with pytorch.ordinary_mode():
+        with pytorch.without_inference_mode():
             _modules[:] = [
                 compile_module(subject, subject.tensors(inputs), request, dynamic=dynamic)
             ]
@@ -55,7 +57,7 @@ def compile_module(
         low, best, high = batch_range(request.batch_sizes)
         batch = torch.export.Dim("batch", min=low, max=high)
         shapes = tuple({0: batch} for _ in examples)
-        examples = tuple(of_batch(tensor, high) for tensor in examples)
+        examples = tuple(repeat_rows(tensor, high) for tensor in examples)
         arguments = [
             torch_tensorrt.Input(
                 min_shape=(low, *tensor.shape[1:]),
@@ -66,20 +68,21 @@ def compile_module(
             for tensor in examples
         ]
     exported = torch.export.export(subject.module, examples, dynamic_shapes=shapes, strict=False)
-    options = torch_tensorrt_common.compile_options(subject, request)
+    options = torch_tensorrt_engines.compile_options(subject, request)
     return torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, **options)
 
 
 def batch_range(sizes: list[int]) -> tuple[int, int, int]:
-    """Return the least batch size, the one to be fastest at, and the most: one more where there is one size, for `Dim` takes no such range.
+    """Return the smallest batch size, the one to optimise for, and the largest.
 
-    Upwards, for an example of 1 would fix the size that `torch.export` is to leave free.
+    `Dim` needs a range of at least two sizes, so a single size gets one more. It grows upwards,
+    because `torch.export` specialises an example of batch size 1.
     """
     low, best = min(sizes), max(sizes)
     return low, best, max(best, low + 1)
 
 
-def of_batch(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
+def repeat_rows(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
     """Return `tensor` with its rows repeated to `batch_size`."""
     return tensor[torch.arange(batch_size, device=tensor.device) % len(tensor)]
 
@@ -87,36 +90,37 @@ def of_batch(tensor: torch.Tensor, batch_size: int) -> torch.Tensor:
 def save(
     compiled: torch.fx.GraphModule, tensors: tuple[torch.Tensor, ...], file: pathlib.Path
 ) -> None:
-    """Write the engines and what joins them, whole or not at all; they are not traced anew for that, as engines are nothing to trace.
+    """Write the engines and the module around them, complete or not at all.
 
-    Not part of a build: the file holds the engines as text, and for 1 GB of weights writing and
-    reading it takes ten times as long.
+    A build does not save: the file holds the engines as text, so writing and reading 1 GB of
+    weights takes ten times as long as the build.
     """
-    beside = file.with_suffix(".part.pt2")
-    # The older pickle protocols end at 4 GB.
-    torch_tensorrt.save(
-        compiled,
-        str(beside),
-        arg_inputs=list(tensors),
-        retrace=False,
-        pickle_protocol=PICKLE_PROTOCOL,
-    )
-    beside.rename(file)
+    with replace_when_complete(file) as partial:
+        # Engines cannot be traced, so `retrace` is off.
+        torch_tensorrt.save(
+            compiled,
+            str(partial),
+            arg_inputs=list(tensors),
+            retrace=False,
+            pickle_protocol=PICKLE_PROTOCOL,
+        )
 
 
 def load(file: pathlib.Path) -> torch.nn.Module:
-    """Return what `save` wrote, in this process or another."""
+    """Return the module that `save` wrote."""
     return torch_tensorrt.load(str(file)).module()
 
 
-def engagement(program: EngineProgram, fed: Any) -> Engagement:
-    """Count engines and the operators that ran outside them, and captured graphs where they are asked for."""
-    engaged = torch_tensorrt_common.engagement(program, fed)
-    return (
-        torch_tensorrt_common.with_graphs(engaged, pytorch_kernels.watch(lambda: program(fed)))
-        if program.cuda_graph
-        else engaged
-    )
+def engagement(program: EngineProgram, device_inputs: Any) -> Engagement:
+    """Return the share of the operators that engines replace.
+
+    It is 0 if the option `cuda_graph` is set and no graph is launched.
+    """
+    engaged = torch_tensorrt_engines.engagement(program, device_inputs)
+    if not program.cuda_graph:
+        return engaged
+    launches = kernel_launches.count_launches(lambda: program(device_inputs))
+    return torch_tensorrt_engines.with_graphs(engaged, launches)
 
 
 def integration(request: Request) -> str:
@@ -152,4 +156,4 @@ with torch.no_grad():
 loaded = torch_tensorrt.load("model.pt2").module()
 {graphs}with torch.inference_mode():
     output = loaded(*inputs)
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,4 +1,4 @@
-"""Apache TVM: the exported module through Relax to LLVM, untuned: TVM is made to be tuned for hours, which a probe does not do."""
+"""Apache TVM: compile the exported module with Relax and LLVM, without hours of tuning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvm.relax.frontend.torch import from_exported_program
 
 from probes.protocol import Engagement, Request
 from probes.stacks import pytorch
-from probes.subjects.opening import TorchSubject, open_torch_subject
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
 
 open_subject = open_torch_subject
 synchronise = pytorch.synchronise
@@ -27,7 +27,7 @@ def versions() -> dict[str, str]:
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return the settings; the threads are set by a variable that TVM reads when it starts."""
+    """Return the settings; TVM reads its threads from the environment when it is imported."""
     return {
         **pytorch.apply_settings(request),
         "tvm_num_threads": os.environ.get("TVM_NUM_THREADS", ""),
@@ -37,7 +37,7 @@ def settings(request: Request) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class TvmProgram:
-    """A function of TVM's virtual machine with the weights it is called with."""
+    """A function of TVM's virtual machine with the weights that it is called with."""
 
     function: Any
     weights: list[Any]
@@ -46,27 +46,25 @@ class TvmProgram:
     types: tuple[Any, ...]
 
     def feed(self, inputs: list[Any]) -> list[Any]:
-        """Turn the inputs into tensors of TVM's."""
+        """Return the inputs as TVM's tensors, in the types that the function is compiled for."""
         return [
             tvm.runtime.tensor(array.astype(kind))
             for array, kind in zip(inputs, self.types, strict=True)
         ]
 
-    def __call__(self, fed: list[Any]) -> Any:
-        """Run once."""
-        return self.function(*fed, *self.weights)
+    def __call__(self, device_inputs: list[Any]) -> Any:
+        return self.function(*device_inputs, *self.weights)
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the outputs as numpy arrays."""
         return [
             np.array(each.numpy()) for each in ([output] if hasattr(output, "numpy") else output)
         ]
 
 
 def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProgram:
-    """Export, import into Relax, compile with LLVM for this processor, write the library and load it."""
+    """Export, import into Relax, compile for this CPU, write the library and load it."""
     tensors = subject.tensors(inputs)
-    with pytorch.ordinary_mode():
+    with pytorch.without_inference_mode():
         exported = torch.export.export(
             subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
         )
@@ -78,9 +76,8 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
         {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu())}
     )
     compiled = tvm.compile(lowered, target=target)
-    file = pathlib.Path(request.scratch_directory) / (
-        "model-" + "x".join(str(size) for size in tensors[0].shape) + ".so"
-    )
+    shape = "x".join(str(size) for size in tensors[0].shape)
+    file = pathlib.Path(request.scratch_directory) / f"model-{shape}.so"
     compiled.export_library(str(file))
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
     types = tuple(tensor.numpy().dtype for tensor in tensors)
@@ -88,10 +85,13 @@ def build(subject: TorchSubject, inputs: list[Any], request: Request) -> TvmProg
     return TvmProgram(machine["main"], list(weights["main"]), file, functions, types)
 
 
-def engagement(program: TvmProgram, fed: Any) -> Engagement:
-    """Show that TVM's library ran the call by itself: no operator of PyTorch's was at work."""
-    outside, _ = pytorch.operators_outside(lambda: program(fed), ())
-    proof = f"TVM's library of {program.operators} generated functions ran the whole graph, untuned; {outside} operators ran in PyTorch"
+def engagement(program: TvmProgram, device_inputs: Any) -> Engagement:
+    """Return a full share if no operator ran in PyTorch: a library runs as a whole."""
+    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ())
+    proof = (
+        f"TVM's library of {program.operators} generated functions ran the whole graph, untuned; "
+        f"{outside} operators ran in PyTorch"
+    )
     facts = {
         "functions": program.operators,
         "library_bytes": program.file.stat().st_size,
@@ -101,7 +101,7 @@ def engagement(program: TvmProgram, fed: Any) -> Engagement:
 
 
 def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
-    """Return the lines that export, import, compile and run it."""
+    """Return the lines that export, import, compile and run the model."""
     return """\
 import torch
 import tvm
@@ -114,4 +114,4 @@ module, weights = relax.frontend.detach_params(from_exported_program(exported, k
 compiled = tvm.compile(relax.get_pipeline("zero")(module), target="llvm")
 machine = relax.VirtualMachine(compiled, tvm.cpu())
 output = machine["main"](*(tvm.runtime.tensor(tensor.numpy()) for tensor in inputs), *weights["main"])
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

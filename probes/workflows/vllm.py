@@ -1,4 +1,4 @@
-"""vLLM, offline and in this process: paged attention, its own compilation, CUDA graphs."""
+"""vLLM's offline engine, in the worker's process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probes import protocol
-from probes.checking.logprobs import Scores, scores_of_likeliest
+from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
 from probes.subjects.checkpoint import EngineSubject, require_architecture
 
@@ -21,34 +21,34 @@ TASKS = (protocol.GENERATE,)
 open_subject = EngineSubject
 
 GIBIBYTE = 2**30
-#: What an engine takes beside weights and cache: activations of the profiled batch, workspaces,
-#: captured graphs.
-BESIDE_BYTES = 6 * GIBIBYTE
-#: The cache is given this much of what the largest batch needs: blocks are not filled to the last
-#: place, other shapes are tried too.
-CACHE_ROOM = 3.0
-#: Tokens of one scheduling step; a batch of prompts longer than that is worked off in several.
+#: GPU memory that the engine takes in addition to weights and cache: activations of the profiled
+#: batch, workspaces, captured graphs.
+OVERHEAD_BYTES = 6 * GIBIBYTE
+#: Factor on the cache of the largest batch: blocks are not filled completely, and other shapes are
+#: tried too.
+CACHE_MARGIN = 3.0
+#: Tokens of one scheduling step; a longer batch of prompts takes several steps.
 STEP_TOKENS = 8192
-#: Likeliest tokens told at each place: the engine's own limit.
-LIKELIEST = 20
-#: A sequence may hold one token more than is generated, so that its last can be scored.
-SCORED = 1
-#: No child process, no usage reports, no binding to processors that others measure on.
+#: Likeliest tokens returned at each position: the engine's own limit.
+TOP_LOGPROBS = 20
+#: A scored sequence is followed by one generated token.
+SCORED_TOKENS = 1
+#: No child process, no usage reports, no pinning to CPUs that resident workers use.
 VARIABLES = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
-#: A sampler that is compiled with nvcc when it is first used: greedy choice has no need of it, and
-#: many machines have no nvcc.
-UNLESS_SET = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+#: FlashInfer's sampler is compiled with nvcc, which many machines lack; greedy decoding does not
+#: need it.
+DEFAULT_VARIABLES = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
 
 def versions() -> dict[str, str]:
-    """Import the engine as it shall behave and return its version and torch's."""
+    """Set the variables that vLLM reads on import, and return its version and torch's."""
     os.environ.update(
         {
-            **UNLESS_SET,
+            **DEFAULT_VARIABLES,
             **os.environ,
             **VARIABLES,
             **device_by_index(os.environ.get("CUDA_VISIBLE_DEVICES", "")),
@@ -60,38 +60,41 @@ def versions() -> dict[str, str]:
     return {"vllm": vllm.__version__, "torch": torch.__version__}
 
 
-def device_by_index(chosen: str) -> dict[str, str]:
-    """Return the variables that name the GPU by its index instead of its UUID, which some versions of the engine take for a number."""
-    if not chosen.startswith("GPU-") or shutil.which("nvidia-smi") is None:
+def device_by_index(visible_devices: str) -> dict[str, str]:
+    """Return the variables that name a GPU by its index instead of its UUID.
+
+    Some versions of vLLM parse the UUID as a number.
+    """
+    if not visible_devices.startswith("GPU-") or shutil.which("nvidia-smi") is None:
         return {}
     command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-    listed = subprocess.run(  # noqa: S603 - an argument list, no shell
+    lines = subprocess.run(  # noqa: S603 - an argument list, no shell
         command, capture_output=True, text=True, check=False
     ).stdout.splitlines()
-    indices = [line.partition(",")[0].strip() for line in listed if line.endswith(chosen)]
+    indices = [line.partition(",")[0].strip() for line in lines if line.endswith(visible_devices)]
     return (
         {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": indices[0]} if indices else {}
     )
 
 
 def settings(request: Request) -> dict[str, str]:
-    """Return what is in force; threads come from the environment."""
+    """Return the settings; the threads come from the environment."""
     return {"threads": str(request.threads), "prefix_caching": "off", "processes": "one"}
 
 
-def build(subject: EngineSubject, inputs: list[Any], request: Request) -> Generation:  # noqa: ARG001 - one engine serves all sizes
-    """Start the engine, once for all batch sizes: loading, compiling and capturing graphs are its build."""
+def build(subject: EngineSubject, inputs: list[Any], request: Request) -> EngineGeneration:  # noqa: ARG001 - one engine serves all sizes
+    """Start the engine once for all batch sizes, which loads, compiles and captures graphs."""
     if subject.engine is None:
         import vllm  # noqa: PLC0415
 
         require_architecture(subject, vllm.ModelRegistry.get_supported_archs(), "vLLM")
         subject.engine = vllm.LLM(model=str(subject.folder), **engine_arguments(subject, request))
-    return Generation(subject, request)
+    return EngineGeneration(subject, request)
 
 
 def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]:
-    """Return how the engine is started: no prefix caching, and memory for this run alone."""
-    length = request.input_tokens + request.output_tokens + SCORED
+    """Return the engine's arguments: no prefix caching, and memory for this run only."""
+    length = request.input_tokens + request.output_tokens + SCORED_TOKENS
     arguments: dict[str, Any] = {
         "skip_tokenizer_init": True,
         "dtype": subject.dtype,
@@ -102,7 +105,7 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         "seed": request.seed % (1 << 31),
         "trust_remote_code": request.trust_remote_code,
     }
-    cache_bytes = math.ceil(subject.cache_bytes(request) * CACHE_ROOM)
+    cache_bytes = math.ceil(subject.cache_bytes(request) * CACHE_MARGIN)
     if request.device == "cuda":
         arguments["gpu_memory_utilization"] = memory_share(subject, cache_bytes)
     else:
@@ -111,15 +114,15 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
 
 
 def memory_share(subject: EngineSubject, cache_bytes: int) -> float:
-    """Return the share of the GPU's memory that the engine may take, instead of nearly all of it as it would."""
+    """Return the share of the GPU's memory for the engine, which is nearly 1 by default."""
     import torch  # noqa: PLC0415
 
-    needed = subject.parameter_bytes + cache_bytes + BESIDE_BYTES
+    needed = subject.parameter_bytes + cache_bytes + OVERHEAD_BYTES
     total = torch.cuda.get_device_properties(0).total_memory
     return float(min(math.ceil(1000 * needed / total) / 1000, 0.95))
 
 
-class Generation:
+class EngineGeneration:
     """See `probes.adapter.TextProgram`."""
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
@@ -127,57 +130,53 @@ class Generation:
 
         self.engine = subject.engine
         self.request = request
-        self._sampling = vllm.SamplingParams
+        self._sampling_params = vllm.SamplingParams
 
     def feed(self, inputs: list[Any]) -> list[dict[str, list[int]]]:
-        """Return the prompts as lists of tokens."""
         return as_prompts(inputs[0])
 
-    def __call__(self, fed: list[Any]) -> Any:
-        """Generate all new tokens."""
-        return self._generate(fed, self.request.output_tokens)
+    def __call__(self, device_inputs: list[Any]) -> Any:
+        return self._generate(device_inputs, self.request.output_tokens)
 
-    def first_token(self, fed: list[Any]) -> Any:
-        """Generate one new token."""
-        return self._generate(fed, 1)
+    def first_token(self, device_inputs: list[Any]) -> Any:
+        return self._generate(device_inputs, 1)
 
-    def score(self, fed: list[Any], tokens: Any, rows: int) -> Scores:
-        """Give `tokens` as part of the prompts and return the likeliest tokens at their places."""
+    def score(self, device_inputs: list[Any], tokens: Any, rows: int) -> TokenLogprobs:
+        """Pass `tokens` as part of the prompts and return the likeliest tokens at their places."""
         start, count = self.request.input_tokens, tokens.shape[1]
         prompts = [
             {"prompt_token_ids": [*one["prompt_token_ids"], *row]}
-            for one, row in zip(fed[:rows], tokens[:rows].tolist(), strict=True)
+            for one, row in zip(device_inputs[:rows], tokens[:rows].tolist(), strict=True)
         ]
-        asked = self._sampling(
+        sampling = self._sampling_params(
             temperature=0.0,
             max_tokens=1,
-            prompt_logprobs=LIKELIEST,
+            prompt_logprobs=TOP_LOGPROBS,
             ignore_eos=True,
             detokenize=False,
         )
-        outputs = self.engine.generate(prompts, asked, use_tqdm=False)
-        told = [output.prompt_logprobs[start : start + count] for output in outputs]
-        return scores_of_likeliest(
+        outputs = self.engine.generate(prompts, sampling, use_tqdm=False)
+        logprobs = [output.prompt_logprobs[start : start + count] for output in outputs]
+        return logprobs_from_top_tokens(
             [
-                [{token: entry.logprob for token, entry in place.items()} for place in row]
-                for row in told
+                [{token: entry.logprob for token, entry in position.items()} for position in row]
+                for row in logprobs
             ],
-            LIKELIEST,
+            TOP_LOGPROBS,
         )
 
     def collect(self, output: Any) -> list[Any]:
-        """Return the new tokens."""
         return [np.array([list(one.outputs[0].token_ids) for one in output], dtype=np.int64)]
 
-    def _generate(self, fed: list[Any], new_tokens: int) -> Any:
-        asked = self._sampling(
+    def _generate(self, device_inputs: list[Any], new_tokens: int) -> Any:
+        sampling = self._sampling_params(
             temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
         )
-        return self.engine.generate(fed, asked, use_tqdm=False)
+        return self.engine.generate(device_inputs, sampling, use_tqdm=False)
 
 
 def as_prompts(tokens: Any) -> list[dict[str, list[int]]]:
-    """Return the rows as the engine takes prompts that are tokens already."""
+    """Return the rows of `tokens` in the form in which the engine takes token ids as prompts."""
     return [{"prompt_token_ids": row} for row in tokens.tolist()]
 
 
@@ -185,14 +184,14 @@ def synchronise() -> None:
     """Return at once: the tokens are on the host when a call returns."""
 
 
-def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
-    """Say how the engine compiles: on a GPU neither compiled nor captured means that it fell back to eager code."""
+def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
+    """Return a full share, but none on a GPU if the engine neither compiles nor captures."""
     config = program.engine.llm_engine.vllm_config
     compiled, graphs = (
         str(getattr(value, "name", value))
         for value in (config.compilation_config.mode, config.compilation_config.cudagraph_mode)
     )
-    plain = program.request.device == "cuda" and {compiled, graphs} == {"NONE"}
+    eager = program.request.device == "cuda" and {compiled, graphs} == {"NONE"}
     facts = {
         "compilation_mode": compiled,
         "cudagraph_mode": graphs,
@@ -203,15 +202,16 @@ def engagement(program: Generation, fed: Any) -> Engagement:  # noqa: ARG001
         "preallocates": True,
     }
     return Engagement(
-        0.0 if plain else 1.0,
-        f"the engine makes all tokens; compilation {compiled}, CUDA graphs {graphs}",
+        0.0 if eager else 1.0,
+        f"the engine generates all tokens; compilation {compiled}, CUDA graphs {graphs}",
         facts,
     )
 
 
 def serving_command(request: Request) -> str:
-    """Return the command that serves the model; how much memory it may take is said with --gpu-memory-utilization."""
-    return f"vllm serve {shlex.quote(request.subject['name'])} --dtype {request.dtype} --max-num-seqs {max(request.batch_sizes)}"
+    """Return the command that serves the model; `--gpu-memory-utilization` would limit memory."""
+    name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
+    return f"vllm serve {name} --dtype {request.dtype} --max-num-seqs {batch_size}"
 
 
 def integration(request: Request) -> str:
@@ -220,7 +220,7 @@ def integration(request: Request) -> str:
 import vllm
 
 engine = vllm.LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_num_seqs={max(request.batch_sizes)})
-asked = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
-outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts], asked)
+sampling = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
+outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts], sampling)
 tokens = [list(output.outputs[0].token_ids) for output in outputs]
-"""
+"""  # noqa: E501 - the lines are counted, so they are not wrapped

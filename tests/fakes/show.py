@@ -1,4 +1,7 @@
-"""The screens in a world of pretend workflows: `python show.py PROBES RUBRIC HOME`; probes with the answers that follow as NAME=VALUE."""
+"""Show the screens with fake workflows.
+
+Usage: `python show.py PROBES RUBRIC HOME [NAME=VALUE ...]`, with the answers of a new run.
+"""
 
 import os
 import pathlib
@@ -9,7 +12,7 @@ from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import Host
+from advisor.tui.run.host_process import HostProcess
 
 probes, rubric, home = map(pathlib.Path, sys.argv[1:4])
 command = (
@@ -18,13 +21,13 @@ command = (
     str(probes),
     str(rubric),
 )
-world = Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
-wishes = LaunchOptions(answers=Answers(**dict(word.split("=", 1) for word in sys.argv[4:])))  # type: ignore[arg-type]
+context = Context(environment=dict(os.environ), store=Store(home), probes=probes, rubric=rubric)
+launch_options = LaunchOptions(answers=Answers(**dict(word.split("=", 1) for word in sys.argv[4:])))  # type: ignore[arg-type]
 
 
-def start(run: Run) -> Host:
+def start(run: Run) -> HostProcess:
     """Start the process that works on a run."""
-    return Host(run, command)
+    return HostProcess(run, command)
 
 
-sys.exit(AdvisorApp(wishes, world, start_host=start).run())
+sys.exit(AdvisorApp(launch_options, context, start_host=start).run())

@@ -1,7 +1,7 @@
-"""Drives workers in a process of its own, so that a test can kill it: `python supervise.py SCRIPT DIRECTORY`, requests on standard input.
+"""Run workers one after the other, for tests that kill the supervising process.
 
-The workers are run one after the other and have the environment of this process and what
-DIRECTORY/environment.json adds to it.
+Usage: `python supervise.py SCRIPT DIRECTORY`, with the requests as JSON on standard input. The
+workers get the environment of this process and the variables of DIRECTORY/environment.json.
 """
 
 import json
@@ -19,22 +19,18 @@ from probes import protocol
 
 script, directory = map(pathlib.Path, sys.argv[1:])
 environment = {**os.environ, **json.loads((directory / "environment.json").read_text())}
-deadlines = Deadlines(
-    **dict.fromkeys(
-        (
-            "start",
-            "import_",
-            "load",
-            "correctness",
-            "warmup",
-            "visit",
-            "sustain",
-            "diagnose",
-            "done",
-        ),
-        600.0,
-    )
+PHASES = (
+    "start",
+    "import_",
+    "load",
+    "correctness",
+    "warmup",
+    "visit",
+    "sustain",
+    "diagnose",
+    "done",
 )
+deadlines = Deadlines(**dict.fromkeys(PHASES, 600.0))
 with Supervisor(deadlines) as supervisor:
     for number, request in enumerate(
         msgspec.json.decode(sys.stdin.buffer.readline(), type=list[protocol.Request])

@@ -1,4 +1,4 @@
-"""The probes of engines, through real workers with pretend engines: right, wrong, refusing, hanging and dying ones."""
+"""The probes of engines, run by real workers with fake engines, correct and faulty ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
 from probes.checking import text_correctness
-from probes.checking.logprobs import Scores, keep_likeliest
+from probes.checking.logprobs import TokenLogprobs, keep_top_tokens
 from probes.subjects import checkpoint
 
 ENGINES = pathlib.Path(__file__).parents[1] / "fakes" / "engines"
 WORKFLOWS = catalogue.probes_directory() / "workflows"
-#: What a shell would take apart.
+#: A shell would split and expand it without quotes.
 MODEL = "my models/bigrams; echo $HOME"
 VOCABULARY, PROMPT, NEW, SIZES, SETS = 64, 5, 7, [1, 3], 2
 
@@ -39,13 +39,13 @@ def normalised(values: Any) -> Any:
     return (values - np.log(np.exp(values).sum(-1, keepdims=True))).astype("float32")
 
 
-def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> None:
-    """Write a model of bigrams and the references that a worker of the baseline would have left."""
+def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> None:
+    """Write a bigram model and the references that a reference worker would write."""
     folder = shared / checkpoint.FOLDER
     folder.mkdir(parents=True)
     table = normalised(2 * np.random.default_rng(1).standard_normal((VOCABULARY, VOCABULARY)))
     np.save(folder / "table.npy", table)
-    (folder / "engine.json").write_text(json.dumps({"misdeed": misdeed}))
+    (folder / "engine.json").write_text(json.dumps({"fault": fault}))
     checkpoint.write_info(
         folder,
         checkpoint.CheckpointInfo(
@@ -64,11 +64,11 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
                 tokens.append(table[tokens[-1]].argmax(-1))
             exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
             runs.append(
-                text_correctness.Run(
+                text_correctness.ReferenceRun(
                     np.stack(tokens[1:], axis=1),
-                    Scores(exact),
-                    keep_likeliest(exact),
-                    Scores(exact),
+                    TokenLogprobs(exact),
+                    keep_top_tokens(exact),
+                    TokenLogprobs(exact),
                 )
             )
         text_correctness.save_reference(
@@ -77,9 +77,9 @@ def write_checkpoint(shared: pathlib.Path, misdeed: str, architecture: str) -> N
 
 
 def worker_request(
-    workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM"
+    workflow: str, place: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
 ) -> protocol.Request:
-    write_checkpoint(place / "shared", misdeed, architecture)
+    write_checkpoint(place / "shared", fault, architecture)
     return workers.make_request(
         WORKFLOWS / f"{workflow}.py",
         place / "shared",
@@ -95,9 +95,9 @@ def worker_request(
 
 
 def ask(
-    workflow: str, place: pathlib.Path, misdeed: str = "", architecture: str = "LlamaForCausalLM"
+    workflow: str, place: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
 ) -> workers.WorkerResult:
-    request = worker_request(workflow, place, misdeed, architecture)
+    request = worker_request(workflow, place, fault, architecture)
     environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
     return workers.run_worker(
         request, place / "control", "build\nvisit 3 1\ndiagnose\nflex\n", environment=environment
@@ -109,7 +109,7 @@ def events(answer: workers.WorkerResult, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(
+def test_an_engine_is_checked_timed_and_called_with_new_shapes(
     workflow: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(workflow, tmp_path)
@@ -153,17 +153,17 @@ def test_an_engine_is_checked_proven_timed_and_tried_with_other_batches(
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_engine_with_other_probabilities_gets_no_time(
+def test_an_engine_with_wrong_probabilities_is_not_timed(
     workflow: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(workflow, tmp_path, "wrong")
     assert answer.response["status"] == "incorrect"
-    assert "departs" in answer.response["reason"]
+    assert "diverges" in answer.response["reason"]
     assert events(answer, "visited") == []
 
 
 @pytest.mark.parametrize("workflow", ["vllm", "sglang", "tensorrt_llm"])
-def test_an_architecture_that_an_engine_lacks_is_unsupported_before_anything_is_loaded(
+def test_an_unknown_architecture_is_unsupported_before_the_engine_loads(
     workflow: str, tmp_path: pathlib.Path
 ) -> None:
     answer = ask(workflow, tmp_path, "hangs", "OddForCausalLM")
@@ -171,7 +171,7 @@ def test_an_architecture_that_an_engine_lacks_is_unsupported_before_anything_is_
     assert "OddForCausalLM" in answer.response["reason"]
 
 
-def test_an_engine_that_finds_no_memory_says_so(tmp_path: pathlib.Path) -> None:
+def test_an_engine_without_memory_ends_as_out_of_memory(tmp_path: pathlib.Path) -> None:
     assert ask("vllm", tmp_path, "out-of-memory").response["status"] == "out-of-memory"
 
 
@@ -186,11 +186,9 @@ def supervisor(clock: Clock) -> Iterator[Supervisor]:
         yield supervisor
 
 
-def start(
-    supervisor: Supervisor, place: pathlib.Path, misdeed: str, mark: dict[str, str]
-) -> Worker:
+def start(supervisor: Supervisor, place: pathlib.Path, fault: str, mark: dict[str, str]) -> Worker:
     worker = supervisor.start(
-        worker_request("vllm", place, misdeed),
+        worker_request("vllm", place, fault),
         place / "control",
         process=0,
         interpreter=sys.executable,
@@ -203,7 +201,7 @@ def start(
     return worker
 
 
-def test_an_engine_that_dies_at_its_start_leaves_no_process_that_holds_memory(
+def test_the_processes_of_an_engine_that_dies_at_its_start_are_killed(
     supervisor: Supervisor, tmp_path: pathlib.Path
 ) -> None:
     with workers.mark_processes("engine-dies") as mark:
@@ -213,13 +211,15 @@ def test_an_engine_that_dies_at_its_start_leaves_no_process_that_holds_memory(
         workers.wait_until(lambda: not workers.find_marked("engine-dies"))
 
 
-def test_an_engine_that_hangs_at_its_start_ends_at_its_deadline_with_all_its_processes(
+def test_an_engine_that_hangs_at_its_start_is_killed_at_its_deadline_with_its_processes(
     supervisor: Supervisor, clock: Clock, tmp_path: pathlib.Path
 ) -> None:
     with workers.mark_processes("engine-hangs") as mark:
         worker = start(supervisor, tmp_path, "hangs", mark)
         workers.wait_until(
-            lambda: any(process.name() == "sleep" for process in workers.find_marked("engine-hangs"))
+            lambda: any(
+                process.name() == "sleep" for process in workers.find_marked("engine-hangs")
+            )
         )
         list(supervisor.poll(timeout=0.0))
         clock.now += 31
@@ -229,7 +229,7 @@ def test_an_engine_that_hangs_at_its_start_ends_at_its_deadline_with_all_its_pro
         workers.wait_until(lambda: not workers.find_marked("engine-hangs"))
 
 
-def test_the_recorded_interface_of_tensorrt_llm_says_where_it_was_read() -> None:
+def test_the_recorded_interface_of_tensorrt_llm_has_a_source_and_a_date() -> None:
     recorded = msgspec.toml.decode((ENGINES / "tensorrt_llm" / "published.toml").read_bytes())
     assert recorded["source"].startswith("https://")
     assert recorded["read"]
@@ -241,7 +241,7 @@ def test_the_recorded_interface_of_tensorrt_llm_says_where_it_was_read() -> None
     )
 
 
-def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
+def test_vllm_gets_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho '0, GPU-aaaa'\necho '1, GPU-bbbb'\n")
     smi.chmod(0o755)
@@ -256,12 +256,12 @@ def test_vllm_is_told_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     root = str(catalogue.probes_directory().parent)
     path = f"{tmp_path}:{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": f"{ENGINES}:{root}", "PATH": path}
-    for chosen, told in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):
+    for visible, expected in (("GPU-bbbb", "1"), ("GPU-cccc", "GPU-cccc"), ("0", "0")):
         answer = subprocess.run(
             [sys.executable, script],
-            env={**environment, "CUDA_VISIBLE_DEVICES": chosen},
+            env={**environment, "CUDA_VISIBLE_DEVICES": visible},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert answer.stdout.strip() == told
+        assert answer.stdout.strip() == expected

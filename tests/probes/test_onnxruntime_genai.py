@@ -1,4 +1,4 @@
-"""ONNX Runtime GenAI takes 32 prompts at once: more take turns, in order, when they are generated and when they are scored."""
+"""ONNX Runtime GenAI takes 32 prompts at once; larger batches take turns, in order."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 from advisor import catalogue
 from probes.adapter import UnsupportedError
 
-MOST, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50
+MAX_PROMPTS, PROMPT, NEW, VOCABULARY = 32, 3, 4, 50
 
 
 class Generator:
-    """Counts on from each prompt's last token; refuses as many prompts as the library does, with its words."""
+    """Generates the last token plus one; refuses larger batches with the library's error."""
 
     sizes: ClassVar[list[int]] = []
 
     def __init__(self, _model: object, parameters: types.SimpleNamespace) -> None:
         self.count = parameters.options["batch_size"]
-        if not 1 <= self.count <= MOST:
-            message = f"batch_size ({self.count}) must be in [1, {MOST}]"
+        if not 1 <= self.count <= MAX_PROMPTS:
+            message = f"batch_size ({self.count}) must be in [1, {MAX_PROMPTS}]"
             raise RuntimeError(message)
         self.sizes.append(self.count)
         self.forced: Any = None
@@ -62,7 +62,7 @@ class Parameters(types.SimpleNamespace):
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what the probe times, on the pretended library."""
+    """Return the program that the probe times, with a fake library."""
     Generator.sizes = []
     library = types.ModuleType("onnxruntime_genai")
     vars(library).update(Generator=Generator, GeneratorParams=Parameters)
@@ -78,9 +78,9 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
         each for each in catalogue.load().workflows if each.id == "onnxruntime-genai"
     ).arms.values()
     subject = types.SimpleNamespace(
-        engine=object(), note=types.SimpleNamespace(vocabulary=VOCABULARY)
+        engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)
     )
-    return module.Generation(
+    return module.EngineGeneration(
         subject, types.SimpleNamespace(options=dict(arm), input_tokens=PROMPT, output_tokens=NEW)
     )
 
@@ -98,17 +98,17 @@ def test_prompts_take_turns_and_keep_their_order(
     assert (tokens == (prompts(count)[:, -1:] + np.arange(1, NEW + 1)) % VOCABULARY).all()
 
 
-def test_prompts_that_take_turns_have_no_first_token_together(program: Any) -> None:
+def test_prompts_that_take_turns_have_no_first_token_call(program: Any) -> None:
     assert [len(sequence) for sequence in program.first_token(prompts(32))] == [PROMPT + 1] * 32
     Generator.sizes.clear()
-    with pytest.raises(UnsupportedError, match="more than 32 prompts take turns"):
+    with pytest.raises(UnsupportedError, match="32 prompts"):
         program.first_token(prompts(33))
-    assert Generator.sizes == [], "nothing was generated for a figure that there is not"
+    assert Generator.sizes == [], "nothing was generated"
 
 
 @pytest.mark.parametrize("rows", [1, 32, 40])
-def test_the_first_rows_are_scored_and_no_more_are_kept(program: Any, rows: int) -> None:
+def test_only_the_first_rows_are_scored(program: Any, rows: int) -> None:
     (tokens,) = program.collect(program(prompts(70)))
-    scores = program.score(prompts(70), tokens, rows).logarithms
+    scores = program.score(prompts(70), tokens, rows).logprobs
     assert scores.shape == (rows, NEW, VOCABULARY)
     assert (scores.argmax(-1) == tokens[:rows]).all()

@@ -1,4 +1,4 @@
-"""Both sides of the protocol say the same: what a worker writes is what the advisor reads, with nothing lost."""
+"""Both sides of the protocol agree: the advisor reads everything that a worker writes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from probes.runtime.channel import Channel
 
 #: Events that only runs of earlier versions have.
 STORED_ONLY = {"recipe"}
-#: Ends that only the advisor can see, because the worker is not there to tell.
-SEEN_FROM_OUTSIDE = {"timed-out", "crashed", "skipped"}
+#: Outcomes that only the advisor can observe.
+OBSERVED_OUTCOMES = {"timed-out", "crashed", "skipped"}
 
 
 SIMPLE = {
@@ -54,11 +54,12 @@ def field_names(kind: Any) -> set[str]:
 
 
 def statuses_in_use() -> set[str]:
-    """Return the first argument of each `protocol.Failed(...)` in the harness."""
-    tree = ast.parse((catalogue.probes_directory() / "runtime" / "harness.py").read_text())
+    """Return the first argument of each `protocol.Failed(...)` in the runtime."""
+    files = (catalogue.probes_directory() / "runtime").glob("*.py")
     calls = [
         node
-        for node in ast.walk(tree)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "protocol.Failed"
     ]
     return {ast.literal_eval(call.args[0]) for call in calls}
@@ -66,7 +67,7 @@ def statuses_in_use() -> set[str]:
 
 @pytest.fixture
 def channel(tmp_path: pathlib.Path) -> Iterator[Channel]:
-    """The worker's way of writing, to a bell that nobody needs to hear."""
+    """The worker's channel, with notifications that are not read."""
     read, write = os.pipe()
     with (
         os.fdopen(read, "rb"),
@@ -77,7 +78,7 @@ def channel(tmp_path: pathlib.Path) -> Iterator[Channel]:
 
 
 def example(kind: inspect.Type, *, bare: bool) -> Any:
-    """Return a value that the advisor takes for this type, as JSON has it; a `bare` one has None wherever that is allowed."""
+    """Return a JSON value of this type; a `bare` one has None wherever that is allowed."""
     match kind:
         case inspect.UnionType(types):
             has_none = any(isinstance(each, inspect.NoneType) for each in types)
@@ -112,7 +113,7 @@ def test_an_event_is_read_as_it_was_written(
     kind: Any, channel: Channel, tmp_path: pathlib.Path, *, bare: bool
 ) -> None:
     event = kind(**example(inspect.type_info(READ_EVENTS[kind.event]), bare=bare))
-    channel.tell(event)
+    channel.send(event)
     assert_nothing_is_lost(
         event,
         msgspec.json.decode(
@@ -149,10 +150,10 @@ def test_completion_is_read_as_it_was_written(channel: Channel, tmp_path: pathli
     ['\N{SNOWMAN} \x00 \x1b[2J \u2028 \\ "', "not UTF-8: \udcff"],
     ids=["odd", "undecodable"],
 )
-def test_any_text_that_a_stack_comes_up_with_can_be_read(
+def test_any_text_of_a_stack_can_be_read(
     text: str, channel: Channel, tmp_path: pathlib.Path
 ) -> None:
-    channel.tell(protocol.Engagement(1.0, text, {}))
+    channel.send(protocol.Engagement(1.0, text, {}))
     channel.respond(protocol.Failed("build-failed", "build", text))
     (line,) = (tmp_path / protocol.EVENTS).read_bytes().splitlines()
     expected = text.replace("\udcff", "?")
@@ -165,24 +166,24 @@ def test_any_text_that_a_stack_comes_up_with_can_be_read(
     )
 
 
-def test_each_event_has_its_counterpart_with_the_same_fields() -> None:
+def test_events_have_the_same_fields_on_both_sides() -> None:
     written = {kind.event: field_names(kind) - {"event"} for kind in written_kinds("event")}
     read = {tag: set(kind.__struct_encode_fields__) for tag, kind in READ_EVENTS.items()}
     assert written == {tag: names for tag, names in read.items() if tag not in STORED_ONLY}
 
 
-def test_each_end_has_its_counterpart_with_the_same_fields() -> None:
+def test_outcomes_have_the_same_fields_on_both_sides() -> None:
     failed = field_names(protocol.Failed) - {"status"}
     written = {"completed": set[str](), **dict.fromkeys(statuses_in_use(), failed)}
     read = {
         tag: set(kind.__struct_encode_fields__)
         for tag, kind in READ_OUTCOMES.items()
-        if tag not in SEEN_FROM_OUTSIDE
+        if tag not in OBSERVED_OUTCOMES
     }
     assert written == read
 
 
-def test_both_sides_know_the_same_phases() -> None:
+def test_both_sides_have_the_same_phases() -> None:
     assert get_args(worker_events.Phase) == ("queued", *protocol.PHASES)
 
 
@@ -195,7 +196,7 @@ def test_a_request_is_read_as_the_advisor_writes_it(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize("version", [protocol.VERSION - 1, protocol.VERSION + 98, "2.0"])
-def test_another_version_is_refused_by_an_error_that_names_both(
+def test_another_version_is_refused_with_both_versions(
     version: object, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / protocol.REQUEST).write_text(
@@ -207,7 +208,7 @@ def test_another_version_is_refused_by_an_error_that_names_both(
         protocol.read_request(tmp_path)
 
 
-def test_a_request_without_a_version_is_of_another_one(tmp_path: pathlib.Path) -> None:
+def test_a_request_without_a_version_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / protocol.REQUEST).write_text("{}")
     with pytest.raises(protocol.VersionMismatchError, match="version None"):
         protocol.read_request(tmp_path)

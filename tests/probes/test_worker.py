@@ -1,4 +1,4 @@
-"""The script in an interpreter that is not ours: it brings its own code along and changes nothing of what that interpreter imports."""
+"""The worker's script in a foreign interpreter, whose imports it must not change."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from advisor import catalogue
 from probes import protocol
 
 ROOT = catalogue.probes_directory().parent
-#: A workflow that is asked for one value and then told to stop.
-TELLING = """
+#: A workflow that reports one value.
+REPORTING = """
 import importlib.util, json, subprocess, sys
 
 def versions():
@@ -32,13 +32,14 @@ SPAWNING = """
 import concurrent.futures, json, multiprocessing, sys
 from probes import protocol
 
-def look():
+def inspect():
     import probes
     return {"package": probes.__file__, "version": protocol.VERSION, "path": sys.path}
 
 def versions():
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return {"answer": json.dumps(pool.submit(look).result())}
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        return {"answer": json.dumps(pool.submit(inspect).result())}
 
 def settings(request):
     return {}
@@ -55,7 +56,7 @@ POISON = 'raise RuntimeError("the wrong module was imported")\n'
 
 @pytest.fixture(scope="module")
 def foreign_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter of an environment that has nothing of ours."""
+    """An interpreter in an environment without our packages."""
     directory = tmp_path_factory.mktemp("foreign") / "environment"
     venv.create(directory, symlinks=True)
     return str(directory / "bin" / "python")
@@ -63,14 +64,14 @@ def foreign_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def own_probes(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A copy of the core that a test may spoil."""
+    """A copy of the core that a test may change."""
     probes = tmp_path / "own" / "probes"
-    ignored = shutil.ignore_patterns("__pycache__", "subjects", "*_stack.py")
+    ignored = shutil.ignore_patterns("__pycache__", "subjects", "stacks")
     shutil.copytree(catalogue.probes_directory(), probes, ignore=ignored)
     return probes
 
 
-def tell(
+def evaluate(
     expression: str,
     place: pathlib.Path,
     *,
@@ -78,11 +79,11 @@ def tell(
     interpreter: str = sys.executable,
     environment: dict[str, str] | None = None,
 ) -> object:
-    """Return the value of `expression` in a worker that has just imported its workflow."""
-    workflow = place / "telling.py"
-    workflow.write_text(TELLING.format(expression=expression))
+    """Return the value of `expression` in a worker that has imported its workflow."""
+    workflow = place / "reporting.py"
+    workflow.write_text(REPORTING.format(expression=expression))
     request = workers.make_request(workflow, place)
-    answer = workers.ask(
+    answer = workers.run_worker(
         request,
         place / "control",
         "stop\n",
@@ -95,47 +96,51 @@ def tell(
     return value
 
 
-def path_of(interpreter: str) -> list[str]:
-    """Return what `interpreter` has on its path by itself, without the entry for the current directory."""
+def default_path(interpreter: str) -> list[str]:
+    """Return the default path of `interpreter` without the entry for the current directory."""
     command = [interpreter, "-c", "import json, sys; print(json.dumps(sys.path[1:]))"]
     path: list[str] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return path
 
 
-def test_the_foreign_path_stays_as_it_is(foreign_python: str, tmp_path: pathlib.Path) -> None:
-    path = tell("sys.path", tmp_path, interpreter=foreign_python)
-    assert path == path_of(foreign_python)
+def test_the_path_of_the_foreign_interpreter_is_unchanged(
+    foreign_python: str, tmp_path: pathlib.Path
+) -> None:
+    path = evaluate("sys.path", tmp_path, interpreter=foreign_python)
+    assert path == default_path(foreign_python)
     assert str(ROOT) not in path
 
 
 @pytest.mark.parametrize("name", ["advisor", "rubric", "msgspec", "harness", "timing"])
-def test_neither_our_code_nor_our_packages_can_be_imported_there(
+def test_our_code_and_packages_cannot_be_imported(
     name: str, foreign_python: str, tmp_path: pathlib.Path
 ) -> None:
     assert (
-        tell(f"importlib.util.find_spec({name!r}) is None", tmp_path, interpreter=foreign_python)
+        evaluate(
+            f"importlib.util.find_spec({name!r}) is None", tmp_path, interpreter=foreign_python
+        )
         is True
     )
 
 
-def test_the_scripts_folder_is_off_the_path_by_whatever_name_it_was_reached(
+def test_the_folder_of_the_script_is_removed_from_the_path_by_any_name(
     foreign_python: str, tmp_path: pathlib.Path
 ) -> None:
     link = tmp_path / "link"
     link.symlink_to(catalogue.probes_directory())
     environment = {**os.environ, "PYTHONPATH": str(link)}
-    assert tell(
+    assert evaluate(
         "sys.path", tmp_path, probes=link, interpreter=foreign_python, environment=environment
-    ) == path_of(foreign_python)
+    ) == default_path(foreign_python)
 
 
-def test_a_process_that_the_stack_spawns_has_the_package_and_the_same_path(
+def test_a_spawned_process_has_the_package_and_the_same_path(
     foreign_python: str, own_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     workflow = own_probes / "workflows" / "spawning.py"
     workflow.write_text(SPAWNING)
     request = workers.make_request(workflow, tmp_path)
-    answer = workers.ask(
+    answer = workers.run_worker(
         request, tmp_path / "control", "stop\n", probes=own_probes, interpreter=foreign_python
     )
     assert answer.response == {"status": "completed"}, answer.log
@@ -143,32 +148,35 @@ def test_a_process_that_the_stack_spawns_has_the_package_and_the_same_path(
     expected = {
         "package": str(own_probes / "__init__.py"),
         "version": protocol.VERSION,
-        "path": path_of(foreign_python),
+        "path": default_path(foreign_python),
     }
     assert seen == expected
 
 
-def test_memory_that_a_call_frees_is_kept_for_the_next(tmp_path: pathlib.Path) -> None:
+def test_memory_that_a_call_frees_is_kept(tmp_path: pathlib.Path) -> None:
     workflow = tmp_path / "freeing.py"
     workflow.write_text(workers.COUNT_FAULTS + FREEING)
-    answer = workers.ask(workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n")
+    answer = workers.run_worker(
+        workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n"
+    )
     assert answer.response == {"status": "completed"}, answer.log
     assert int(answer.versions["answer"]) < workers.FAULTS_OF_A_BLOCK
 
 
-def test_modules_of_the_same_names_on_the_users_path_are_left_alone(tmp_path: pathlib.Path) -> None:
+def test_modules_of_the_same_names_on_the_path_are_not_imported(tmp_path: pathlib.Path) -> None:
     poisoned = tmp_path / "poisoned"
     (poisoned / "probes" / "workflows").mkdir(parents=True)
-    for name in ("probes/__init__", "probes/harness", *workers.CORE):
+    names = {name.rpartition(".")[2] for name in workers.CORE_MODULES}
+    for name in ("probes/__init__", "probes/worker", *names):
         (poisoned / f"{name}.py").write_text(POISON)
     environment = {**os.environ, "PYTHONPATH": str(poisoned)}
-    path = tell("sys.path", tmp_path, environment=environment)
+    path = evaluate("sys.path", tmp_path, environment=environment)
     assert isinstance(path, list)
-    assert path[0] == str(poisoned), "the user's own path is kept"
+    assert path[0] == str(poisoned), "the user's path is kept"
 
 
 def standard_modules(name: str) -> set[str]:
-    """Return the modules of the standard library that a module of the core imports."""
+    """Return the modules of the standard library that a core module imports."""
     tree = ast.parse(
         (catalogue.probes_directory().joinpath(*name.split(".")).with_suffix(".py")).read_text()
     )
@@ -182,55 +190,64 @@ def standard_modules(name: str) -> set[str]:
     return {module.partition(".")[0] for module in named} & set(sys.stdlib_module_names)
 
 
-def test_no_module_of_the_core_can_stand_in_for_the_standard_library(
+def test_no_file_beside_the_worker_shadows_the_standard_library(
     own_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    names = set[str]().union(*(standard_modules(name) for name in workers.CORE)) - {"__future__"}
+    names = set[str]().union(*(standard_modules(name) for name in workers.CORE_MODULES)) - {
+        "__future__"
+    }
     assert {"json", "pathlib", "statistics"} <= names
     for name in (*names, "queue", "warnings"):
         (own_probes / f"{name}.py").write_text(POISON)
-    assert tell("'fine'", tmp_path, probes=own_probes) == "fine"
+    assert evaluate("'fine'", tmp_path, probes=own_probes) == "fine"
 
 
-def test_what_the_stack_prints_goes_to_the_log_and_only_events_ring(tmp_path: pathlib.Path) -> None:
-    noise = "print('from Python', flush=True), subprocess.call(['echo', 'from a child']), sys.stderr.write('an error') and None"
-    workflow = tmp_path / "telling.py"
-    workflow.write_text(TELLING.format(expression=noise))
-    answer = workers.ask(workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n")
+def test_output_of_the_stack_goes_to_the_log_and_not_to_the_notifications(
+    tmp_path: pathlib.Path,
+) -> None:
+    noise = (
+        "print('from Python', flush=True), subprocess.call(['echo', 'from a child']),"
+        " sys.stderr.write('an error') and None"
+    )
+    workflow = tmp_path / "reporting.py"
+    workflow.write_text(REPORTING.format(expression=noise))
+    answer = workers.run_worker(
+        workers.make_request(workflow, tmp_path), tmp_path / "control", "stop\n"
+    )
     for words in ("from Python", "from a child", "an error"):
         assert words in answer.log
-    assert answer.doorbell == b"." * (len(answer.events) + 1)
+    assert answer.notifications == b"." * (len(answer.events) + 1)
     assert answer.status == 0
 
 
 @pytest.mark.parametrize("version", [protocol.VERSION + 98, protocol.VERSION - 1])
-def test_a_request_of_another_version_is_answered_by_a_failure_that_names_both(
+def test_a_request_of_another_version_fails_with_both_versions(
     version: int, tmp_path: pathlib.Path
 ) -> None:
     request = workers.make_request(tmp_path / "no-such-file.py", tmp_path, version=version)
-    answer = workers.ask(request, tmp_path / "control", "")
+    answer = workers.run_worker(request, tmp_path / "control", "")
     assert answer.response["status"] == "unsupported"
     assert f"version {protocol.VERSION}, " in answer.response["reason"]
     assert f"version {version}" in answer.response["reason"]
     assert answer.events == []
 
 
-def test_a_workflow_that_is_not_there_is_answered(tmp_path: pathlib.Path) -> None:
-    answer = workers.ask(
+def test_a_missing_workflow_is_reported(tmp_path: pathlib.Path) -> None:
+    answer = workers.run_worker(
         workers.make_request(tmp_path / "no_such_file.py", tmp_path), tmp_path / "control", ""
     )
     assert (answer.response["status"], answer.response["phase"]) == ("unsupported", "import")
     assert "no_such_file.py" in answer.response["reason"]
 
 
-def test_a_crash_leaves_the_python_line_that_it_came_from_in_the_log(
+def test_the_log_of_a_crash_has_the_python_line(
     tmp_path: pathlib.Path,
 ) -> None:
     control = tmp_path / "control"
-    workflow = tmp_path / "telling.py"
+    workflow = tmp_path / "reporting.py"
     workflow.write_text("import ctypes\n\ndef versions():\n    ctypes.string_at(0)\n")
     with pytest.raises(FileNotFoundError, match=protocol.RESPONSE):
-        workers.ask(workers.make_request(workflow, tmp_path), control, "")
+        workers.run_worker(workers.make_request(workflow, tmp_path), control, "")
     log = (control / protocol.LOG).read_text()
     assert "Segmentation fault" in log
     assert f'File "{workflow}", line 4 in versions' in log

@@ -70,9 +70,9 @@ class Program:
     def feed(self, inputs):
         return inputs[0]
 
-    def __call__(self, fed):
+    def __call__(self, device_inputs):
         print(count_faults(), file=sys.stderr)
-        return 2 * fed
+        return 2 * device_inputs
 
     def collect(self, output):
         return [output]
@@ -190,7 +190,8 @@ def test_a_recipe_runs_and_prints_its_throughput_despite_other_output(
     )
     quiet = script_of(compose_recipe(request, facts({2: (1e-7,), 4: (1e-7,)})))
     noisy = quiet.replace(
-        "return fed @ self.subject.matrix", "print('no JSON'); return fed @ self.subject.matrix"
+        "return device_inputs @ self.subject.matrix",
+        "print('no JSON'); return device_inputs @ self.subject.matrix",
     )
     assert noisy != quiet
     script = tmp_path / "serve.py"
@@ -253,7 +254,8 @@ def test_a_recipe_with_wrong_outputs_fails(
     request = workers.make_request(fake_probes / "workflows" / "pytorch_eager.py", tmp_path)
     right = script_of(compose_recipe(request))
     wrong = right.replace(
-        "return fed @ self.subject.matrix", "return fed @ self.subject.matrix * 1.01"
+        "return device_inputs @ self.subject.matrix",
+        "return device_inputs @ self.subject.matrix * 1.01",
     )
     assert wrong != right
     script = tmp_path / "serve.py"

@@ -1,4 +1,4 @@
-"""A model that knows one thing: how likely each token follows each other one."""
+"""A bigram model: the next token depends on the last one only."""
 
 import json
 import os
@@ -14,10 +14,9 @@ class Bigrams:
     def __init__(self, folder):
         folder = pathlib.Path(folder)
         settings = json.loads((folder / "engine.json").read_text())
-        match settings.get("misdeed"):
+        match settings.get("fault"):
             case "hangs":
-                # Engines hold the GPU in a process of their own, which may have left the worker's
-                # session.
+                # Real engines hold the GPU in a child process, which may have its own session.
                 subprocess.Popen(["sleep", "3604"], start_new_session=True)
                 time.sleep(3600)
             case "dies":
@@ -26,7 +25,7 @@ class Bigrams:
             case "out-of-memory":
                 raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
         self.table = np.load(folder / "table.npy")
-        if settings.get("misdeed") == "wrong":
+        if settings.get("fault") == "wrong":
             self.table = np.roll(self.table, 1, axis=1)
 
     def follow(self, prompt, count):
@@ -36,5 +35,5 @@ class Bigrams:
         return tokens[1:]
 
     def likeliest(self, token, count):
-        logarithms = self.table[token]
-        return {int(place): float(logarithms[place]) for place in np.argsort(-logarithms)[:count]}
+        logprobs = self.table[token]
+        return {int(index): float(logprobs[index]) for index in np.argsort(-logprobs)[:count]}

@@ -1,4 +1,4 @@
-"""vLLM 0.32's offline interface, as far as it is used: `LLM`, `SamplingParams`, `ModelRegistry`."""
+"""The part of vLLM 0.32's offline interface that its probe uses."""
 
 import itertools
 import types
@@ -6,7 +6,7 @@ import types
 from bigrams import Bigrams
 
 __version__ = "0.32.0"
-KNOWN = {
+KNOWN_ARGUMENTS = {
     "skip_tokenizer_init",
     "dtype",
     "max_model_len",
@@ -36,7 +36,7 @@ class SamplingParams:
 
 class LLM:
     def __init__(self, model, **arguments):
-        assert set(arguments) <= KNOWN, set(arguments) - KNOWN
+        assert set(arguments) <= KNOWN_ARGUMENTS, set(arguments) - KNOWN_ARGUMENTS
         assert arguments["enable_prefix_caching"] is False
         self.model = Bigrams(model)
         self.length = arguments["max_model_len"]
@@ -56,18 +56,18 @@ class LLM:
         assert len(prompt) + sampling.max_tokens <= self.length, (
             "the prompt is longer than the model's length"
         )
-        told = None
+        logprobs = None
         if sampling.prompt_logprobs:
-            told = [None]
+            logprobs = [None]
             for before, token in itertools.pairwise(prompt):
                 entries = {
                     **self.model.likeliest(before, sampling.prompt_logprobs),
                     token: float(self.model.table[before][token]),
                 }
-                told.append(
+                logprobs.append(
                     {key: types.SimpleNamespace(logprob=value) for key, value in entries.items()}
                 )
         output = types.SimpleNamespace(
             token_ids=tuple(self.model.follow(prompt, sampling.max_tokens))
         )
-        return types.SimpleNamespace(outputs=[output], prompt_logprobs=told)
+        return types.SimpleNamespace(outputs=[output], prompt_logprobs=logprobs)

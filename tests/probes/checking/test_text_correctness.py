@@ -1,4 +1,4 @@
-"""The rule that decides whether generated text is right: near ties may flip, nothing else may."""
+"""The rule for generated text: near ties may flip, other tokens may not."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from probes.checking import text_correctness
-from probes.checking.logprobs import Scores, keep_likeliest, scores_of_likeliest
-from probes.checking.text_correctness import Run, TokenReference
+from probes.checking.logprobs import TokenLogprobs, keep_top_tokens, logprobs_from_top_tokens
+from probes.checking.text_correctness import ReferenceRun, TokenReference
 
-SETS, ROWS, PLACES, VOCABULARY = 2, 3, 6, 50
+SETS, ROWS, POSITIONS, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.
 EAGER = 1e-3
 
 
-def logarithms(number: int) -> Any:
-    """What the reference thinks of each token: random, but for one that is mostly the likeliest."""
-    drawn = np.random.default_rng([3, number]).standard_normal((ROWS, PLACES, VOCABULARY))
+def logprobs(number: int) -> Any:
+    """Return random log probabilities, in which one token is mostly the most likely."""
+    drawn = np.random.default_rng([3, number]).standard_normal((ROWS, POSITIONS, VOCABULARY))
     drawn[..., 7 + number] += 3
     return normalised(drawn)
 
@@ -32,39 +32,44 @@ def noisy(values: Any, size: float) -> Any:
     return normalised(values + np.random.default_rng(5).uniform(-size, size, values.shape))
 
 
-def run_of(exact: Any, eager: Any, rows: int = ROWS) -> Run:
-    """What is saved of these probabilities when those of all tokens are kept for the first rows only."""
-    return Run(exact.argmax(-1), Scores(exact[:rows]), keep_likeliest(exact), Scores(eager[:rows]))
+def run_of(exact: Any, eager: Any, rows: int = ROWS) -> ReferenceRun:
+    """Return a reference run with the log probabilities of all tokens for the first `rows`."""
+    return ReferenceRun(
+        exact.argmax(-1),
+        TokenLogprobs(exact[:rows]),
+        keep_top_tokens(exact),
+        TokenLogprobs(eager[:rows]),
+    )
 
 
 @pytest.fixture
 def reference(tmp_path: pathlib.Path) -> TokenReference:
-    exact = [logarithms(number) for number in range(SETS)]
+    exact = [logprobs(number) for number in range(SETS)]
     runs = [run_of(each, noisy(each, EAGER)) for each in exact]
     prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
     text_correctness.save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
     return text_correctness.load_reference(tmp_path / "reference.npz")
 
 
-def judge(
+def check(
     reference: TokenReference, tokens: list[Any], scored: list[Any], dtype: str = "float32"
 ) -> tuple[str, str, Any]:
-    record, reason = text_correctness.judge(
+    record, reason = text_correctness.check_tokens(
         reference, [[each] for each in tokens], scored, dtype, ROWS
     )
     return record.verdict, reason or "", record.agreement
 
 
-def flipped(reference: TokenReference, place: int, rank: int) -> list[Any]:
-    """The reference's tokens, with the token of this rank at one place of the first row."""
+def flipped(reference: TokenReference, position: int, rank: int) -> list[Any]:
+    """Return the reference's tokens, with one of the first row replaced by the one of this rank."""
     tokens = [each.copy() for each in reference.tokens]
-    tokens[0][0, place] = np.argsort(-reference.logarithms(0)[0, place])[rank]
+    tokens[0][0, position] = np.argsort(-reference.logprobs(0)[0, position])[rank]
     return tokens
 
 
 def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReference) -> None:
-    scored = [Scores(reference.logarithms(number)) for number in range(SETS)]
-    verdict, reason, agreement = judge(reference, reference.tokens, scored)
+    scored = [TokenLogprobs(reference.logprobs(number)) for number in range(SETS)]
+    verdict, reason, agreement = check(reference, reference.tokens, scored)
     assert (verdict, reason) == ("equivalent", "")
     assert (agreement.sequences, agreement.identical_sequences, agreement.first_divergence) == (
         6,
@@ -72,30 +77,29 @@ def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReferenc
         None,
     )
     assert (agreement.kl_mean, agreement.top1, agreement.top5) == (pytest.approx(0, abs=1e-6), 1, 1)
-    assert agreement.positions == SETS * ROWS * PLACES
+    assert agreement.positions == SETS * ROWS * POSITIONS
     assert agreement.method == "teacher-forced"
 
 
-def test_a_flip_where_the_reference_is_sure_is_wrong_and_said_where(
+def test_a_flip_where_there_is_no_near_tie_is_wrong(
     reference: TokenReference,
 ) -> None:
     tokens = flipped(reference, 2, 1)
-    verdict, reason, agreement = judge(reference, tokens, [])
+    verdict, reason, agreement = check(reference, tokens, [])
     assert verdict == "wrong"
-    ours, theirs = (
-        " ".join(map(str, each[0][0, 2 : 2 + text_correctness.EXCERPT]))
+    found, wanted = (
+        " ".join(map(str, each[0][0, 2 : 2 + text_correctness.EXCERPT_TOKENS]))
         for each in (tokens, reference.tokens)
     )
-    assert reason.startswith("its text departs")
-    assert reason.endswith(f"after 2 tokens it writes {ours} for {theirs}")
+    assert reason.endswith(f"after 2 tokens it generates {found} for {wanted}")
     assert (agreement.first_divergence, agreement.identical_sequences) == (2, 5)
     assert agreement.divergence_gap > 10 * agreement.allowed_gap
 
 
-def test_a_flip_between_near_ties_is_right_and_what_follows_is_not_held_against_it(
+def test_a_flip_at_a_near_tie_is_correct_whatever_tokens_follow(
     tmp_path: pathlib.Path,
 ) -> None:
-    exact = logarithms(0)
+    exact = logprobs(0)
     exact[0, 1, 9] = exact[0, 1].max() - EAGER / 2
     file = tmp_path / "reference.npz"
     text_correctness.save_reference(
@@ -104,7 +108,7 @@ def test_a_flip_between_near_ties_is_right_and_what_follows_is_not_held_against_
     reference = text_correctness.load_reference(file)
     tokens = reference.tokens[0].copy()
     tokens[0, 1], tokens[0, 2:] = 9, 30
-    verdict, _, agreement = judge(reference, [tokens], [])
+    verdict, _, agreement = check(reference, [tokens], [])
     assert verdict == "equivalent"
     assert agreement.divergence_gap == pytest.approx(EAGER / 2, rel=0.01)
     assert agreement.method == "tokens only"
@@ -113,26 +117,29 @@ def test_a_flip_between_near_ties_is_right_and_what_follows_is_not_held_against_
 @pytest.mark.parametrize(
     ("size", "verdict"), [(2 * EAGER, "equivalent"), (0.15, "near"), (2.0, "wrong")]
 )
-def test_probabilities_are_classed_by_their_divergence(
+def test_probabilities_are_classified_by_their_divergence(
     size: float, verdict: str, reference: TokenReference
 ) -> None:
-    scored = [Scores(noisy(reference.logarithms(number), size)) for number in range(SETS)]
-    found, reason, agreement = judge(reference, reference.tokens, scored)
-    assert found == verdict, agreement
+    scored = [TokenLogprobs(noisy(reference.logprobs(number), size)) for number in range(SETS)]
+    found_verdict, reason, agreement = check(reference, reference.tokens, scored)
+    assert found_verdict == verdict, agreement
     assert ("degraded" in reason) == (verdict == "wrong")
 
 
-def test_the_likeliest_tokens_alone_tell_a_divergence_too(reference: TokenReference) -> None:
-    exact = [reference.logarithms(number) for number in range(SETS)]
-    told = [
+def test_a_divergence_is_found_from_the_most_likely_tokens_alone(reference: TokenReference) -> None:
+    exact = [reference.logprobs(number) for number in range(SETS)]
+    top = [
         [
-            [{token: float(place[token]) for token in np.argsort(-place)[:8]} for place in row]
+            [
+                {token: float(position[token]) for token in np.argsort(-position)[:8]}
+                for position in row
+            ]
             for row in each
         ]
         for each in exact
     ]
-    verdict, _, agreement = judge(
-        reference, reference.tokens, [scores_of_likeliest(each, 5) for each in told]
+    verdict, _, agreement = check(
+        reference, reference.tokens, [logprobs_from_top_tokens(each, 5) for each in top]
     )
     assert (verdict, agreement.top1, agreement.top5) == ("equivalent", 1, 1)
     assert agreement.kl_mean == pytest.approx(0, abs=1e-6)
@@ -140,40 +147,40 @@ def test_the_likeliest_tokens_alone_tell_a_divergence_too(reference: TokenRefere
         [
             [
                 {
-                    token: value - 3 * (value == max(place.values()))
-                    for token, value in place.items()
+                    token: value - 3 * (value == max(position.values()))
+                    for token, value in position.items()
                 }
-                for place in row
+                for position in row
             ]
             for row in each
         ]
-        for each in told
+        for each in top
     ]
-    verdict, _, agreement = judge(
-        reference, reference.tokens, [scores_of_likeliest(each, 5) for each in others]
+    verdict, _, agreement = check(
+        reference, reference.tokens, [logprobs_from_top_tokens(each, 5) for each in others]
     )
     assert verdict == "wrong"
     assert agreement.kl_mean > 0.05
 
 
-def test_text_of_another_length_or_the_same_for_all_prompts_is_wrong(
+def test_text_of_another_length_or_the_same_text_for_all_prompts_is_wrong(
     reference: TokenReference,
 ) -> None:
-    _, reason, _ = judge(reference, [each[:, :-1] for each in reference.tokens], [])
+    _, reason, _ = check(reference, [each[:, :-1] for each in reference.tokens], [])
     assert "instead of" in reason
-    same = np.full((ROWS, PLACES), 30)
-    verdict, reason, _ = judge(reference, [same, same], [])
+    same = np.full((ROWS, POSITIONS), 30)
+    verdict, reason, _ = check(reference, [same, same], [])
     assert (verdict, reason) == ("wrong", "it returns the same tokens for every prompt")
 
 
-def test_a_low_precision_is_given_what_eager_pytorch_itself_loses(tmp_path: pathlib.Path) -> None:
-    exact, file = logarithms(0), tmp_path / "reference.npz"
+def test_a_low_precision_is_allowed_the_losses_of_eager_pytorch(tmp_path: pathlib.Path) -> None:
+    exact, file = logprobs(0), tmp_path / "reference.npz"
     text_correctness.save_reference(
         file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, 0.3))]
     )
     reference = text_correctness.load_reference(file)
-    verdict, _, agreement = judge(
-        reference, reference.tokens, [Scores(noisy(exact, 0.3))], "bfloat16"
+    verdict, _, agreement = check(
+        reference, reference.tokens, [TokenLogprobs(noisy(exact, 0.3))], "bfloat16"
     )
     assert verdict == "equivalent"
     assert agreement.kl_allowed > agreement.kl_mean > 1e-3
@@ -182,17 +189,17 @@ def test_a_low_precision_is_given_what_eager_pytorch_itself_loses(tmp_path: path
 @pytest.mark.parametrize(
     "token", [-1, VOCABULARY, 30], ids=["no token", "beyond the vocabulary", "unlikely"]
 )
-def test_a_row_whose_probabilities_are_not_kept_is_held_to_the_likeliest_tokens(
+def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens(
     token: int, tmp_path: pathlib.Path
 ) -> None:
-    exact, file = logarithms(0), tmp_path / "reference.npz"
+    exact, file = logprobs(0), tmp_path / "reference.npz"
     text_correctness.save_reference(
         file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER), rows=1)]
     )
     reference = text_correctness.load_reference(file)
     tokens = reference.tokens[0].copy()
     tokens[-1, 3] = token
-    verdict, reason, agreement = judge(reference, [tokens], [Scores(exact[:1])])
+    verdict, reason, agreement = check(reference, [tokens], [TokenLogprobs(exact[:1])])
     assert (verdict, agreement.identical_sequences) == ("wrong", ROWS - 1)
     assert "after 3 tokens" in reason
     assert "after 3 tokens" in (
@@ -200,28 +207,30 @@ def test_a_row_whose_probabilities_are_not_kept_is_held_to_the_likeliest_tokens(
     )
 
 
-def test_a_token_that_is_none_of_the_likeliest_is_as_far_off_as_the_last_of_them_at_the_least(
+def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("probes.checking.logprobs.CANDIDATES", 4)
-    exact = logarithms(0)
-    kept, order = keep_likeliest(exact), np.argsort(-exact[1, 2])
+    monkeypatch.setattr("probes.checking.logprobs.KEPT_TOKENS", 4)
+    exact = logprobs(0)
+    kept, order = keep_top_tokens(exact), np.argsort(-exact[1, 2])
     gaps = [
         text_correctness.measure_gap(kept, (1, 2), order[0], order[rank], VOCABULARY)
         for rank in (1, 3, 20)
     ]
-    sure = exact[1, 2, order[0]]
-    assert gaps == pytest.approx([sure - exact[1, 2, order[rank]] for rank in (1, 3, 3)])
+    top = exact[1, 2, order[0]]
+    assert gaps == pytest.approx([top - exact[1, 2, order[rank]] for rank in (1, 3, 3)])
 
 
-def test_probabilities_of_a_large_batch_are_kept_for_its_first_rows_only() -> None:
-    assert text_correctness.rows_kept(64, 32, 32000, 4) == 16
-    assert text_correctness.rows_kept(4, 32, 32000, 4) == 4
-    assert text_correctness.rows_kept(64, 1 << 20, 128256, 4) == 1
+def test_a_large_batch_keeps_all_probabilities_of_its_first_rows_only() -> None:
+    assert text_correctness.rows_with_logprobs(64, 32, 32000, 4) == 16
+    assert text_correctness.rows_with_logprobs(4, 32, 32000, 4) == 4
+    assert text_correctness.rows_with_logprobs(64, 1 << 20, 128256, 4) == 1
 
 
-@pytest.mark.parametrize(("size", "rank", "fault"), [(5, 0, None), (2, 0, None), (5, 1, "departs")])
-def test_batches_that_were_not_built_are_compared_row_by_row(
+@pytest.mark.parametrize(
+    ("size", "rank", "fault"), [(5, 0, None), (2, 0, None), (5, 1, "diverges")]
+)
+def test_new_batch_sizes_are_compared_row_by_row(
     size: int, rank: int, fault: str | None, reference: TokenReference
 ) -> None:
     tokens = flipped(reference, 0, rank)[0].take(range(size), axis=0, mode="wrap")

@@ -1,4 +1,4 @@
-"""Batch sizes that were not built: which are tried, with what, and what a program may do with them."""
+"""Batch sizes that a program was not built for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUILT = 4
 
 
 class Program:
-    """A product with a matrix, and something that happens to its output first."""
+    """Multiplies by a matrix and then changes the output."""
 
     def __init__(self, change: Callable[[Any], Any] = lambda output: output) -> None:
         self.change = change
@@ -25,19 +25,19 @@ class Program:
     def feed(self, inputs: list[Any]) -> Any:
         return inputs[0]
 
-    def __call__(self, fed: Any) -> Any:
-        return self.change(fed @ MATRIX)
+    def __call__(self, device_inputs: Any) -> Any:
+        return self.change(device_inputs @ MATRIX)
 
     def collect(self, output: Any) -> list[Any]:
         return [output]
 
 
 class Workflow:
-    """A stack that has always finished."""
+    """A stack whose calls are synchronous."""
 
     @staticmethod
     def synchronise() -> None:
-        """Wait for nothing."""
+        """Return at once."""
 
 
 def reference() -> Reference:
@@ -65,34 +65,34 @@ def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) ->
         ([64], [1, 2, 3, 65, 128]),
     ],
 )
-def test_small_sizes_the_one_beside_the_largest_and_twice_it_are_tried(
+def test_small_sizes_and_sizes_above_the_largest_are_tried(
     built: list[int], tried: list[int]
 ) -> None:
     assert flexibility.new_batch_sizes(built) == tried
 
 
-def test_rows_are_taken_again_when_they_run_out() -> None:
+def test_rows_are_repeated_for_a_larger_batch() -> None:
     array = np.arange(6).reshape(3, 2)
     (five,) = flexibility.take_rows([array], 5)
     assert five.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]]
     assert flexibility.take_rows([array], 2)[0].tolist() == [[0, 1], [2, 3]]
 
 
-def test_only_what_has_its_batch_in_front_is_made_of_rows() -> None:
+def test_arrays_are_batched_if_their_first_dimension_is_the_batch() -> None:
     assert flexibility.is_batched([np.zeros((4, 2)), np.zeros(4)], 4)
     assert not flexibility.is_batched([np.zeros((4, 2)), np.zeros((2, 4))], 4)
     assert not flexibility.is_batched([np.zeros(())], 1)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 8])
-def test_a_program_that_is_right_for_any_batch_serves_it(size: int) -> None:
+def test_a_program_that_is_correct_for_any_batch_serves_it(size: int) -> None:
     flexed = try_size(size)
     assert (flexed.batch_size, flexed.outcome, flexed.reason) == (size, "served", None)
     assert flexed.first_call_seconds > 0
     assert flexed.steady_seconds > 0
 
 
-def test_what_another_batch_gets_must_be_what_its_rows_get() -> None:
+def test_outputs_that_differ_from_those_of_the_built_rows_are_wrong() -> None:
     def spoil(output: Any) -> Any:
         return output + (0.1 if len(output) != BUILT else 0.0)
 
@@ -101,7 +101,7 @@ def test_what_another_batch_gets_must_be_what_its_rows_get() -> None:
     assert "above the allowed" in flexed.reason
 
 
-def test_rows_that_are_nan_are_wrong() -> None:
+def test_nan_outputs_are_wrong() -> None:
     assert (
         try_size(3, lambda output: output * (np.nan if len(output) != BUILT else 1.0)).outcome
         == "wrong"
@@ -127,16 +127,16 @@ def test_an_output_of_another_shape_is_wrong(change: Callable[[Any], Any]) -> No
         (0.01, 0.01, "served"),
     ],
 )
-def test_a_stall_is_long_and_much_longer_than_what_follows(
+def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
     monkeypatch: pytest.MonkeyPatch, first: float, steady: float, outcome: str
 ) -> None:
     times = iter([steady, first, steady, steady, steady])
-    real = flexibility._timed
+    real = flexibility._time_call
 
-    def timed(workflow: Any, program: Any, fed: Any) -> tuple[float, Any]:
-        return next(times), real(workflow, program, fed)[1]
+    def timed(workflow: Any, program: Any, device_inputs: Any) -> tuple[float, Any]:
+        return next(times), real(workflow, program, device_inputs)[1]
 
-    monkeypatch.setattr(flexibility, "_timed", timed)
+    monkeypatch.setattr(flexibility, "_time_call", timed)
     flexed = try_size(3)
     assert (flexed.outcome, flexed.first_call_seconds, flexed.steady_seconds) == (
         outcome,

@@ -1,6 +1,6 @@
-"""Where the steady part of a series begins: traces whose end is known, through the real warm-up and a clock of ours.
+"""Detection of the steady part in traces whose steady value is known, with a fake clock.
 
-`python -m pytest -m long tests/probes/test_steadiness.py` makes 2,000 of each trace.
+`python -m pytest -m long tests/probes/measuring/test_warmup_detection.py` tests 2,000 of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from probes.measuring import timing, warmup_detection
 
 Trace = Callable[[int], float]
 NANOSECONDS_PER_SECOND = 1e9
-FLOOR_SECONDS = 0.2
+MIN_SECONDS = 0.2
 TRACES: dict[str, Trace] = {
     "first call only": lambda number: 1000.0 if number == 0 else 1.0,
     "three calls to record a graph": lambda number: (
@@ -40,15 +40,15 @@ def ever_slower(number: int) -> float:
 
 
 class Stack:
-    """Stands for a stack and for the module `time`: each call takes what the trace says, and varies."""
+    """Replaces a stack and the module `time`; calls take the duration of the trace, with noise."""
 
     def __init__(self, trace: Trace, seconds: float, seed: int) -> None:
-        self.trace, self.seconds, self.chance = trace, seconds, random.Random(seed)
+        self.trace, self.seconds, self.random = trace, seconds, random.Random(seed)
         self.nanoseconds = self.number = 0
 
     def __call__(self, _: object) -> None:
-        outlier = 1 + self.chance.expovariate(1 / 0.3) if self.chance.random() < 0.01 else 1.0
-        factor = math.exp(self.chance.gauss(0, 0.02)) * outlier * self.trace(self.number)
+        outlier = 1 + self.random.expovariate(1 / 0.3) if self.random.random() < 0.01 else 1.0
+        factor = math.exp(self.random.gauss(0, 0.02)) * outlier * self.trace(self.number)
         self.nanoseconds += round(self.seconds * factor * NANOSECONDS_PER_SECOND)
         self.number += 1
 
@@ -62,13 +62,13 @@ class Stack:
 def warm_up(
     monkeypatch: pytest.MonkeyPatch, trace: Trace, seconds: float, traces: int
 ) -> list[tuple[float, bool]]:
-    """Return, for each trace, by how much the typical call is off and whether it is said to be steady."""
+    """Return, by trace, the relative error of the typical duration and whether it is steady."""
     found = []
     for seed in range(traces):
         stack = Stack(trace, seconds, seed)
         monkeypatch.setattr(timing, "time", stack)
-        warmth = timing.warm_up(stack, ["input"], lambda: None, FLOOR_SECONDS)
-        found.append((abs(warmth.typical_seconds / seconds - 1), warmth.steady))
+        result = timing.warm_up(stack, ["input"], lambda: None, MIN_SECONDS)
+        found.append((abs(result.typical_seconds / seconds - 1), result.steady))
     return found
 
 
@@ -83,7 +83,7 @@ def check_traces(monkeypatch: pytest.MonkeyPatch, traces: int) -> None:
     assert statistics.fmean(not steady for _, steady in never) >= 0.9
 
 
-def test_what_is_left_of_a_beginning_is_within_one_percent_or_said(
+def test_the_error_is_within_one_percent_or_unsteady(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check_traces(monkeypatch, traces=40)
@@ -91,30 +91,30 @@ def test_what_is_left_of_a_beginning_is_within_one_percent_or_said(
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_what_is_left_of_a_beginning_is_within_one_percent_or_said_in_thousands_of_traces(
+def test_the_error_is_within_one_percent_or_unsteady_in_thousands_of_traces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check_traces(monkeypatch, traces=2000)
 
 
-def test_calls_that_only_vary_are_steady_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_with_noise_alone_are_steady_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     found = warm_up(monkeypatch, lambda _: 1.0, 0.001, 200)
-    assert all(steady for _, steady in found), "no false alarm in 200 clean warm-ups"
+    assert all(steady for _, steady in found), "a false alarm in 200 clean warm-ups"
 
 
 @pytest.mark.parametrize(("count", "enough"), [(4, False), (5, False), (11, False), (12, True)])
-def test_few_calls_are_not_enough_to_be_sure(count: int, enough: bool) -> None:
+def test_few_calls_are_not_enough(count: int, enough: bool) -> None:
     assert warmup_detection.find_cut([0.1] * count).enough is enough
 
 
-def test_the_one_pass_finds_what_the_definition_says() -> None:
-    chance = random.Random(5)
-    values = [1000 + chance.gauss(0, 1) for _ in range(50)]
+def test_the_variances_agree_with_their_definition() -> None:
+    generator = random.Random(5)
+    values = [1000 + generator.gauss(0, 1) for _ in range(50)]
     expected = [
         statistics.pvariance(values[cut:]) / (len(values) - cut) for cut in range(len(values))
     ]
-    assert warmup_detection.squared_errors(values) == pytest.approx(expected)
+    assert warmup_detection.variances_of_means(values) == pytest.approx(expected)
 
 
-def test_thousands_of_batches_are_judged_at_once() -> None:
+def test_thousands_of_batches_take_one_pass() -> None:
     assert warmup_detection.find_cut([2e-5] * 1000 + [1e-5] * 200_000).calls == 1000

@@ -1,4 +1,4 @@
-"""What lies in an arm's caches, and what Inductor says it took from them."""
+"""The bytes in an arm's caches, and the hits that Inductor counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from probes.runtime import caches
 
 
-def test_bytes_are_those_of_all_files_below(tmp_path: pathlib.Path) -> None:
+def test_the_bytes_of_all_files_are_counted(tmp_path: pathlib.Path) -> None:
     (tmp_path / "inductor" / "ab").mkdir(parents=True)
     (tmp_path / "inductor" / "ab" / "kernel.cpp").write_bytes(b"x" * 700)
     (tmp_path / "model.pt2").write_bytes(b"x" * 50)
@@ -20,11 +20,11 @@ def test_bytes_are_those_of_all_files_below(tmp_path: pathlib.Path) -> None:
     assert caches.count_bytes(tmp_path) - (tmp_path / "gone").lstat().st_size == 750
 
 
-def test_no_folder_holds_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_missing_folder_has_no_bytes(tmp_path: pathlib.Path) -> None:
     assert caches.count_bytes(tmp_path / "absent") == 0
 
 
-def test_hits_are_counted_where_inductor_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hits_are_counted_if_inductor_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
     assert caches.count_hits() is None
     counters: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)

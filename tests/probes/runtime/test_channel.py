@@ -1,4 +1,4 @@
-"""Tokens in, events and one response out, and a bell that never holds the worker up."""
+"""Tokens in, events and one response out, and notifications that never block the worker."""
 
 from __future__ import annotations
 
@@ -21,130 +21,131 @@ from probes.runtime.channel import Channel
 
 
 @pytest.fixture
-def lifeline() -> Iterator[BinaryIO]:
-    """The end of the worker's standard input that the advisor holds."""
+def stdin() -> Iterator[BinaryIO]:
+    """The advisor's end of the worker's standard input."""
     read, write = os.pipe()
     kept = os.dup(0)
     os.dup2(read, 0)
     os.close(read)
     try:
-        with os.fdopen(write, "wb", buffering=0) as advisors_end:
-            yield advisors_end
+        with os.fdopen(write, "wb", buffering=0) as advisor_end:
+            yield advisor_end
     finally:
         os.dup2(kept, 0)
         os.close(kept)
 
 
 @pytest.fixture
-def bell() -> Iterator[tuple[int, int]]:
-    """The doorbell: where it is heard, where it is rung."""
-    heard, rung = os.pipe()
-    os.set_blocking(heard, False)
-    with os.fdopen(heard, "rb"), os.fdopen(rung, "wb"):
-        yield heard, rung
+def notifications() -> Iterator[tuple[int, int]]:
+    """The pipe of the notifications: the end to read, the end to write."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb"):
+        yield read_end, write_end
 
 
 @pytest.fixture
-def channel(tmp_path: pathlib.Path, bell: tuple[int, int]) -> Iterator[Channel]:
-    with workers.open_channel(tmp_path, bell[1]) as channel:
+def channel(tmp_path: pathlib.Path, notifications: tuple[int, int]) -> Iterator[Channel]:
+    with workers.open_channel(tmp_path, notifications[1]) as channel:
         yield channel
 
 
 def waiting_bytes(descriptor: int) -> int:
-    """Return how many bytes nobody has read yet."""
+    """Return the number of unread bytes."""
     count = array.array("i", [0])
     fcntl.ioctl(descriptor, termios.FIONREAD, count)
     return count[0]
 
 
-def test_a_token_is_its_words(channel: Channel, lifeline: BinaryIO) -> None:
-    lifeline.write(b"visit 16 3\n")
-    assert channel.token() == ["visit", "16", "3"]
+def test_a_token_is_split_into_words(channel: Channel, stdin: BinaryIO) -> None:
+    stdin.write(b"visit 16 3\n")
+    assert channel.read_token() == ["visit", "16", "3"]
 
 
-def test_tokens_that_come_in_one_piece_are_taken_one_by_one(
-    channel: Channel, lifeline: BinaryIO
-) -> None:
-    lifeline.write(b"build\nvisit 1 1\nstop\n")
-    assert [channel.token() for _ in range(3)] == [["build"], ["visit", "1", "1"], ["stop"]]
+def test_tokens_that_arrive_together_are_read_one_by_one(channel: Channel, stdin: BinaryIO) -> None:
+    stdin.write(b"build\nvisit 1 1\nstop\n")
+    assert [channel.read_token() for _ in range(3)] == [["build"], ["visit", "1", "1"], ["stop"]]
 
 
-def test_half_a_token_is_waited_for(channel: Channel, lifeline: BinaryIO) -> None:
+def test_a_partial_token_is_not_returned(channel: Channel, stdin: BinaryIO) -> None:
     tokens: list[list[str]] = []
-    reader = threading.Thread(target=lambda: tokens.append(channel.token()))
+    reader = threading.Thread(target=lambda: tokens.append(channel.read_token()))
     reader.start()
     for piece in (b"vi", b"sit 1", b"6 3\nst"):
         assert tokens == []
-        lifeline.write(piece)
+        stdin.write(piece)
         workers.wait_until(lambda: waiting_bytes(0) == 0)
     reader.join()
     assert tokens == [["visit", "16", "3"]]
-    lifeline.write(b"op\n")
-    assert channel.token() == ["stop"]
+    stdin.write(b"op\n")
+    assert channel.read_token() == ["stop"]
 
 
 @pytest.mark.parametrize("rest", [b"", b"visit 16"])
-def test_the_end_of_the_lifeline_means_stop(
-    channel: Channel, lifeline: BinaryIO, rest: bytes
+def test_the_end_of_standard_input_means_stop(
+    channel: Channel, stdin: BinaryIO, rest: bytes
 ) -> None:
-    lifeline.write(rest)
-    lifeline.close()
-    assert channel.token() == ["stop"]
+    stdin.write(rest)
+    stdin.close()
+    assert channel.read_token() == ["stop"]
 
 
-def test_each_event_is_a_line_that_is_there_before_the_bell_rings(
-    channel: Channel, tmp_path: pathlib.Path, bell: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+def test_each_event_is_written_before_its_notification(
+    channel: Channel,
+    tmp_path: pathlib.Path,
+    notifications: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lines_at_ring: list[int] = []
+    lines_at_notification: list[int] = []
     write = os.write
 
-    def listen(descriptor: int, data: bytes) -> int:
-        if descriptor == bell[1]:
-            lines_at_ring.append((tmp_path / protocol.EVENTS).read_bytes().count(b"\n"))
+    def count_lines(descriptor: int, data: bytes) -> int:
+        if descriptor == notifications[1]:
+            lines_at_notification.append((tmp_path / protocol.EVENTS).read_bytes().count(b"\n"))
         return write(descriptor, data)
 
-    monkeypatch.setattr(os, "write", listen)
-    channel.tell(protocol.Ready())
-    channel.enter("build", 16)
-    assert lines_at_ring == [1, 2]
-    assert os.read(bell[0], 100) == b".."
+    monkeypatch.setattr(os, "write", count_lines)
+    channel.send(protocol.Ready())
+    channel.start_phase("build", 16)
+    assert lines_at_notification == [1, 2]
+    assert os.read(notifications[0], 100) == b".."
     written = [json.loads(line) for line in (tmp_path / protocol.EVENTS).read_text().splitlines()]
     assert written == [{"event": "ready"}, {"event": "phase", "phase": "build", "batch_size": 16}]
 
 
-def test_the_phase_is_remembered_for_the_answer(channel: Channel) -> None:
+def test_the_phase_is_kept_for_the_response(channel: Channel) -> None:
     assert channel.phase == "start"
-    channel.enter("load")
+    channel.start_phase("load")
     assert channel.phase == "load"
 
 
-def test_a_bell_that_nobody_hears_blocks_nothing(
-    channel: Channel, tmp_path: pathlib.Path, bell: tuple[int, int]
+def test_a_full_pipe_of_notifications_does_not_block(
+    channel: Channel, tmp_path: pathlib.Path, notifications: tuple[int, int]
 ) -> None:
     with contextlib.suppress(BlockingIOError):
         while True:
-            os.write(bell[1], bytes(4096))
-    channel.tell(protocol.Ready())
+            os.write(notifications[1], bytes(4096))
+    channel.send(protocol.Ready())
     channel.respond(protocol.Completed())
     assert (tmp_path / protocol.EVENTS).read_text() == '{"event": "ready"}\n'
     assert (tmp_path / protocol.RESPONSE).exists()
 
 
-def test_an_advisor_that_is_gone_raises_nothing(tmp_path: pathlib.Path) -> None:
-    heard, rung = os.pipe()
-    os.close(heard)
-    with os.fdopen(rung, "wb"), workers.open_channel(tmp_path, rung) as channel:
-        channel.tell(protocol.Ready())
+def test_a_missing_advisor_is_no_error(tmp_path: pathlib.Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb"), workers.open_channel(tmp_path, write_end) as channel:
+        channel.send(protocol.Ready())
         channel.respond(protocol.Completed())
     assert (tmp_path / protocol.RESPONSE).exists()
 
 
-def test_a_response_appears_whole(channel: Channel, tmp_path: pathlib.Path) -> None:
+def test_a_response_is_written_atomically(channel: Channel, tmp_path: pathlib.Path) -> None:
     response = tmp_path / protocol.RESPONSE
     response.write_text("an older one")
-    with response.open() as being_read:
+    with response.open() as open_file:
         channel.respond(protocol.Failed("unsupported", "build", "no such operator", "use another"))
-        assert being_read.read() == "an older one"
+        assert open_file.read() == "an older one"
     expected = {
         "status": "unsupported",
         "phase": "build",
@@ -155,6 +156,6 @@ def test_a_response_appears_whole(channel: Channel, tmp_path: pathlib.Path) -> N
     assert sorted(file.name for file in tmp_path.iterdir()) == [protocol.EVENTS, protocol.RESPONSE]
 
 
-def test_the_bell_rings_for_the_response(channel: Channel, bell: tuple[int, int]) -> None:
+def test_the_response_has_a_notification(channel: Channel, notifications: tuple[int, int]) -> None:
     channel.respond(protocol.Completed())
-    assert os.read(bell[0], 100) == b"."
+    assert os.read(notifications[0], 100) == b"."

@@ -1,4 +1,4 @@
-"""What a worker answers to each token once everything is built; pretend stacks in real processes."""
+"""The answers of a worker to each token, in real processes with fake stacks."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from workers import WorkerResult
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.runtime.service import Cell, Service
+from probes.runtime.cells import Cell
+from probes.runtime.service import Service
 
 SIZES = [2, 4]
 
 
-class Text:
-    """A program that generates nothing at all."""
+class TextProgram:
+    """A program that generates nothing."""
 
-    def __call__(self, fed: str) -> None:
-        """All tokens."""
+    def __call__(self, device_inputs: str) -> None:
+        """Generate all tokens."""
 
-    def first_token(self, fed: str) -> None:
-        """The first."""
+    def first_token(self, device_inputs: str) -> None:
+        """Generate the first token."""
 
 
-class HostLock(Text):
-    """One whose prompts do not all have their first token before others are done."""
+class SequentialProgram(TextProgram):
+    """A program whose prompts run one after the other."""
 
-    def first_token(self, fed: str) -> None:
-        message = f"{fed} take turns"
+    def first_token(self, device_inputs: str) -> None:
+        message = f"{device_inputs} run one after the other"
         raise UnsupportedError(message)
 
 
 @pytest.fixture(scope="module")
 def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where the reference worker has left inputs and right outputs."""
+    """The directory with inputs and outputs of the reference worker."""
     place = tmp_path_factory.mktemp("shared")
     request = workers.make_request(
         fake_probes / "workflows" / "pytorch_eager.py", place, role="reference", batch_sizes=SIZES
@@ -47,7 +48,7 @@ def shared(fake_probes: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     return place
 
 
-def ask(
+def run_tokens(
     shared: pathlib.Path,
     probes: pathlib.Path,
     place: pathlib.Path,
@@ -64,19 +65,19 @@ def ask(
     return workers.run_worker(request, place / "control", f"build\n{tokens}", probes=probes)
 
 
-def told(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
+def events(answer: WorkerResult, event: str) -> list[dict[str, Any]]:
     return [entry for entry in answer.events if entry["event"] == event]
 
 
 def phases(answer: WorkerResult) -> list[tuple[str, int | None]]:
-    return [(entry["phase"], entry["batch_size"]) for entry in told(answer, "phase")]
+    return [(entry["phase"], entry["batch_size"]) for entry in events(answer, "phase")]
 
 
-def test_a_visit_is_answered_with_its_times(
+def test_a_visit_reports_its_durations(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(shared, fake_probes, tmp_path, "visit 4 1\nvisit 2 7\nstop\n")
-    visits = told(answer, "visited")
+    answer = run_tokens(shared, fake_probes, tmp_path, "visit 4 1\nvisit 2 7\nstop\n")
+    visits = events(answer, "visited")
     assert [(visit["batch_size"], visit["round"]) for visit in visits] == [(4, 1), (2, 7)]
     for visit in visits:
         assert len(visit["seconds"]) >= 5
@@ -85,54 +86,54 @@ def test_a_visit_is_answered_with_its_times(
     assert answer.response == {"status": "completed"}
 
 
-def test_sustained_calls_fill_the_time_and_the_worker_is_ready_again(
+def test_sustained_calls_fill_the_time_and_the_worker_reports_ready(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(shared, fake_probes, tmp_path, "sustain 4 0.1\nvisit 4 1\nstop\n")
-    (sustained,) = told(answer, "sustained")
+    answer = run_tokens(shared, fake_probes, tmp_path, "sustain 4 0.1\nvisit 4 1\nstop\n")
+    (sustained,) = events(answer, "sustained")
     assert sustained["batch_size"] == 4
     assert sustained["seconds"] >= 0.1
     assert 1 <= sustained["calls"] <= 100
     assert ("sustain", 4) in phases(answer)
-    assert len(told(answer, "ready")) == 2
-    assert len(told(answer, "visited")) == 1
+    assert len(events(answer, "ready")) == 2
+    assert len(events(answer, "visited")) == 1
 
 
-def test_without_pytorch_there_is_no_profiler_and_the_worker_goes_on(
+def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(shared, fake_probes, tmp_path, "diagnose\nvisit 2 1\nstop\n")
-    assert told(answer, "diagnosed") == []
+    answer = run_tokens(shared, fake_probes, tmp_path, "diagnose\nvisit 2 1\nstop\n")
+    assert events(answer, "diagnosed") == []
     assert [("diagnose", size) for size in SIZES] == [
         entry for entry in phases(answer) if entry[0] == "diagnose"
     ]
-    assert len(told(answer, "visited")) == 1
+    assert len(events(answer, "visited")) == 1
 
 
 @pytest.mark.parametrize(("task", "profiled"), [("forward", [1, 4, 16]), ("generate", [1, 16])])
-def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
+def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
     task: str, profiled: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Any] = []
+    sent: list[Any] = []
     service = Service(
         workflow=types.SimpleNamespace(synchronise=lambda: None),
         subject=cast("Any", None),
         cells={
             size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None))
-            for size, kind in ((1, Text), (4, Text), (16, HostLock))
+            for size, kind in ((1, TextProgram), (4, TextProgram), (16, SequentialProgram))
         },
         blocks={},
         request=cast("Any", types.SimpleNamespace(task=task, output_tokens=2)),
-        channel=cast("Any", types.SimpleNamespace(tell=told.append, enter=lambda *_: None)),
+        channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
         attempt=lambda work: work(),
     )
     monkeypatch.setattr(
-        "probes.measuring.profile.diagnose",
-        lambda call, fed, synchronise, size: size,  # noqa: ARG005 - the profiler's place
+        "probes.measuring.profile.profile_calls",
+        lambda call, device_inputs, synchronise, size: size,  # noqa: ARG005 - replaces the profiler
     )
     service.diagnose()
-    assert [each for each in told if isinstance(each, int)] == profiled
-    assert [each.batch_size for each in told if isinstance(each, protocol.Latency)] == (
+    assert [each for each in sent if isinstance(each, int)] == profiled
+    assert [each.batch_size for each in sent if isinstance(each, protocol.Latency)] == (
         [1, 4] if task == "generate" else []
     )
 
@@ -148,7 +149,7 @@ def test_of_texts_only_the_smallest_and_the_largest_batch_are_looked_into(
         ("padded", "wrong", "other shapes"),
     ],
 )
-def test_shapes_that_were_not_built_are_tried_last(
+def test_new_batch_sizes_are_tried_last(
     unseen: str,
     outcome: str,
     reason: str | None,
@@ -156,8 +157,8 @@ def test_shapes_that_were_not_built_are_tried_last(
     fake_probes: pathlib.Path,
     tmp_path: pathlib.Path,
 ) -> None:
-    answer = ask(shared, fake_probes, tmp_path, "flex\n", unseen=unseen)
-    flexed = told(answer, "flexed")
+    answer = run_tokens(shared, fake_probes, tmp_path, "flex\n", unseen=unseen)
+    flexed = events(answer, "flexed")
     assert [entry["batch_size"] for entry in flexed] == [1, 3, 5, 8]
     assert {entry["outcome"] for entry in flexed} == {outcome}
     assert all(
@@ -165,34 +166,34 @@ def test_shapes_that_were_not_built_are_tried_last(
         for entry in flexed
     )
     assert phases(answer)[-5:] == [("done", None), *(("flex", size) for size in (1, 3, 5, 8))]
-    assert answer.response == {"status": "completed"}, (
-        "whatever comes of it, what was measured counts"
-    )
+    assert answer.response == {"status": "completed"}, "the measurement stays valid"
 
 
-def test_an_output_that_has_become_wrong_is_found_before_shapes_are_tried(
+def test_an_output_that_has_become_wrong_fails_before_new_batch_sizes(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    answer = ask(
+    answer = run_tokens(
         shared,
         fake_probes,
         tmp_path,
         "visit 2 1\nflex\n",
         workflow="misbehaving",
-        misdeed="wrong-later",
+        fault="wrong-later",
     )
     assert (answer.response["status"], answer.response["phase"]) == ("incorrect", "done")
-    assert told(answer, "flexed") == []
+    assert events(answer, "flexed") == []
 
 
 @pytest.mark.parametrize("token", ["peaks", "nonsense"])
-def test_a_token_that_is_not_for_this_worker_ends_it_in_good_order(
+def test_a_token_of_another_worker_ends_this_one_normally(
     token: str, shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    assert ask(shared, fake_probes, tmp_path, f"{token}\n").response == {"status": "completed"}
+    assert run_tokens(shared, fake_probes, tmp_path, f"{token}\n").response == {
+        "status": "completed"
+    }
 
 
-def test_every_token_that_the_protocol_names_is_answered(
+def test_every_token_of_the_protocol_is_answered(
     shared: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     named = {
@@ -201,7 +202,9 @@ def test_every_token_that_the_protocol_names_is_answered(
         if line.startswith("    ") and not line.startswith("     ")
     }
     assert {"build", "visit", "sustain", "diagnose", "flex", "stop"} <= named
-    answer = ask(shared, fake_probes, tmp_path, "visit 2 1\nsustain 2 0.01\ndiagnose\nflex\n")
+    answer = run_tokens(
+        shared, fake_probes, tmp_path, "visit 2 1\nsustain 2 0.01\ndiagnose\nflex\n"
+    )
     assert {"visited", "sustained", "flexed", "memory"} <= {
         entry["event"] for entry in answer.events
     }

@@ -1,4 +1,4 @@
-"""What a call computes, counted from shapes: products, and attention whose keys have fewer heads than its queries."""
+"""Floating-point operations of matrix products and of grouped-query attention."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from probes.subjects.flops import attention_flops, count_flops  # noqa: E402 - n
 pytestmark = pytest.mark.stack
 
 
-def test_a_product_counts_two_operations_for_each_multiplication() -> None:
+def test_a_matrix_product_counts_two_operations_for_each_multiplication() -> None:
     assert count_flops(lambda: torch.ones(3, 5) @ torch.ones(5, 7)) == 2 * 3 * 5 * 7
 
 
-def test_attention_with_grouped_heads_counts_every_head_of_the_queries() -> None:
+def test_grouped_query_attention_counts_every_query_head() -> None:
     query, key, value = torch.ones(2, 8, 5, 16), torch.ones(2, 2, 7, 16), torch.ones(2, 2, 7, 16)
 
     counted = count_flops(
@@ -31,5 +31,5 @@ def test_attention_with_grouped_heads_counts_every_head_of_the_queries() -> None
     )
 
 
-def test_a_call_without_products_has_none() -> None:
+def test_a_call_without_products_has_no_count() -> None:
     assert count_flops(lambda: torch.ones(3) + 1) is None

@@ -1,12 +1,11 @@
-"""SGLang 0.5's offline interface, as far as it is used: `Engine`."""
+"""The part of SGLang 0.5's offline interface that its probe uses."""
 
 import types
 
 from bigrams import Bigrams
 
 __version__ = "0.5.23"
-#: Fields of `sglang.srt.arg_groups.fields` in 0.5.17 and 0.5.23 that are used, and parameters of
-#: `Engine.generate`.
+#: Used fields of `sglang.srt.arg_groups.fields` in 0.5.17 and 0.5.23.
 FIELDS = {
     "model_path",
     "skip_tokenizer_init",
@@ -20,6 +19,7 @@ FIELDS = {
     "trust_remote_code",
     "log_level",
 }
+#: Used parameters of `Engine.generate`.
 PARAMETERS = {
     "input_ids",
     "sampling_params",
@@ -41,16 +41,16 @@ class Engine:
             disable_cuda_graph=False, mem_fraction_static=share, attention_backend="fa3"
         )
 
-    def generate(self, **asked):
-        assert set(asked) <= PARAMETERS, set(asked) - PARAMETERS
+    def generate(self, **arguments):
+        assert set(arguments) <= PARAMETERS, set(arguments) - PARAMETERS
         return [
-            self.answer(ids, asked["sampling_params"], asked.get("top_logprobs_num"))
-            for ids in asked["input_ids"]
+            self.answer(ids, arguments["sampling_params"], arguments.get("top_logprobs_num"))
+            for ids in arguments["input_ids"]
         ]
 
     def answer(self, ids, sampling, count):
-        # As the scheduler of 0.5.17 reckons: a prompt ends six places before the context does, an
-        # answer two.
+        # The limits of the scheduler of 0.5.17: a prompt ends at least six positions before the end
+        # of the context, generated text two.
         assert len(ids) <= self.context - 6, "the prompt is refused"
         sampling = {
             **sampling,

@@ -1,4 +1,4 @@
-"""TensorRT-LLM 1.2's LLM API, as far as it is used; what it takes is checked against `published.toml`."""
+"""The part of TensorRT-LLM 1.2's LLM API that its probe uses, checked against `published.toml`."""
 
 import pathlib
 import types

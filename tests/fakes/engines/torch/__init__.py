@@ -1,4 +1,4 @@
-"""As much of torch as an engine's probe asks: nobody measures here."""
+"""The part of torch that an engine's probe uses, without any computation."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""A workflow that does what its option `misdeed` says, in the phase where real stacks have been seen to do it."""
+"""A workflow that fails as its option `fault` says, in the phase in which real stacks fail."""
 
 import ctypes
 import gc
@@ -17,20 +17,20 @@ from probes.adapter import ModelError, UnsupportedError
 from probes.protocol import Engagement
 
 spec = importlib.util.spec_from_file_location(
-    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
 )
-honest = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest)
+eager = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(eager)
 
-MISDEED = {"name": ""}
+FAULT = {"name": ""}
 
 
 class Device:
-    """A device that works on after a call has returned, as PyTorch shows one."""
+    """A device as PyTorch shows it, which is still busy after a call has returned."""
 
     busy_until = 0.0
 
-    def work(self, seconds):
+    def start_work(self, seconds):
         self.busy_until = time.perf_counter() + seconds
 
     def is_initialized(self):
@@ -49,18 +49,17 @@ DEVICE = Device()
 
 
 def in_visits():
-    """The harness freezes what the stack has allocated when everything is built, checked and warm."""
+    """Return whether the warm-up is over: the harness then freezes the allocated objects."""
     return gc.get_freeze_count() > 0
 
 
-class Program(honest.Program):
-    def __call__(self, fed):
-        output = super().__call__(fed)
+class Program(eager.Program):
+    def __call__(self, device_inputs):
+        output = super().__call__(device_inputs)
         if in_visits():
-            sys.modules.pop(
-                "torch", None
-            )  # the stand-in has no profiler, which what follows the visits would ask it for
-        match MISDEED["name"]:
+            # The fake torch has no profiler, which the steps after the visits use.
+            sys.modules.pop("torch", None)
+        match FAULT["name"]:
             case "wrong":
                 return output + 0.1
             case "nan":
@@ -71,12 +70,12 @@ class Program(honest.Program):
             case "other-shape":
                 return output[:, :4]
             case "stale":
-                # What a captured graph does whose input buffer was not filled: it answers the call
-                # before.
+                # Return the output of the previous call, as a captured graph whose input buffer was
+                # not filled.
                 self.before, output = output, getattr(self, "before", output)
                 return output
             case "returns-early":
-                DEVICE.work(0.02)
+                DEVICE.start_work(0.02)
             case "hands-out-promises" | "reads-slowly-at-first":
                 self.done = time.perf_counter() + 0.02
             case "stalls-later" if in_visits():
@@ -92,33 +91,33 @@ class Program(honest.Program):
         return output
 
     def collect(self, output):
-        # A device that PyTorch does not know works on, and only whoever reads the output has to
-        # wait for it; or one that it knows has finished, and what is slow is the way to the host.
+        # Reading the output waits: either for a device that PyTorch does not know and cannot
+        # synchronise, or for a slow copy to the host.
         time.sleep(max(getattr(self, "done", 0.0) - time.perf_counter(), 0))
         return super().collect(output)
 
 
 def versions():
-    return honest.versions()
+    return eager.versions()
 
 
 def settings(request):
-    MISDEED["name"] = request.options["misdeed"]
-    if MISDEED["name"] in {"returns-early", "reads-slowly-at-first"}:
+    FAULT["name"] = request.options["fault"]
+    if FAULT["name"] in {"returns-early", "reads-slowly-at-first"}:
         sys.modules["torch"] = types.SimpleNamespace(cuda=DEVICE)
-    if MISDEED["name"] == "import-error":
+    if FAULT["name"] == "import-error":
         raise ImportError("libmissing.so.1: cannot open shared object file")
-    return honest.settings(request)
+    return eager.settings(request)
 
 
 def open_subject(request):
-    if MISDEED["name"] == "model-error":
-        raise ModelError("the model is of a kind nobody knows", "bring another")
-    return honest.Subject(request)
+    if FAULT["name"] == "model-error":
+        raise ModelError("the model is of an unknown kind", "choose another model")
+    return eager.Subject(request)
 
 
 def build(subject, inputs, request):
-    match MISDEED["name"]:
+    match FAULT["name"]:
         case "refuses":
             raise UnsupportedError("this stack takes no such model")
         case "raises":
@@ -136,15 +135,13 @@ def build(subject, inputs, request):
             subprocess.Popen(["sleep", "3601"], start_new_session=True)
             time.sleep(3600)
         case "restless":
-            # As an engine does whose own process asks for work again and again, although nobody has
-            # any.
+            # A child process that polls for work, as some engines have.
             subprocess.Popen([sys.executable, "-c", "while True: pass"])
         case "restless-titled":
-            # The same once it has given itself a title, which leaves nothing of its variables.
+            # The same with a process title, which overwrites the environment variables.
             subprocess.Popen([sys.executable, "-c", "while True: pass"], env={})
         case "holds-the-lock":
-            # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of
-            # this process can run.
+            # A C call that holds the GIL, as a compiler may: no Python thread of this process runs.
             ctypes.PyDLL(None).sleep(3600)
         case "out-of-memory":
             raise MemoryError
@@ -170,9 +167,9 @@ def synchronise():
     pass
 
 
-def engagement(program, fed):
-    if MISDEED["name"] == "falls-back":
+def engagement(program, device_inputs):
+    if FAULT["name"] == "falls-back":
         return Engagement(
             0.0, "TRT conversion failed on the subgraph. Returning GraphModule forward instead.", {}
         )
-    return Engagement(1.0, "it says so", {})
+    return Engagement(1.0, "reported by the fake", {})

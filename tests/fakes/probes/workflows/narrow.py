@@ -1,4 +1,7 @@
-"""A workflow that is right for the batch sizes it was built for, and does with others what its option `unseen` says."""
+"""A workflow that is correct at the batch sizes it was built for.
+
+Its option `unseen` says what it does at other batch sizes.
+"""
 
 import importlib.util
 import os
@@ -9,26 +12,26 @@ import time
 from probes.protocol import Engagement
 
 spec = importlib.util.spec_from_file_location(
-    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
 )
-honest = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest)
+eager = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(eager)
 
 UNSEEN = {"name": ""}
-#: Longer than what counts as a stall.
+#: Longer than the limit from which a call counts as stalled.
 STALL_SECONDS = 0.4
-#: Times as long as a built batch size takes.
+#: Slowdown at a batch size that was not built.
 SLOWER = 6
 
 
-class Program(honest.Program):
+class Program(eager.Program):
     def __init__(self, subject, seconds, size):
         super().__init__(subject, seconds)
         self.size, self.seen = size, {size}
 
-    def __call__(self, fed):
-        output = super().__call__(fed)
-        size = fed.shape[0]
+    def __call__(self, device_inputs):
+        output = super().__call__(device_inputs)
+        size = device_inputs.shape[0]
         if size == self.size:
             return output
         match UNSEEN["name"]:
@@ -50,19 +53,19 @@ class Program(honest.Program):
 
 def settings(request):
     UNSEEN["name"] = request.options["unseen"]
-    return honest.settings(request)
+    return eager.settings(request)
 
 
 def build(subject, inputs, request):
     return Program(subject, request.options.get("milliseconds", 2) / 1000, inputs[0].shape[0])
 
 
-def engagement(program, fed):
-    if UNSEEN["name"] == "eager" and fed.shape[0] != program.size:
+def engagement(program, device_inputs):
+    if UNSEEN["name"] == "eager" and device_inputs.shape[0] != program.size:
         return Engagement(0.0, "recompile limit reached, running eager code", {})
-    return Engagement(1.0, "it says so", {})
+    return Engagement(1.0, "reported by the fake", {})
 
 
-versions = honest.versions
-open_subject = honest.open_subject
-synchronise = honest.synchronise
+versions = eager.versions
+open_subject = eager.open_subject
+synchronise = eager.synchronise

@@ -1,4 +1,7 @@
-"""The baseline's stand-in: a matrix product in numpy that takes at least the milliseconds its options name."""
+"""A fake baseline: a matrix product in numpy.
+
+A call sleeps for the milliseconds of its options first.
+"""
 
 import time
 
@@ -39,9 +42,9 @@ class Program:
     def feed(self, inputs):
         return inputs[0]
 
-    def __call__(self, fed):
+    def __call__(self, device_inputs):
         time.sleep(self.seconds)
-        return fed @ self.subject.matrix
+        return device_inputs @ self.subject.matrix
 
     def collect(self, output):
         return [output]
@@ -66,5 +69,5 @@ def synchronise():
     pass
 
 
-def engagement(program, fed):
-    return Engagement(1.0, "a pretend baseline", {})
+def engagement(program, device_inputs):
+    return Engagement(1.0, "a fake baseline", {})

@@ -1,25 +1,25 @@
-"""An honest workflow whose speed its options name."""
+"""A correct workflow; its option `milliseconds` sets the seconds of a call."""
 
 import importlib.util
 import pathlib
 
 spec = importlib.util.spec_from_file_location(
-    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
 )
-honest = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest)
+eager = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(eager)
 
-versions = honest.versions
-settings = honest.settings
-open_subject = honest.open_subject
-build = honest.build
-synchronise = honest.synchronise
-engagement = honest.engagement
+versions = eager.versions
+settings = eager.settings
+open_subject = eager.open_subject
+build = eager.build
+synchronise = eager.synchronise
+engagement = eager.engagement
 
 
 def build_for(target, subject, inputs, request):
     if target == "sm_75":
-        raise RuntimeError("the half of it is missing there")
+        raise RuntimeError("an operator is missing there")
     (pathlib.Path(request.scratch_directory) / f"{target}.engine").write_text(
         f"{len(inputs[0])} samples for {target}"
     )

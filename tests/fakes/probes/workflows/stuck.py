@@ -1,4 +1,7 @@
-"""A workflow that comes to a stop in the phase its options name, after it has started processes in its group and out of it."""
+"""A workflow that hangs in the phase that its options name.
+
+It first starts child processes in its process group and outside it.
+"""
 
 import ctypes
 import gc
@@ -8,48 +11,47 @@ import subprocess
 import time
 
 spec = importlib.util.spec_from_file_location(
-    "honest", pathlib.Path(__file__).with_name("pytorch_eager.py")
+    "eager", pathlib.Path(__file__).with_name("pytorch_eager.py")
 )
-honest = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest)
+eager = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(eager)
 
 OPTIONS = {}
 
 
-def stop_in(phase):
+def hang_in(phase):
     if OPTIONS.get("phase") != phase:
         return
-    # A process that gives itself a title writes it over the variables that it was started with.
+    # A process title overwrites the environment variables that the process was started with.
     variables = {} if OPTIONS["how"] == "titled" else None
     subprocess.Popen(["sleep", "3600"], env=variables)
     subprocess.Popen(["sleep", "3600"], env=variables, start_new_session=True)
     pathlib.Path(OPTIONS["reached"]).touch()
     if OPTIONS["how"] == "holds the lock":
-        # A C call that keeps the interpreter's lock, as a compiler would: no Python thread of this
-        # process can run.
+        # A C call that holds the GIL, as a compiler may: no Python thread of this process runs.
         ctypes.PyDLL(None).sleep(3600)
     time.sleep(3600)
 
 
-class Program(honest.Program):
-    def __call__(self, fed):
-        if not gc.isenabled():  # so it is only while calls are timed
-            stop_in("measure")
-        return super().__call__(fed)
+class Program(eager.Program):
+    def __call__(self, device_inputs):
+        if not gc.isenabled():  # the harness disables it while calls are timed
+            hang_in("measure")
+        return super().__call__(device_inputs)
 
 
 def settings(request):
     OPTIONS.update(request.options)
-    stop_in("import")
-    return honest.settings(request)
+    hang_in("import")
+    return eager.settings(request)
 
 
 def build(subject, inputs, request):
-    stop_in("build")
+    hang_in("build")
     return Program(subject, 0.001)
 
 
-versions = honest.versions
-open_subject = honest.open_subject
-synchronise = honest.synchronise
-engagement = honest.engagement
+versions = eager.versions
+open_subject = eager.open_subject
+synchronise = eager.synchronise
+engagement = eager.engagement

@@ -1,4 +1,4 @@
-"""The plug-in provider 0.5 on a GPU that it does not take: it registers, and offers no device."""
+"""The plug-in provider 0.5 on an unsupported GPU: it registers, and offers no device."""
 
 
 def get_ep_name():

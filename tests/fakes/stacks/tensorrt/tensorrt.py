@@ -1,7 +1,7 @@
-"""TensorRT 10 on its bad days: it returns None, and the reason is in the log. `DAY` says which one it is.
+"""TensorRT 10 when it fails: it returns None, and the reason is in the log.
 
-The lines are TensorRT's own. What a file leaves free it reads from the file; the shapes that are
-asked for stand in the plan.
+`BEHAVIOUR` chooses the failure; the log lines are TensorRT's own. Free dimensions are read from the
+ONNX file, and the plan holds the shapes of the profiles.
 """
 
 import json
@@ -11,12 +11,15 @@ import types
 import onnx
 
 __version__ = "10.16.1"
-DAY = "none"
+BEHAVIOUR = "none"
 LINES = {
     "out of memory": [
         (
             2,
-            "Skipping tactic 0x1 due to insufficient memory on requested size of 4294967296 detected for tactic 0x1.",
+            (
+                "Skipping tactic 0x1 due to insufficient memory on requested size of 4294967296 "
+                "detected for tactic 0x1."
+            ),
         ),
         (1, "Error Code 10: Internal Error (Could not find any implementation for node MatMul_1.)"),
     ],
@@ -26,7 +29,10 @@ LINES = {
     "another gpu": [
         (
             1,
-            "Error Code 6: The engine plan file is generated on an incompatible device, expecting compute 8.9 got compute 9.0.",
+            (
+                "Error Code 6: The engine plan file is generated on an incompatible device, "
+                "expecting compute 8.9 got compute 9.0."
+            ),
         )
     ],
 }
@@ -62,7 +68,7 @@ class OnnxParser:
                 for size in value.type.tensor_type.shape.dim
             )
             self.network.inputs.append(types.SimpleNamespace(name=value.name, shape=shape))
-        return DAY != "unknown operator"
+        return BEHAVIOUR != "unknown operator"
 
     def get_error(self, number):
         return types.SimpleNamespace(desc=lambda: "No importer registered for op: Sin3D")
@@ -76,16 +82,16 @@ class Network:
     def num_inputs(self):
         return len(self.inputs)
 
-    def get_input(self, place):
-        return self.inputs[place]
+    def get_input(self, index):
+        return self.inputs[index]
 
 
 class Profile:
     def __init__(self):
         self.shapes = {}
 
-    def set_shape(self, name, least, best, most):
-        self.shapes[name] = (least, best, most)
+    def set_shape(self, name, low, best, high):
+        self.shapes[name] = (low, best, high)
 
 
 class Config:
@@ -114,8 +120,8 @@ class Builder:
         return Profile()
 
     def build_serialized_network(self, network, config):
-        if DAY in {"out of memory", "no implementation"}:
-            for severity, line in LINES[DAY]:
+        if BEHAVIOUR in {"out of memory", "no implementation"}:
+            for severity, line in LINES[BEHAVIOUR]:
                 self.logger.log(severity, line)
             return None
         assert not config.flags, "float32 products would be rounded"
@@ -127,8 +133,8 @@ class Runtime:
         self.logger = logger
 
     def deserialize_cuda_engine(self, plan):
-        if DAY == "another gpu":
-            for severity, line in LINES[DAY]:
+        if BEHAVIOUR == "another gpu":
+            for severity, line in LINES[BEHAVIOUR]:
                 self.logger.log(severity, line)
             return None
         return "an engine"

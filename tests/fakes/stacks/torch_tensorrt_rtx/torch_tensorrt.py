@@ -1,7 +1,7 @@
-"""Torch-TensorRT, the RTX build 2.11, as far as falling back goes: what it cannot build it leaves to PyTorch with a line in its log.
+"""Torch-TensorRT's RTX build 2.11, which leaves what it cannot build to PyTorch and logs a line.
 
-`P3_FAKE` says what becomes of a graph: `engine`, `fails` (as for a precision that is named) or
-`lies` (eager code without a failure).
+`P3_FAKE` chooses the result for a graph: `engine`, `fails` (as for a named precision) or `lies`
+(eager code without a failure).
 """
 
 import importlib.machinery
@@ -31,7 +31,8 @@ def backend(module, inputs, **keywords):
         if options.get("pass_through_build_failures"):
             raise RuntimeError("TensorRT-RTX does not support bfloat16!")
         logging.getLogger(__name__).warning(
-            "TRT conversion failed on the subgraph. See trace above. Returning GraphModule forward instead."
+            "TRT conversion failed on the subgraph. See trace above. "
+            "Returning GraphModule forward instead."
         )
         return module
 

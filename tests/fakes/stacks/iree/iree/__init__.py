@@ -1,1 +1,1 @@
-"""As much of IREE 3.13 as its probe asks: what was compiled for one device does not load on another, as there."""
+"""The part of IREE 3.13 that its probe uses; a module does not load on another device."""

@@ -1,7 +1,7 @@
-"""ONNX Runtime's GPU build 1.31 where CUDA's libraries are missing: the session has another provider, and only the log says so.
+"""ONNX Runtime's GPU build 1.31 without CUDA's libraries: sessions use another provider and log it.
 
-TensorRT's are there, off the loader's path: its provider is in the session when `tensorrt` has
-loaded them.
+TensorRT's libraries exist off the loader's path: its provider is in the session after `import
+tensorrt` has loaded them.
 """
 
 import sys
@@ -17,14 +17,15 @@ class SessionOptions:
 
 class InferenceSession:
     def __init__(self, file, options, providers, enable_fallback):
-        assert enable_fallback == 0  # which changes nothing
+        assert enable_fallback == 0  # the real one ignores it here
         self.loaded = [
             name
             for name, _ in providers
             if name.startswith("Tensorrt") and "tensorrt" in sys.modules
         ]
         sys.stderr.write(
-            "[W:onnxruntime] Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 13.*.\n"
+            "[W:onnxruntime] Failed to create CUDAExecutionProvider. "
+            "Require cuDNN 9.* and CUDA 13.*.\n"
         )
 
     def get_providers(self):

@@ -1,7 +1,7 @@
 import json
 import pathlib
 
-#: What each target is told by which flag; IREE refuses a CUDA target that it does not know.
+#: Known flags of each target; IREE refuses an unknown CUDA target.
 KNOWN = {
     "llvm-cpu": {"--iree-llvmcpu-target-cpu=host"},
     "cuda": {f"--iree-cuda-target=sm_{each}" for each in (80, 86, 89, 120)},

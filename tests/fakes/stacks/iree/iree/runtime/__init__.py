@@ -36,7 +36,7 @@ class VmModule:
         return module
 
     def __getitem__(self, _name):
-        return lambda given: given
+        return lambda inputs: inputs
 
 
 class ParameterIndex:

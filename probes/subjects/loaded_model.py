@@ -1,4 +1,4 @@
-"""What every way of naming a model comes down to: a module and the arguments it is called with."""
+"""A module and the arguments of its call, which every kind of model is loaded as."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ class Argument(Protocol):
         """The type of its tensor."""
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return seeded values for a batch."""
+        """Return random values for a batch as a numpy array."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Normal:
-    """Normally distributed values of `shape` for each sample: never zeros, which draw less power and so clock higher."""
+class NormalValues:
+    """Normally distributed values of `shape` for each sample.
+
+    They are never zero: zeros draw less power, so the device would clock higher.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return values that the argument's own precision holds exactly, so that every worker sees the same."""
+        """Return `(batch_size, *shape) float32` values that `dtype` holds exactly."""
         values = torch.from_numpy(
             generator.standard_normal((batch_size, *self.shape), dtype=np.float32)
         )
@@ -44,8 +47,8 @@ class Normal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Integers:
-    """Whole numbers from `low` up to but without `high`, of `shape` for each sample."""
+class RandomIntegers:
+    """Integers in `[low, high)`, of `shape` for each sample."""
 
     shape: tuple[int, ...]
     low: int
@@ -53,23 +56,26 @@ class Integers:
     dtype: torch.dtype = torch.int64
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return uniformly drawn numbers."""
+        """Return `(batch_size, *shape) int64` values, uniformly distributed."""
         return generator.integers(
             self.low, self.high, size=(batch_size, *self.shape), dtype=np.int64
         )
 
 
 @dataclasses.dataclass(frozen=True)
-class Like:
-    """Values that look like `example`: same shape but for the batch, same mean and spread, or same range for whole numbers."""
+class ExampleLike:
+    """Values with the shape of `example` except the batch, and its mean and standard deviation.
+
+    Integers have the example's range instead, and booleans its share of `True`.
+    """
 
     example: torch.Tensor
-    #: Whether the first dimension is the batch.
+    #: Whether the first dimension is the batch; otherwise the shape is fixed.
     batched: bool
     dtype: torch.dtype
 
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
-        """Return values for a batch; an unbatched example keeps its shape."""
+        """Return values for a batch, in the dtype of the host."""
         shape = (batch_size, *self.example.shape[1:]) if self.batched else tuple(self.example.shape)
         if self.dtype == torch.bool:
             return generator.random(shape) < self.example.float().mean().item()
@@ -78,11 +84,11 @@ class Like:
             return generator.integers(low, high + 1, size=shape).astype(
                 torch.empty(0, dtype=self.dtype).numpy().dtype
             )
-        mean, spread = (
+        mean, deviation = (
             self.example.double().mean().item(),
             self.example.double().std(correction=0).item(),
         )
-        values = torch.from_numpy(generator.standard_normal(shape) * (spread or 1.0) + mean)
+        values = torch.from_numpy(generator.standard_normal(shape) * (deviation or 1.0) + mean)
         return (
             values.to(self.dtype).numpy() if self.dtype not in HOST_DTYPES else self._host(values)
         )
@@ -92,14 +98,14 @@ class Like:
 
 
 @dataclasses.dataclass(frozen=True)
-class Created:
-    """A model as its opener made it."""
+class LoadedModel:
+    """A model's module, the arguments of its call, and facts for reports."""
 
     module: torch.nn.Module
     arguments: tuple[Argument, ...]
-    #: In words, for reports: `seeded random`, `from the directory`, ...
+    #: Where the weights come from, for reports: `seeded random`, `from the file`, ...
     weights: str
-    #: Whether all workers must take the reference worker's weights, because making the model again
+    #: Whether all workers load the reference worker's weights, because a second load of the model
     #: could give others.
     shares_weights: bool
     unit: str = "samples"

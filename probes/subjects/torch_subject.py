@@ -1,4 +1,4 @@
-"""Open the model named in a request as a PyTorch module with inputs, its weights shared by all workers of the run."""
+"""Open the request's model as a PyTorch module with inputs, with weights shared by all workers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ import torch
 from safetensors.torch import load_file, load_model, save_model
 
 from probes.adapter import UnsupportedError
+from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.subjects import exported, factory, synthetic, transformers_model
-from probes.subjects.created import Created
 from probes.subjects.flops import count_flops
+from probes.subjects.loaded_model import LoadedModel
 
-#: Above this many parameters a copy of the model in float64 would seldom fit beside it; the
-#: reference is then float32.
-MOST_PARAMETERS_IN_FLOAT64 = 2_000_000_000
+#: The reference of a larger model is computed in float32, because a float64 copy seldom fits in
+#: memory next to it.
+MAX_FLOAT64_PARAMETERS = 2_000_000_000
 WEIGHTS_FILE = "weights.safetensors"
-#: Kinds of models that hold nothing but weights: no buffers that only their making fills.
+#: Kinds of models without buffers: all their tensors are in the shared weights.
 WEIGHTS_ALL_SHARED = {"synthetic"}
 
 OPENERS = {
@@ -36,7 +37,7 @@ OPENERS = {
 class TorchSubject:
     """A PyTorch module on its device, in the tested precision; see `probes.adapter.Subject`."""
 
-    def __init__(self, model: Created, request: Request) -> None:
+    def __init__(self, model: LoadedModel, request: Request) -> None:
         self.module = model.module
         self.parameters = sum(parameter.numel() for parameter in model.module.parameters())
         self.parameter_bytes = sum(parameter.nbytes for parameter in model.module.parameters())
@@ -49,31 +50,36 @@ class TorchSubject:
         self._seed = request.seed
 
     def inputs(self, batch_size: int, number: int) -> list[Any]:
-        """Return seeded, realistic inputs: set `number` differs from every other."""
+        """Return seeded random arrays, one for each argument of the module."""
         generator = np.random.default_rng([self._seed, batch_size, number])
         return [argument.draw(generator, batch_size) for argument in self._arguments]
 
     def tensors(self, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Turn numpy arrays into the tensors the module takes."""
+        """Return arrays as tensors on the device, in the arguments' types."""
         return tuple(
             torch.from_numpy(array).to(device=self._device, dtype=argument.dtype)
             for array, argument in zip(inputs, self._arguments, strict=True)
         )
 
     def run(self, inputs: list[Any]) -> list[Any]:
-        """Return what the module returns, on the host."""
+        """Return the module's outputs on the host."""
         return collect(self.module(*self.tensors(inputs)))
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
-        """Name the higher precision and yield the module's outputs in it, one input set after the other."""
-        fits = self.parameters <= MOST_PARAMETERS_IN_FLOAT64
+        """Return the name of the higher precision, and an iterator over its outputs.
+
+        The iterator computes the outputs of one input set at a time.
+        """
+        fits = self.parameters <= MAX_FLOAT64_PARAMETERS
         dtype = (
-            torch.float64 if fits and self._runs_in(torch.float64, input_sets[0]) else torch.float32
+            torch.float64
+            if fits and self._has_kernels_for(torch.float64, input_sets[0])
+            else torch.float32
         )
         return str(dtype).removeprefix("torch."), self._outputs_in(dtype, input_sets)
 
-    def _runs_in(self, dtype: torch.dtype, inputs: list[Any]) -> bool:
-        """Say whether every operator of the module has a kernel for `dtype`: the grouped products of experts have none for float64."""
+    def _has_kernels_for(self, dtype: torch.dtype, inputs: list[Any]) -> bool:
+        # For example, the grouped matrix products of mixtures of experts have none for float64.
         try:
             next(self._outputs_in(dtype, [inputs]))
         except torch.OutOfMemoryError:
@@ -97,7 +103,7 @@ class TorchSubject:
 
 
 def open_torch_subject(request: Request) -> TorchSubject:
-    """Open the request's model, with the weights that the reference worker left."""
+    """Open the request's model with the weights that the reference worker has saved."""
     kind = request.subject["kind"]
     if kind not in OPENERS:
         message = f"a model of the kind {kind!r} holds no PyTorch module"
@@ -106,21 +112,19 @@ def open_torch_subject(request: Request) -> TorchSubject:
     weights = (
         pathlib.Path(request.shared_directory) / WEIGHTS_FILE if request.shared_directory else None
     )
-    # Weights that are to be replaced need not be drawn: for billions of them that takes longer than
-    # many a build.
+    # Random weights that are replaced at once are not drawn: billions of them take minutes.
     with (
         torch.device("meta")
         if kind in WEIGHTS_ALL_SHARED and weights is not None and weights.exists()
         else contextlib.nullcontext()
     ):
         model = OPENERS[kind](request)
-    if not isinstance(
-        model.module, torch.fx.GraphModule
-    ):  # an exported program has its mode built in and refuses to change it
+    # An exported program has its mode built in, and raises when it is changed.
+    if not isinstance(model.module, torch.fx.GraphModule):
         model.module.eval()
     model.module.requires_grad_(requires_grad=False)
-    # Before they go to the device, which would otherwise hold them twice for a moment, and the peak
-    # tell of that.
+    # On the host: on the device, the weights would be there twice for a moment and raise its peak
+    # memory.
     if model.shares_weights and weights is not None:
         share_weights(model.module, weights, request.device)
     model.module.to(request.device)
@@ -128,20 +132,22 @@ def open_torch_subject(request: Request) -> TorchSubject:
 
 
 def share_weights(module: torch.nn.Module, file: pathlib.Path, device: str) -> None:
-    """Load the weights from `file`; the reference worker, which comes first, writes them there."""
+    """Load the weights from `file`, or save them there if it does not exist.
+
+    The reference worker runs first and saves them.
+    """
     if file.exists():
         if next(module.parameters()).is_meta:
             module.load_state_dict(load_file(file, device=device), assign=True)
             return
         load_model(module, file, device=str(next(module.parameters()).device))
         return
-    beside = file.with_suffix(".part")
-    save_model(module, str(beside))
-    beside.rename(file)
+    with replace_when_complete(file) as partial:
+        save_model(module, str(partial))
 
 
-def floating_dtype(model: Created) -> str:
-    """Return the precision the model computes in: that of its first floating-point parameter, else argument."""
+def floating_dtype(model: LoadedModel) -> str:
+    """Return the type of the first floating-point parameter, else argument, else float32."""
     dtypes = [parameter.dtype for parameter in model.module.parameters()] + [
         argument.dtype for argument in model.arguments
     ]
@@ -150,7 +156,10 @@ def floating_dtype(model: Created) -> str:
 
 
 def collect(output: Any) -> list[Any]:
-    """Return the tensors in `output` as numpy arrays on the host, in order."""
+    """Return the tensors in `output` as numpy arrays on the host, in order.
+
+    Half precisions become float32. Containers are searched; anything else is dropped.
+    """
     if isinstance(output, torch.Tensor):
         host = output.detach().cpu()
         return [

@@ -1,0 +1,114 @@
+"""Build, check and warm up one batch size."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from probes import protocol
+from probes.adapter import Program, Subject
+from probes.checking import dispatch
+from probes.measuring import sync_check, timing
+from probes.runtime.channel import Channel
+from probes.runtime.failures import OutcomeError
+
+#: Share of a call's duration for which the device may work after the workflow's `synchronise`. More
+#: than that is visible in the measured times.
+MAX_LATE_SHARE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A batch size that is built and correct."""
+
+    #: A `probes.adapter.Program`, or a `TextProgram`.
+    program: Any
+    #: The program's inputs, one entry for each input set.
+    device_inputs: list[Any]
+    reference: dispatch.AnyReference
+
+
+def build_cell(
+    workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
+) -> Cell:
+    """Build one batch size and check its outputs; raise `OutcomeError` if they are wrong."""
+    channel.start_phase("build", batch_size)
+    reference = dispatch.load_reference(request, batch_size)
+    with timing.stopwatch() as build_seconds:
+        program: Program = workflow.build(subject, reference.inputs[0], request)
+    device_inputs = [program.feed(arguments) for arguments in reference.inputs]
+    with timing.stopwatch() as first_call_seconds:
+        program(device_inputs[0])
+        workflow.synchronise()
+    channel.send(protocol.Built(batch_size, build_seconds(), first_call_seconds()))
+    channel.start_phase("correctness", batch_size)
+    record, reason = dispatch.check_outputs(
+        workflow, program, device_inputs, reference, subject.dtype, batch_size
+    )
+    channel.send(record)
+    if reason is not None:
+        raise OutcomeError(
+            protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}")
+        )
+    return Cell(program, device_inputs, reference)
+
+
+def check_engagement(
+    workflow: Any, cell: Cell, request: protocol.Request, channel: Channel
+) -> None:
+    """Report the engaged share; raise `OutcomeError` if it is too small."""
+    engagement = workflow.engagement(cell.program, cell.device_inputs[0])
+    channel.send(engagement)
+    if engagement.share < request.minimum_engaged_share:
+        raise OutcomeError(protocol.Failed("not-engaged", "correctness", engagement.proof))
+
+
+def warm_up_cell(
+    workflow: Any, batch_size: int, cell: Cell, request: protocol.Request, channel: Channel
+) -> timing.Block:
+    """Warm up one batch size and return the size of its blocks.
+
+    Raise `OutcomeError` if its calls return before their work is done.
+    """
+    channel.start_phase("warmup", batch_size)
+    late_share = measure_late_share(workflow, cell)
+    if late_share > MAX_LATE_SHARE:
+        reason = (
+            "its calls return before their work is done, which goes on for"
+            f" {late_share:.0%} of a call"
+        )
+        raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
+    found = timing.warm_up(
+        cell.program, cell.device_inputs, workflow.synchronise, request.warmup_seconds
+    )
+    block = timing.size_block(found.typical_seconds, request.block_seconds)
+    channel.send(
+        protocol.WarmedUp(
+            batch_size,
+            typical_seconds=found.typical_seconds,
+            warmup_calls=found.calls,
+            calls_until_steady=found.calls_until_steady,
+            steady=found.steady,
+            calls_per_visit=block.calls,
+        ),
+    )
+    return block
+
+
+def measure_late_share(workflow: Any, cell: Cell) -> float:
+    """Return the share of a call's duration that `synchronise` does not cover."""
+    program, inputs = cell.program, cell.device_inputs[0]
+    device_synchronise = find_device_synchronise()
+    if device_synchronise is not None:
+        return sync_check.late_share_on_device(
+            program, inputs, workflow.synchronise, device_synchronise
+        )
+    return sync_check.late_share_of_output(program, program.collect, inputs, workflow.synchronise)
+
+
+def find_device_synchronise() -> Callable[[], None] | None:
+    """Return PyTorch's synchronisation with the GPU; None if PyTorch does not use one here."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.synchronize if torch is not None and torch.cuda.is_initialized() else None

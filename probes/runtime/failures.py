@@ -1,0 +1,58 @@
+"""Turn what a stack raises into an outcome for the advisor."""
+
+from __future__ import annotations
+
+import re
+
+from probes import protocol
+from probes.adapter import ModelError, UnsupportedError
+
+TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+#: Names of the exceptions that mean a lack of memory, in any module.
+OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
+MAX_REASON_LENGTH = 500
+
+
+class OutcomeError(Exception):
+    """Ends the worker with an outcome."""
+
+    def __init__(self, outcome: protocol.Failed) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+def classify(problem: BaseException, phase: str) -> protocol.Failed:
+    """Return the outcome of an exception that was raised in `phase`."""
+    if isinstance(problem, OutcomeError):
+        return problem.outcome
+    if isinstance(problem, ModelError):
+        return protocol.Failed("model-refused", phase, str(problem), problem.fix)
+    if isinstance(problem, UnsupportedError):
+        return protocol.Failed("unsupported", phase, str(problem))
+    if isinstance(problem, protocol.VersionMismatchError):
+        fix = "use a worker and an advisor of the same release"
+        return protocol.Failed("unsupported", phase, str(problem), fix)
+    reason = first_line(problem)
+    if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
+        return protocol.Failed("out-of-memory", phase, reason)
+    if phase in {"start", "import"}:
+        return protocol.Failed("unsupported", phase, f"the stack cannot be imported: {reason}")
+    if phase == "load":
+        fix = "open the model in the same interpreter without p3-advisor, and fix the error"
+        return protocol.Failed("model-refused", phase, f"the model cannot be opened: {reason}", fix)
+    return protocol.Failed("build-failed", phase, reason)
+
+
+def first_line(problem: BaseException) -> str:
+    """Return the exception's type and the first line of its message that has a reason.
+
+    A line that ends with a colon only announces the next one, so both are returned. Colours are
+    removed, and the length is limited.
+    """
+    message = TERMINAL_COLOURS.sub("", str(problem))
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    last = next(
+        (index for index, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1
+    )
+    reason = " ".join(lines[: last + 1]) or "no message"
+    return f"{type(problem).__name__}: {reason}"[:MAX_REASON_LENGTH]

@@ -1,0 +1,47 @@
+"""What only the reference worker does: references, known allocations, peak rates of the device."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+from probes import protocol
+from probes.adapter import Program, Subject
+from probes.checking import dispatch
+from probes.runtime import memory
+from probes.runtime.channel import Channel
+
+
+def make_reference(
+    workflow: Any, subject: Subject, batch_size: int, request: protocol.Request, channel: Channel
+) -> None:
+    """Write inputs and reference outputs of one batch size, and report the work of a call."""
+    channel.start_phase("correctness", batch_size)
+    inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
+    program: Program = workflow.build(subject, inputs[0], request)
+    file = dispatch.reference_file(request, batch_size)
+    dispatch.make_reference(workflow, subject, program, inputs, file, request.task)
+    channel.send(dispatch.measure_workload(subject, inputs[0], batch_size, request))
+
+
+def answer_tokens(request: protocol.Request, channel: Channel) -> None:
+    """Hold memory for each `allocate`, until another token; measure the device for `peaks`."""
+    with contextlib.ExitStack() as held:
+        while (token := channel.read_token())[0] == "allocate":
+            channel.start_phase("measure")
+            held.close()
+            if int(token[1]):
+                held.enter_context(memory.hold(int(token[1]), request.device))
+            channel.send(protocol.Ready())
+    if token[0] == "peaks":
+        channel.start_phase("measure")
+        measure_peaks(request, channel)
+
+
+def measure_peaks(request: protocol.Request, channel: Channel) -> None:
+    """Report how fast the device can be; nothing if PyTorch is not loaded."""
+    if "torch" in sys.modules:
+        from probes.stacks import device_peaks  # noqa: PLC0415 - imports torch, which not every worker has
+
+        channel.send(device_peaks.measure(request.device, request.dtype))

@@ -1,0 +1,127 @@
+"""Configure Torch-TensorRT and count its engines, on TensorRT or TensorRT for RTX."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch_tensorrt
+
+from probes.adapter import UnsupportedError
+from probes.protocol import Engagement, Request
+from probes.stacks import kernel_launches, pytorch
+from probes.stacks.pytorch import TorchProgram
+from probes.subjects.torch_subject import TorchSubject
+
+if TYPE_CHECKING:
+    from probes.subjects.causal_lm import CausalLm
+
+#: Profiler names of an engine's run: the C++ runtime's operator and the Python runtime's regions.
+ENGINE_REGIONS = ("tensorrt::execute_engine", "PythonTorchTensorRTModule", "TorchTensorRTModule")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Torch-TensorRT, of the TensorRT that it uses, and of torch."""
+    kind = "tensorrt-rtx" if torch_tensorrt.ENABLED_FEATURES.tensorrt_rtx else "tensorrt"
+    # On import, Torch-TensorRT registers the library it was built for under this name, so it
+    # cannot be imported at the top.
+    tensorrt = importlib.import_module("tensorrt")
+    return {
+        "torch-tensorrt": torch_tensorrt.__version__,
+        kind: tensorrt.__version__,
+        **pytorch.versions(),
+    }
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Return the settings of PyTorch and the accumulation precision that is requested.
+
+    TensorRT for RTX 1.4 ignores the request: its float16 error is the same in every digit.
+    """
+    accumulation = (
+        "float32 requested" if request.options.get("fp32_accumulation") else "TensorRT's choice"
+    )
+    return {**pytorch.apply_settings(request), "accumulation": accumulation, "min_block_size": "1"}
+
+
+def compile_options(subject: TorchSubject | CausalLm, request: Request) -> dict[str, Any]:
+    """Return the compiler's options: engines for blocks of any size, no TF32, caches of this arm.
+
+    Precisions are not named: the RTX build refuses them, and `torch.compile` then runs eager code.
+    """
+    accumulate = bool(request.options.get("fp32_accumulation"))
+    if accumulate and subject.dtype != "float16":
+        message = (
+            "the accumulation precision is an option for float16 only; "
+            f"{subject.dtype} is always accumulated in float32"
+        )
+        raise UnsupportedError(message)
+    cache = pathlib.Path(request.scratch_directory) / "cache"
+    return {
+        "min_block_size": 1,
+        "disable_tf32": True,
+        "use_fp32_acc": accumulate,
+        "timing_cache_path": str(cache / "tensorrt-timing.bin"),
+        "engine_cache_dir": str(cache / "tensorrt-engines"),
+    }
+
+
+def engagement(program: TorchProgram, device_inputs: Any) -> Engagement:
+    """Return the share of the eager module's operators that engines replace."""
+    outside, engines = pytorch.count_operators_outside(
+        lambda: program(device_inputs), ENGINE_REGIONS
+    )
+    operators, _ = pytorch.count_operators_outside(
+        lambda: program.subject.module(*device_inputs), ()
+    )
+    facts = {"engines": engines, "operators_outside": outside, "operators": operators}
+    if not engines:
+        return no_engine(outside, facts)
+    share = max(1 - outside / operators, 0.0) if operators else 1.0
+    proof = (
+        f"{engines} TensorRT engines a call; {outside} operators ran in PyTorch, "
+        f"{operators} without engines"
+    )
+    return Engagement(share, proof, facts)
+
+
+def no_engine(outside: int, facts: dict[str, Any]) -> Engagement:
+    """Return the engagement of a call that runs no engine."""
+    return Engagement(0.0, f"no TensorRT engine ran: {outside} operators ran in PyTorch", facts)
+
+
+def generation_engagement(
+    call: Callable[[], object], eager: Callable[[], object], passes: int
+) -> Engagement:
+    """Return the share of the passes that ran compiled, times that of their operators in engines.
+
+    Operators between the passes, and in passes that are not compiled, always run in PyTorch.
+    """
+    between, compiled = pytorch.count_operators_outside(call, (pytorch.COMPILED_REGION,))
+    outside, engines = pytorch.count_operators_outside(call, ENGINE_REGIONS)
+    operators, _ = pytorch.count_operators_outside(eager, ())
+    left, replaceable = outside - between, max(operators - between, 1)
+    facts = {
+        "engines": engines,
+        "compiled_passes": compiled,
+        "operators_left": left,
+        "operators_replaceable": replaceable,
+    }
+    if not engines:
+        return no_engine(outside, facts)
+    proof = (
+        f"{compiled} of {passes} passes ran compiled, with {engines} engines; "
+        f"{left} of their {replaceable} operators ran in PyTorch"
+    )
+    return Engagement(compiled / passes * max(1 - left / replaceable, 0.0), proof, facts)
+
+
+def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:
+    """Add the captured graphs; a program that promises graphs and launches none is not engaged."""
+    facts = {**engaged.facts, **kernel_launches.facts(launches)}
+    if not launches.graph_launches:
+        return Engagement(0.0, "Torch-TensorRT captured no CUDA graph", facts)
+    proof = f"{engaged.proof}; {launches.graph_launches} captured graphs launch its kernels"
+    return Engagement(engaged.share, proof, facts)

@@ -1,0 +1,49 @@
+"""The outcome of what a stack raises."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes import protocol
+from probes.adapter import ModelError, UnsupportedError
+from probes.runtime.failures import OutcomeError, classify, first_line
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("no kernel for this\nand a second line", "no kernel for this"),
+        ("\n\n   \x1b[31mred\x1b[0m  \n", "red"),
+        (
+            "backend='tensorrt' raised:\nValueError: Cannot broadcast (1, 2) to (2, 1)\n\nWhile",
+            "backend='tensorrt' raised: ValueError: Cannot broadcast (1, 2) to (2, 1)",
+        ),
+        ("it failed:\nbecause of:\n", "it failed: because of:"),
+        ("", "no message"),
+    ],
+)
+def test_the_reason_is_the_first_line_that_does_not_only_announce_one(
+    message: str, reason: str
+) -> None:
+    assert first_line(RuntimeError(message)) == f"RuntimeError: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("problem", "phase", "status"),
+    [
+        (OutcomeError(protocol.Failed("incorrect", "done", "wrong")), "done", "incorrect"),
+        (ModelError("no such file", "name another"), "load", "model-refused"),
+        (UnsupportedError("no such operator"), "build", "unsupported"),
+        (protocol.VersionMismatchError("version 2"), "start", "unsupported"),
+        (MemoryError(), "warmup", "out-of-memory"),
+        (RuntimeError("CUDA: Out of memory."), "load", "out-of-memory"),
+        (ImportError("no module named stack"), "import", "unsupported"),
+        (KeyError("weights"), "load", "model-refused"),
+        (RuntimeError("no kernel"), "measure", "build-failed"),
+    ],
+)
+def test_an_exception_is_classified_by_its_kind_and_phase(
+    problem: BaseException, phase: str, status: str
+) -> None:
+    failed = classify(problem, phase)
+    assert (failed.status, failed.phase) == (status, phase)
