@@ -8,7 +8,7 @@ import pytest
 from advisor import catalogue, score
 from advisor.domain.catalogue import Panel
 from advisor.domain.measurement import Survey
-from advisor.domain.run_events import Surveyed
+from advisor.domain.run_events import ModelSurveyed
 from advisor.errors import CatalogueError
 from advisor.score import architecture_survey
 
@@ -17,9 +17,9 @@ PANEL = Panel(any_from=1.0, most_from=0.5)
 
 def found(
     model: str, verdict: str = "pass", workflow: str = "compiled", run: str | None = None
-) -> Surveyed:
+) -> ModelSurveyed:
     reason = None if verdict == "pass" else "a reason"
-    return Surveyed(
+    return ModelSurveyed(
         workflow=workflow,
         model=model,
         family="decoder",
@@ -29,7 +29,7 @@ def found(
     )
 
 
-def only(*findings: Surveyed) -> Survey:
+def only(*findings: ModelSurveyed) -> Survey:
     (one,) = architecture_survey.summarise(findings, PANEL)
     return one
 
@@ -119,5 +119,5 @@ def test_a_panel_model_comes_from_one_place(
 ) -> None:
     file = tmp_path_factory.mktemp("panel") / "panel.toml"
     file.write_text(f'[[model]]\nid = "odd"\nfamily = "decoder"\n{lines}\n')
-    with pytest.raises(CatalogueError, match="odd must be named once"):
+    with pytest.raises(CatalogueError, match="odd must occur once"):
         catalogue.read_panel(file)
