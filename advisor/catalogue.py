@@ -196,6 +196,17 @@ def probe_file(workflow: str) -> str:
     return workflow.replace("-", "_") + ".py"
 
 
+class GlossaryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`glossary.toml`."""
+
+    term: dict[str, str]
+
+
+def read_glossary(file: pathlib.Path) -> dict[str, str]:
+    """Read the terms of the program and their meanings."""
+    return read(file, GlossaryFile).term
+
+
 def read_rubric(file: pathlib.Path) -> Rubric:
     """Read the criteria and check the facts and the tiers, which the schema cannot."""
     rubric = _decode_rubric(file)

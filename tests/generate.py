@@ -26,11 +26,23 @@ def render_all() -> dict[pathlib.Path, str]:
         rubric / "integration.toml": render_integrations(),
         rubric / "verified.toml": verified.render(),
         **{page: table.render_page(page) for page in table.PAGES},
+        ROOT / "docs" / "glossary.md": render_glossary(),
         **{
             schemas.schema_file(name, rubric / "schema"): schemas.render(name).decode()
             for name in schemas.SHIPPED
         },
     }
+
+
+def render_glossary() -> str:
+    """Return the terms of `rubric/glossary.toml` as a Markdown page."""
+    terms = catalogue.read_glossary(catalogue.rubric_directory() / "glossary.toml")
+    rows = (f"- **{term}**: {meaning}" for term, meaning in sorted(terms.items(), key=_sort_key))
+    return "\n".join(["# Glossary", "", *rows]) + "\n"
+
+
+def _sort_key(entry: tuple[str, str]) -> str:
+    return entry[0].lower()
 
 
 def render_integrations() -> str:

@@ -1,4 +1,4 @@
-"""Render the pages with tables of the kept runs: the README and the README of `evidence/`."""
+"""Render the pages with tables of the kept runs: docs/results.md and the README of `evidence/`."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def further_cpu_section() -> list[str]:
 
 #: The sections of each page by the line that precedes them there.
 PAGES = {
-    ROOT / "README.md": {
+    ROOT / "docs" / "results.md": {
         "<!-- the tables of GPU workflows: python tests/generate.py -->\n": gpu_section,
         "<!-- the tables of CPU workflows: python tests/generate.py -->\n": cpu_section,
     },
@@ -141,7 +141,7 @@ def render_page(page: pathlib.Path) -> str:
             message = f"{page} lacks {marker!r}"
             raise ValueError(message)
         lines = "\n".join(section())
-        if page.parent == EVIDENCE:
-            lines = lines.replace(f"]({EVIDENCE_LINK}/", "](")
+        base = "" if page.parent == EVIDENCE else f"../{EVIDENCE_LINK}/"
+        lines = lines.replace(f"]({EVIDENCE_LINK}/", f"]({base}")
         text = before + marker + lines + "\n" + END + rest.partition(END)[2]
     return text
