@@ -1,4 +1,4 @@
-"""What a session of resident workers is brought up with, and what is picked out of its happenings."""
+"""Start a session of resident workers and select its events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import builders
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.domain.worker_events import WorkerEvent
+from advisor.domain.worker_events import Ready, WorkerEvent
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.probing.session import Session
@@ -54,6 +54,27 @@ def outcomes_by_arm(run_events: Iterable[RunEvent]) -> dict[str, object]:
     }
 
 
+class LimitedMemory:
+    """Stands for `MemoryHeadroom` on a machine with memory for a number of built workers."""
+
+    def __init__(self, most_built: int) -> None:
+        self.most_built = most_built
+        self.built: set[str] = set()
+
+    def update(self, run_event: RunEvent) -> None:
+        if (
+            isinstance(run_event, WorkerReported)
+            and isinstance(run_event.worker_event, Ready)
+            and run_event.arm != REFERENCE
+        ):
+            self.built.add(run_event.arm)
+        elif isinstance(run_event, WorkerEnded):
+            self.built.discard(run_event.arm)
+
+    def fits_another_worker(self) -> bool:
+        return len(self.built) < self.most_built
+
+
 def exhaust(events: Iterable[object]) -> None:
     """Run a generator to its end."""
     for _ in events:
@@ -68,7 +89,7 @@ def execute_run(context: Context, answers: Answers) -> Run:
 
 
 def worker_event_of(event: LoggedEvent) -> WorkerEvent | None:
-    """Return what a worker reported; None for an event that no worker reported."""
+    """Return the worker event inside an event of the run; None if no worker reported it."""
     return event.run_event.worker_event if isinstance(event.run_event, WorkerReported) else None
 
 

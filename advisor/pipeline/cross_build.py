@@ -5,6 +5,7 @@ The artefact is built and never run, so nothing is measured.
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -63,27 +64,24 @@ def _build_with_worker(
     """Start one worker and build; raise `NothingViableError` if it fails."""
     with Supervisor(header.catalogue.presets.deadlines, clock=context.clock) as supervisor:
         session = Session(supervisor, run_config, ConditionsMonitor(None))
-        for run_events in (session.start([(arm, 0)]), session.build(arm.id)):
-            for run_event in run_events:
-                yield run_event
-                if isinstance(run_event, WorkerEnded) and not isinstance(
-                    run_event.outcome, Completed
-                ):
-                    raise NothingViableError(
-                        f"{arm.workflow} does not build it for {arm.option}: "
-                        f"{run_event.outcome.reason}",
-                        "see the run's log",
-                    )
+        for run_event in itertools.chain(session.start([(arm, 0)]), session.build(arm.id)):
+            yield run_event
+            if isinstance(run_event, WorkerEnded) and not isinstance(run_event.outcome, Completed):
+                reason = run_event.outcome.reason
+                raise NothingViableError(
+                    f"{arm.workflow} cannot build the model for {arm.option}: {reason}",
+                    "see the run's log",
+                )
 
 
 def choose_workflow(header: Header, target: str) -> Workflow:
-    """Return the first workflow that builds for the GPU `target` without having it."""
+    """Return the first workflow that builds for the GPU `target` while it is not attached."""
     able = [workflow for workflow in header.catalogue.workflows if workflow.builds_for]
     chosen = next((workflow for workflow in able if target in workflow.builds_for), None)
     if chosen is None:
         targets = ", ".join(sorted({gpu for workflow in able for gpu in workflow.builds_for}))
         raise UnknownGpuError(
-            f"nothing builds for {target!r} without having it", f"choose among {targets}"
+            f"no workflow builds for {target!r} while it is not attached", f"choose among {targets}"
         )
     return chosen
 
@@ -95,6 +93,7 @@ def interpreter_of(workflow: Workflow, here: Machine) -> str:
     needs_own = workflow.environment.kind == "own" and not applicability.is_served(workflow, here)
     if needs_own and (made is None or made.fault):
         raise EnvironmentNotUsableError(
-            f"the environment of {workflow.id} has not been made", f"p3-advisor env create {name}"
+            f"the environment of {workflow.id} has not been created",
+            f"p3-advisor env create {name}",
         )
     return applicability.environment_interpreter(workflow, here)

@@ -94,8 +94,8 @@ def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) 
         return evaluate(header, fold(events))
     except (ArithmeticError, LookupError, ValueError) as problem:
         raise ExportFileError(
-            f"the figures in {name} are none that a run can have: {problem}",
-            "ask the sender what it is",
+            f"the figures in {name} contradict each other: {problem}",
+            "ask the sender for another export of the run",
         ) from problem
 
 
@@ -137,7 +137,7 @@ def _score_and_recommend(header: Header, state: RunState, results: Results) -> D
         causes = {end_cause(closed) for closed in state.closed.values()}
         if not scored and "out-of-time" in causes:
             raise BudgetSpentError(
-                "the measuring time was spent before there was anything to decide on",
+                "the measuring time ended before any arm was measured",
                 "allow more with --budget",
             )
         recommendation = recommend_arm(header, state, results, scored)

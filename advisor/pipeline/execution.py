@@ -43,7 +43,7 @@ def check_resumable(header: Header) -> None:
     fleet = fleet_id_of(header.run_id)
     if fleet is not None:
         raise RunOfFleetError(
-            f"run {header.run_id} was begun on a device of a fleet",
+            f"run {header.run_id} was started on a device of a fleet",
             f"p3-advisor fleet {fleet} --resume",
         )
 
@@ -235,9 +235,9 @@ def has_reference(state: RunState) -> bool:
 def _baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     outcome = state.processes[arm][-1].outcome
-    reason, fix = getattr(outcome, "reason", "it ended"), getattr(outcome, "fix", None)
+    reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
     if isinstance(outcome, ModelRefused):
         return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
     return NothingViableError(
-        f"the {arm} cannot be had: {reason}", fix or "choose another precision, size or device"
+        f"the {arm} failed: {reason}", fix or "choose another precision, size or device"
     )

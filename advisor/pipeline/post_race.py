@@ -37,7 +37,7 @@ def free_memory(session: Session, recorder: Recorder, question: Question) -> Ite
     """Profile and stop the raced workers that the next group does not need.
 
     The leaders of several batch sizes are stopped too, except for the first, while memory is short
-    or an arm that waits has run out of memory beside them.
+    or an arm that waits has run out of memory while they were resident.
     """
     waiting = remaining.waiting_arms(recorder.state, question)
     kept = remaining.retained(recorder.state, question) | waiting

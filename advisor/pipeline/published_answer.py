@@ -13,6 +13,7 @@ from advisor.catalogue import load as load_catalogue
 from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
+from advisor.domain.machine import Machine
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question, TransformersModel
 from advisor.domain.rubric import Criterion
@@ -38,14 +39,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
     gpu = find_known_gpu(answers.gpu, catalogue)
     if gpu is None:
         raise absent
-    on_cpu = resolve(msgspec.structs.replace(answers, gpu=CPU), here, catalogue)
-    question = msgspec.structs.replace(
-        on_cpu,
-        device="cuda",
-        gpu=gpu,
-        task="generate" if isinstance(on_cpu.model, TransformersModel) else "forward",
-        dtype=choose_dtype(answers.dtype, on_cpu.model, catalogue.models, on_gpu=True),
-    )
+    question = _question_about(answers, gpu, here, catalogue)
     cases = published_figures.find_cases(
         catalogue.published, gpu, question.model.name, question.batch_sizes
     )
@@ -61,6 +55,21 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
         scored=scored,
         failures=published_failures(question, catalogue),
         recommendation=recommendation,
+    )
+
+
+def _question_about(answers: Answers, gpu: str, here: Machine, catalogue: Catalogue) -> Question:
+    """Return the question about a GPU that is not attached, by its name.
+
+    The other answers are checked as for a question about the CPU.
+    """
+    on_cpu = resolve(msgspec.structs.replace(answers, gpu=CPU), here, catalogue)
+    return msgspec.structs.replace(
+        on_cpu,
+        device="cuda",
+        gpu=gpu,
+        task="generate" if isinstance(on_cpu.model, TransformersModel) else "forward",
+        dtype=choose_dtype(answers.dtype, on_cpu.model, catalogue.models, on_gpu=True),
     )
 
 

@@ -25,12 +25,12 @@ def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str 
         conditions.throttled_seconds is not None
         and conditions.throttled_seconds > limits.most_throttled_seconds
     ):
-        return f"the control group was throttled for {conditions.throttled_seconds * 1000:.0f} ms"
+        return f"the cgroup was throttled for {conditions.throttled_seconds * 1000:.0f} ms"
     if conditions.stolen_share > limits.most_stolen_share:
         return f"the hypervisor took {conditions.stolen_share:.0%} of the processors' time"
     if conditions.queued_share is not None and conditions.queued_share > limits.most_queued_share:
         return (
-            "other processes kept it waiting for a processor for "
+            "other processes made it wait for a processor during "
             f"{conditions.queued_share:.0%} of the time"
         )
     return None

@@ -51,7 +51,7 @@ def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
     ("changes", "words"),
     [
         ({"stolen_share": 0.06}, "hypervisor took 6%"),
-        ({"queued_share": 0.21}, "kept it waiting for a processor for 21%"),
+        ({"queued_share": 0.21}, "wait for a processor during 21%"),
         ({"throttled_seconds": 0.012}, "throttled for 12 ms"),
         ({"sm_clock_share": 0.7}, "70% of its default clock"),
         ({"held_down_share": 0.1}, "held down by heat or a fault"),

@@ -17,7 +17,7 @@ from advisor.question.answers import Answers
 #: By option of the workflow `misbehaving`: the status, and a part of the reason.
 FAILURES = {
     "import-error": ("unsupported", "libmissing.so.1"),
-    "model-error": ("model-refused", "of a kind nobody knows"),
+    "model-error": ("model-refused", "of an unknown kind"),
     "refuses": ("unsupported", "takes no such model"),
     "raises": ("build-failed", "Could not find an implementation for Gemm(13)"),
     "segfault": ("crashed", "SIGSEGV"),

@@ -249,7 +249,7 @@ def test_figures_outside_the_range_of_floats_are_refused(monkeypatch: pytest.Mon
 
     assert evaluate_imported(HEADER, EVENTS, "a file").recommendation is None
     monkeypatch.setattr(deciding, "evaluate", evaluate)
-    with pytest.raises(ExportFileError, match="none that a run can have"):
+    with pytest.raises(ExportFileError, match="contradict each other"):
         evaluate_imported(HEADER, EVENTS, "a file")
 
 
