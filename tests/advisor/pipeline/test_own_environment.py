@@ -48,28 +48,43 @@ def create_environment(
     return python
 
 
-@pytest.mark.parametrize(
-    "table",
-    ['environment = "apart"', 'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }'],
-)
-def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
-    table: str, fake_context: Callable[[], Context], home: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    shared = fake_context()
-    rubric = tmp_path / "rubric"
-    rubric.mkdir()
-    for file in shared.rubric.glob("*.toml"):
-        (rubric / file.name).write_bytes(file.read_bytes())
-    before, quick = (rubric / "workflows.toml").read_text().split("[workflow.quick]\n")
-    quick = quick.replace('environment = { kind = "shared", requirements = [] }', table, 1)
+def write_rubric(source: pathlib.Path, directory: pathlib.Path, environment: str) -> pathlib.Path:
+    """Return a copy of a rubric in which `quick` has another environment.
+
+    `environment` is the TOML that replaces its entry.
+    """
+    directory.mkdir()
+    for file in source.glob("*.toml"):
+        (directory / file.name).write_bytes(file.read_bytes())
+    before, quick = (directory / "workflows.toml").read_text().split("[workflow.quick]\n")
+    shared = 'environment = { kind = "shared", requirements = [] }'
     tables = [
         f'[environment.{name}]\nkind = "own"\nrequirements = ["{name}-stack==2.1"]\n'
         for name in ("apart", "elsewhere")
     ]
-    (rubric / "workflows.toml").write_text(
-        "\n".join([f"{before}[workflow.quick]\n{quick}", *tables])
-    )
+    changed = f"{before}[workflow.quick]\n{quick.replace(shared, environment, 1)}"
+    (directory / "workflows.toml").write_text("\n".join([changed, *tables]))
+    return directory
 
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param('environment = "apart"', id="one environment"),
+        pytest.param(
+            'environment = "elsewhere"\nenvironment_on = { cpu = "apart" }',
+            id="one for each device",
+        ),
+    ],
+)
+def test_a_worker_runs_in_its_own_interpreter_without_the_users_pythonpath(
+    environment: str,
+    fake_context: Callable[[], Context],
+    home: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    shared = fake_context()
+    rubric = write_rubric(shared.rubric, tmp_path / "rubric", environment)
     log = tmp_path / "log"
     python = create_environment(
         home / "environments", catalogue.load(rubric, probes=shared.probes), rubric, log
