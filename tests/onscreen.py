@@ -1,4 +1,4 @@
-"""Run the terminal program without a terminal, and read what it shows."""
+"""Run the terminal program without a terminal and read its screens."""
 
 from __future__ import annotations
 
@@ -7,88 +7,118 @@ import contextlib
 import functools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.cells import cell_len
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
 from advisor.context import Context
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.screens.setup import SetupScreen
 
+ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
 SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
-PATIENCE_SECONDS = 120
+TIMEOUT_SECONDS = 120
 POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.04
 
 
 @contextlib.asynccontextmanager
-async def shown(app: AdvisorApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
-    """Run the app without a terminal; nothing of it goes on afterwards."""
+async def running_app(
+    app: AdvisorApp, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[Pilot[int]]:
+    """Run the app inside the `with`, and end its host process afterwards."""
     app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
-        # A screen that is still being put together must not be taken apart by a test that has
-        # nothing more to ask.
+        # A short test must not end the app while the first screen is still being mounted.
         await wait_for(pilot, lambda: app.screen.is_mounted)
         try:
             yield pilot
         finally:
-            app.runs.end()
+            app.run_controller.terminate()
 
 
 async def wait_for(pilot: Pilot[int], condition: Callable[[], object]) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    """Wait until a condition holds; fail at once if the app has crashed."""
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         assert pilot.app._exception is None
-        assert time.monotonic() < end, lines_of(pilot)
+        assert time.monotonic() < end, screen_text(pilot)
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def wait_for_screen(pilot: Pilot[int], name: str) -> None:
-    """Wait until the screen is shown and drawn."""
-    await wait_for(
-        pilot, lambda: type(pilot.app.screen).__name__ == name and pilot.app.screen.is_mounted
-    )
+async def wait_for_text(pilot: Pilot[int], text: str) -> None:
+    """Wait until the screen contains a text."""
+    await wait_for(pilot, lambda: text in screen_text(pilot))
+
+
+async def wait_for_screen(pilot: Pilot[int], kind: type[ScreenKind]) -> ScreenKind:
+    """Wait until a screen of this class is on top and drawn; return it."""
+    await wait_for(pilot, lambda: type(pilot.app.screen) is kind and pilot.app.screen.is_mounted)
     await settle(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, kind)
+    return screen
+
+
+async def go_to_step(pilot: Pilot[int], index: int) -> SetupScreen:
+    """Press enter until the question with this index is shown."""
+    setup = await wait_for_screen(pilot, SetupScreen)
+    while setup.step_index < index:
+        before = setup.step_index
+        await pilot.press("enter")
+        await wait_for(pilot, functools.partial(_has_left_step, setup, before))
+    await settle(pilot)
+    return setup
+
+
+def _has_left_step(setup: SetupScreen, index: int) -> bool:
+    return setup.step_index != index
 
 
 async def settle(pilot: Pilot[int]) -> None:
-    """Wait until what is shown changes no more."""
+    """Wait until the screen does not change any more."""
     before, now = "", " "
     while before != now:
         await pilot.pause(SETTLED_SECONDS)
-        before, now = now, lines_of(pilot)
+        before, now = now, screen_text(pilot)
 
 
-async def shown_at(pilot: Pilot[int], size: tuple[int, int]) -> str:
-    """Return the screen at a size, as text; see that nothing is cut and that the help is among the keys."""
+async def check_screen_at(pilot: Pilot[int], size: tuple[int, int]) -> str:
+    """Return the text of the screen at a size; assert that no line and no key is cut off."""
     if pilot.app.size != size:
         await pilot.resize_terminal(*size)
     await settle(pilot)
     hints = [hint for hint in pilot.app.screen.query(FooterKey) if hint.display]
     assert hints[0].action == "help" or pilot.app.screen.is_modal
     assert max(hint.region.right for hint in hints) <= size[0]
-    lines = lines_of(pilot)
-    assert all(cell_len(line) <= size[0] for line in lines.splitlines())
-    return lines
+    text = screen_text(pilot)
+    assert all(cell_len(line) <= size[0] for line in text.splitlines())
+    return text
 
 
-def lines_of(pilot: Pilot[int]) -> str:
+def key_hints(pilot: Pilot[int]) -> set[str]:
+    """Return the actions whose keys the footer shows."""
+    return {hint.action for hint in pilot.app.screen.query(FooterKey) if hint.display}
+
+
+def screen_text(pilot: Pilot[int]) -> str:
     """Return the screen as text."""
     strips = pilot.app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
-def replay(world: Context, run: Run, **wishes: Any) -> AdvisorApp:
-    """Return the app that plays a recorded run back, at once."""
-    return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **wishes), world)
+def replay_app(context: Context, run: Run, **options: Any) -> AdvisorApp:
+    """Return the app that plays a recorded run back in an instant."""
+    return AdvisorApp(LaunchOptions(replay=str(run.directory), speed=1000.0, **options), context)
 
 
-def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Let a test be a coroutine."""
+def async_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a coroutine function as a test."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **keywords: Any) -> None:

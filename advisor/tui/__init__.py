@@ -1,1 +1,1 @@
-"""The terminal program: the only importer of Textual. Draws values that others own."""
+"""The terminal program, the only package that imports Textual."""

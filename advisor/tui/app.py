@@ -1,7 +1,4 @@
-"""The app: owns the answers, and knows which screen is shown when.
-
-Screens draw; `runs` has the runs.
-"""
+"""The Textual app: holds the answers and switches between screens."""
 
 from __future__ import annotations
 
@@ -22,24 +19,28 @@ from advisor import catalogue as catalogue_files
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
-from advisor.settings import Settings, keep_theme, read
-from advisor.tui.background import Background
+from advisor.settings import Settings, read, save_theme
+from advisor.tui.background import BackgroundTasks
 from advisor.tui.options import LaunchOptions
-from advisor.tui.screens.setup import Setup
-from advisor.tui.themes import OURS
+from advisor.tui.rendering.themes import THEMES
+from advisor.tui.screens.setup import SetupScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.pipeline.draft import DraftRun
     from advisor.report.document import RunDocument
     from advisor.store import Run
-    from advisor.tui.run.host_process import Host
-    from advisor.tui.run.unfinished import Waiting
-    from advisor.tui.run_controller import Runs
+    from advisor.tui.run.host_process import HostProcess
+    from advisor.tui.run.unfinished import UnfinishedRun
+    from advisor.tui.run_controller import RunController
 
 
 class AdvisorApp(App[int]):
-    """The terminal program."""
+    """The terminal program.
+
+    Stages and further screens are imported when they are needed, so that the first screen appears
+    quickly.
+    """
 
     CSS_PATH = "styles.tcss"
     TITLE = "p3-advisor"
@@ -51,241 +52,240 @@ class AdvisorApp(App[int]):
 
     def __init__(
         self,
-        wishes: LaunchOptions,
-        world: Context,
+        launch_options: LaunchOptions,
+        context: Context,
         *,
-        start_host: Callable[[Run], Host] | None = None,
+        start_host: Callable[[Run], HostProcess] | None = None,
         settings_file: pathlib.Path | None = None,
     ) -> None:
-        """Read the settings; a theme that is chosen later is kept in their file, if there is one."""
-        no_color = wishes.no_color or bool(world.environment.get("NO_COLOR"))
-        if wishes.no_color:
-            os.environ["NO_COLOR"] = "1"  # the only way to tell Textual
+        """Read `settings_file`; a theme that the user chooses later is saved there."""
+        no_color = launch_options.no_color or bool(context.environment.get("NO_COLOR"))
+        if launch_options.no_color:
+            os.environ["NO_COLOR"] = "1"  # Textual has no other option for this
         super().__init__(ansi_color=True if no_color else None)
-        self.wishes, self.world = wishes, world
-        self.answers: Answers = wishes.answers
-        self.catalogue = catalogue_files.load(world.rubric, probes=world.probes)
+        self.launch_options, self.context = launch_options, context
+        self.answers: Answers = launch_options.answers
+        self.catalogue = catalogue_files.load(context.rubric, probes=context.probes)
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
-        self.background = Background(self._hand, self.tell_problem)
-        self._runs: Runs | None = None
+        self.background = BackgroundTasks(self._call_in_app, self.show_error)
+        self._run_controller: RunController | None = None
         self._start_host = start_host
         self._settings_file = settings_file
         self._settings = read(settings_file) if settings_file else Settings()
-        for theme in OURS:
+        for theme in THEMES:
             self.register_theme(theme)
         if not no_color:
             self.theme = "p3-dark"
 
-    def _hand(self, function: Callable[..., object], *arguments: object) -> None:
-        """Have a function called where screens may be touched, unless the program is ending; callable from any thread."""
+    def _call_in_app(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function in the thread of the screens, unless the program is ending.
+
+        Callable from any thread.
+        """
         self.call_later(lambda: function(*arguments) if self.screen_stack else None)
 
     @property
-    def runs(self) -> Runs:
-        """The run that is shown; what it needs is loaded when there is one."""
-        if self._runs is None:
-            from advisor.tui import run_controller  # noqa: PLC0415 - after the first sight
+    def run_controller(self) -> RunController:
+        """The controller of the run, created on first use."""
+        if self._run_controller is None:
+            from advisor.tui import run_controller  # noqa: PLC0415 - see the class
 
-            self._runs = (
-                run_controller.Runs(self, self._start_host)
+            self._run_controller = (
+                run_controller.RunController(self, self._start_host)
                 if self._start_host
-                else run_controller.Runs(self)
+                else run_controller.RunController(self)
             )
-        return self._runs
+        return self._run_controller
 
-    def run_words(self) -> str:
-        """Return what goes on, for the line at the top."""
-        return self._runs.words() if self._runs is not None else ""
+    def run_status(self) -> str:
+        return self._run_controller.status() if self._run_controller is not None else ""
 
-    def get_default_screen(self) -> Setup:
-        """Begin with the questions."""
-        return Setup()
+    def get_default_screen(self) -> SetupScreen:
+        return SetupScreen()
 
     def on_mount(self) -> None:
-        """Set up what goes on behind the screens."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            with contextlib.suppress(
-                ValueError, RuntimeError
-            ):  # not in the main thread, as in tests
-                loop.add_signal_handler(number, self.die, number)
-        if self.wishes.ascii_only:
-            from advisor.tui.ascii_only import AsciiFilter  # noqa: PLC0415 - only when asked for
+            # Only the main thread can handle signals; tests run the app in others.
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.add_signal_handler(number, self.exit_on_signal, number)
+        if self.launch_options.ascii_only:
+            from advisor.tui.rendering.ascii_filter import AsciiFilter  # noqa: PLC0415 - rarely used
 
             self._filters.append(AsciiFilter())
         self.set_keymap(self._settings.keys)
-        theme = self.wishes.theme or self._settings.theme
+        theme = self.launch_options.theme or self._settings.theme
         if theme in self.available_themes and not self.ansi_color:
             self.theme = theme
-        self._kept_theme = self.theme
-        self.theme_changed_signal.subscribe(self, self._keep_theme)
-        self.call_after_refresh(self._begin)
+        self._saved_theme = self.theme
+        self.theme_changed_signal.subscribe(self, self._save_theme)
+        self.call_after_refresh(self._start_background_work)
 
-    def _keep_theme(self, theme: Theme) -> None:
-        if theme.name == self._kept_theme or self._settings_file is None or self.ansi_color:
+    def _save_theme(self, theme: Theme) -> None:
+        if theme.name == self._saved_theme or self._settings_file is None or self.ansi_color:
             return
-        self._kept_theme = theme.name
+        self._saved_theme = theme.name
         try:
-            keep_theme(self._settings_file, theme.name)
-        except UserError as problem:
-            self.tell_problem(problem)
+            save_theme(self._settings_file, theme.name)
+        except UserError as error:
+            self.show_error(error)
 
-    def _begin(self) -> None:
-        """Do what the first sight need not wait for."""
-        if self.wishes.replay:
-            self.runs.replay(self.wishes.replay, self.wishes.speed)
+    def _start_background_work(self) -> None:
+        """Do the work that the first screen does not wait for."""
+        if self.launch_options.replay:
+            self.run_controller.replay(self.launch_options.replay, self.launch_options.speed)
         else:
-            self.background.do("machine", self._look_at_machine, self._take_machine)
-            self.background.do("waiting", self._look_for_waiting, self._tell_waiting)
+            self.background.start("machine", self._detect_machine, self._show_machine)
+            self.background.start(
+                "unfinished", self._find_unfinished_run, self._show_unfinished_run
+            )
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer Textual's commands and ours, as `verb: object`."""
-        from advisor.tui import commands  # noqa: PLC0415 - only when asked for
+        from advisor.tui import command_palette  # noqa: PLC0415 - rarely used
 
         yield from super().get_system_commands(screen)
-        yield from commands.offer(self)
+        yield from command_palette.available_commands(self)
 
     # Questions
 
-    def run_next_step(self) -> None:
-        """Go on to the next question."""
-        if isinstance(self.screen, Setup):
+    def go_to_next_step(self) -> None:
+        """Go to the next question."""
+        if isinstance(self.screen, SetupScreen):
             self.screen.action_next()
 
-    def _look_at_machine(self) -> Machine:
-        from advisor import applicability, machine, question  # noqa: PLC0415 - after the first sight
-        from advisor.tui import run_controller  # noqa: F401, PLC0415 - loaded meanwhile, so that the next key finds it there
+    def _detect_machine(self) -> Machine:
+        from advisor import applicability, machine, question  # noqa: PLC0415 - see the class
+        from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
 
         return machine.detect(
-            question.interpreter_of(self.answers), applicability.required_packages(self.catalogue)
+            question.worker_interpreter(self.answers),
+            applicability.required_packages(self.catalogue),
         )
 
-    def _take_machine(self, here: Machine) -> None:
-        self.machine = here
+    def _show_machine(self, machine: Machine) -> None:
+        self.machine = machine
         for screen in self.screen_stack:
-            if isinstance(screen, Setup):
-                screen.show_machine(here)
+            if isinstance(screen, SetupScreen):
+                screen.show_machine(machine)
 
-    def _look_for_waiting(self) -> Waiting | None:
-        from advisor.tui.run import unfinished  # noqa: PLC0415 - after the first sight
+    def _find_unfinished_run(self) -> UnfinishedRun | None:
+        from advisor.tui.run import unfinished  # noqa: PLC0415 - see the class
 
-        return unfinished.find_waiting(self.world.store)
+        return unfinished.find_unfinished_run(self.context.store)
 
-    def _tell_waiting(self, waiting: Waiting | None) -> None:
+    def _show_unfinished_run(self, run: UnfinishedRun | None) -> None:
         for screen in self.screen_stack:
-            if isinstance(screen, Setup):
-                screen.offer(waiting)
+            if isinstance(screen, SetupScreen):
+                screen.show_unfinished_run(run)
 
-    def tell_problem(self, problem: UserError) -> None:
-        """Say what does not fit and what to do."""
-        if isinstance(self.screen, Setup):
-            self.screen.tell_problem(problem)
+    def show_error(self, error: UserError) -> None:
+        """Show an error and its next step."""
+        if isinstance(self.screen, SetupScreen):
+            self.screen.show_error(error)
         else:
-            self.notify(
-                f"{problem.what}; next: {problem.next_step}", severity="error", markup=False
-            )
+            self.notify(f"{error.what}; next: {error.next_step}", severity="error", markup=False)
 
-    def propose(self) -> None:
-        """Make the plan and show it."""
-        from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - after the first sight
+    def show_plan(self) -> None:
+        """Make the plan in the background and show it."""
+        from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - see the class
 
-        def show(found: DraftRun | RunDocument) -> None:
+        def show(drafted: DraftRun | RunDocument) -> None:
             for step in self.screen.query(PlanStep):
-                step.show(found)
+                step.show(drafted)
 
-        self.background.do("propose", self._propose_or_answer, show)
+        self.background.start("plan", self._draft_or_answer, show)
 
-    def _propose(self) -> DraftRun:
-        from advisor.pipeline.draft import propose  # noqa: PLC0415 - after the first sight
+    def _draft(self) -> DraftRun:
+        from advisor.pipeline.draft import propose  # noqa: PLC0415 - see the class
 
-        # What was seen counts only if it was seen through the interpreter that is asked for.
-        seen = self.machine if self.answers.python == self.wishes.answers.python else None
-        return propose(self.answers, self.world, seen)
+        # The machine was inspected with the interpreter of the launch options.
+        is_same_interpreter = self.answers.python == self.launch_options.answers.python
+        return propose(self.answers, self.context, self.machine if is_same_interpreter else None)
 
-    def _propose_or_answer(self) -> DraftRun | RunDocument:
-        from advisor.report import unattached  # noqa: PLC0415 - after the first sight
+    def _draft_or_answer(self) -> DraftRun | RunDocument:
+        from advisor.report import absent_gpu  # noqa: PLC0415 - see the class
 
-        return unattached.propose_or_answer(self.answers, self.world, self._propose)
+        return absent_gpu.draft_or_answer(self.answers, self.context, self._draft)
 
     def start_run(self) -> None:
-        """Make a run of the answers, and have it worked on; for a GPU that is not attached, show what is known of it."""
-        self.runs.start(self._propose_or_answer)
+        """Start a run with the current answers; show the answer for a GPU that is absent."""
+        self.run_controller.start(self._draft_or_answer)
 
     # Screens
 
-    def action_ask_anew(self) -> None:
+    def action_setup(self) -> None:
         """Show the questions."""
-        while not isinstance(self.screen, Setup):
+        while not isinstance(self.screen, SetupScreen):
             self.pop_screen()
 
     def action_history(self) -> None:
         """Show the stored runs."""
-        from advisor.tui.screens.history import History  # noqa: PLC0415 - only when needed
+        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - see the class
 
-        self.push_screen(History())
+        self.push_screen(HistoryScreen())
 
     def action_fleet(self) -> None:
-        """Show what the newest fleet has answered."""
-        from advisor.report import fleet_documents  # noqa: PLC0415 - only when needed
-        from advisor.tui.screens.fleet import Fleet  # noqa: PLC0415 - as above
+        """Show the answers of the newest fleet."""
+        from advisor.report import fleet_reader  # noqa: PLC0415 - see the class
+        from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
 
-        self.background.do(
+        self.background.start(
             "fleet",
-            lambda: fleet_documents.read_answer("latest", self.world.store),
-            lambda found: self.push_screen(Fleet(found)),
+            lambda: fleet_reader.read_fleet_document("latest", self.context.store),
+            lambda document: self.push_screen(FleetScreen(document)),
         )
 
     def action_doctor(self) -> None:
-        """Show what is wrong with this machine."""
-        from advisor.tui.screens.doctor import Doctor  # noqa: PLC0415 - only when needed
+        """Show the findings about this machine."""
+        from advisor.tui.screens.doctor import DoctorScreen  # noqa: PLC0415 - see the class
 
-        self.push_screen(Doctor())
+        self.push_screen(DoctorScreen())
 
-    # The end
+    # Exit
 
     def action_leave(self) -> None:
-        """Quit; ask first while a run goes on."""
-        if self._runs is None or self._runs.owned is None:
-            self.end(0)
+        """Quit, after a confirmation if a run is in progress."""
+        if self._run_controller is None or self._run_controller.owned_host is None:
+            self.shut_down(0)
             return
-        from advisor.tui.screens.dialogs import Leaving  # noqa: PLC0415 - only when needed
+        from advisor.tui.dialogs.confirmations import QuitDialog  # noqa: PLC0415 - see the class
 
-        def decided(choice: str | None) -> None:
+        def on_answer(choice: str | None) -> None:
             if choice == "keep":
-                self.runs.leave_alone()
+                self.run_controller.detach()
             if choice:
-                self.end(0 if choice == "keep" else 130)
+                self.shut_down(0 if choice == "keep" else 130)
 
-        if not isinstance(self.screen, Leaving):
-            self.push_screen(Leaving(self.run_words()), decided)
+        if not isinstance(self.screen, QuitDialog):
+            self.push_screen(QuitDialog(self.run_status()), on_answer)
 
     def action_interrupt(self) -> None:
-        """Ctrl+c: offer to cancel while a run goes on, else say how to quit."""
-        if self._runs is not None and self._runs.owned is not None:
-            self._runs.ask_to_cancel()
+        """Handle ctrl+c: offer to cancel the run, or name the key that quits."""
+        if self._run_controller is not None and self._run_controller.owned_host is not None:
+            self._run_controller.ask_to_cancel()
         else:
             self.notify("ctrl+q quits", markup=False)
 
-    def die(self, number: int) -> None:
-        """End at once because a signal said so; the run's processes end too."""
-        self.end(128 + number)
+    def exit_on_signal(self, number: int) -> None:
+        """End the program and the run after a signal."""
+        self.shut_down(128 + number)
 
-    def end(self, code: int) -> None:
-        """End the run's process, then the screens."""
-        if self._runs is not None:
-            self._runs.end()
+    def shut_down(self, code: int) -> None:
+        """End the host process, then exit with this code."""
+        if self._run_controller is not None:
+            self._run_controller.terminate()
         self.exit(code)
 
     def _fatal_error(self) -> None:
-        """Write a defect of ours down; Textual would print the values of all variables."""
-        from advisor.store import default_home  # noqa: PLC0415 - never needed, one hopes
-        from advisor.tui import crash  # noqa: PLC0415 - as above
+        """Write a crash report; Textual's own traceback would print the values of variables."""
+        from advisor.store import default_home  # noqa: PLC0415 - see the class
+        from advisor.tui import crash_report  # noqa: PLC0415 - see the class
 
         if self._exception is not None and self.defect is None:
-            self.defect = crash.report(
+            self.defect = crash_report.write_crash_report(
                 self._exception,
-                default_home(self.world.environment),
-                f"{self.world.now():%Y%m%d-%H%M%S}",
+                default_home(self.context.environment),
+                f"{self.context.now():%Y%m%d-%H%M%S}",
             )
         self._close_messages_no_wait()

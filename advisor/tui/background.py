@@ -1,7 +1,4 @@
-"""Work in threads, its results handed back to the screens.
-
-Nobody waits for a thread when the program ends.
-"""
+"""Run work in daemon threads and deliver the results to the screens."""
 
 from __future__ import annotations
 
@@ -13,43 +10,49 @@ from typing import TypeVar
 from advisor.errors import UserError
 
 Value = TypeVar("Value")
-#: Has a function called with its arguments where screens may be touched; callable from any thread.
-Hand = Callable[..., object]
+#: Calls a function with its arguments in the thread of the screens; callable from any thread.
+CallInApp = Callable[..., object]
 
 
-class Background:
-    """Starts the work; of one kind only what was asked for last counts."""
+class BackgroundTasks:
+    """Runs tasks in threads; a task supersedes earlier tasks of the same kind."""
 
-    def __init__(self, hand: Hand, tell_problem: Callable[[UserError], None]) -> None:
-        self._hand = hand
-        self._tell_problem = tell_problem
-        self._asked: collections.Counter[str] = collections.Counter()
-        threading.excepthook = self._take_defect
+    def __init__(self, call_in_app: CallInApp, show_error: Callable[[UserError], None]) -> None:
+        self._call_in_app = call_in_app
+        self._show_error = show_error
+        self._latest: collections.Counter[str] = collections.Counter()
+        threading.excepthook = self._raise_in_app
 
-    def do(self, kind: str, work: Callable[[], Value], then: Callable[[Value], object]) -> None:
-        """Call `then` with what `work` returns; a `UserError` is told to the user, anything else ends the program."""
-        self._asked[kind] += 1
-        number = self._asked[kind]
+    def start(
+        self, kind: str, work: Callable[[], Value], on_result: Callable[[Value], object]
+    ) -> None:
+        """Call `work` in a thread, then `on_result` with its value in the thread of the screens.
+
+        A value is dropped if a later task of the same kind was started. A `UserError` is shown;
+        any other exception ends the program.
+        """
+        self._latest[kind] += 1
+        number = self._latest[kind]
 
         def deliver(value: Value) -> None:
-            if self._asked[kind] == number:
-                then(value)
+            if self._latest[kind] == number:
+                on_result(value)
 
         def run() -> None:
             try:
                 value = work()
-            except UserError as problem:
-                self._hand(self._tell_problem, problem)
+            except UserError as error:
+                self._call_in_app(self._show_error, error)
             else:
-                self._hand(deliver, value)
+                self._call_in_app(deliver, value)
 
         threading.Thread(target=run, name=kind, daemon=True).start()
 
-    def _take_defect(self, ended: threading.ExceptHookArgs) -> None:
-        """Raise where it is seen what has ended a thread."""
-        if ended.exc_value is not None:
-            self._hand(_raise, ended.exc_value)
+    def _raise_in_app(self, failed: threading.ExceptHookArgs) -> None:
+        """Raise the exception of a thread where Textual handles it."""
+        if failed.exc_value is not None:
+            self._call_in_app(_raise, failed.exc_value)
 
 
-def _raise(defect: BaseException) -> None:
-    raise defect
+def _raise(error: BaseException) -> None:
+    raise error

@@ -1,4 +1,7 @@
-"""What screens may ask of the app: the interfaces between those that draw and those that act."""
+"""Protocols through which screens call the app and the controller of the run.
+
+Screens import these instead of the implementations, which import the screens.
+"""
 
 from __future__ import annotations
 
@@ -8,89 +11,88 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
 from advisor.question.answers import Answers
-from advisor.tui.background import Background
+from advisor.tui.background import BackgroundTasks
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.domain.run_state import RunState
     from advisor.pipeline.decision import Decision
     from advisor.report.document import RunDocument
-    from advisor.tui.run.host_process import Host
-    from advisor.tui.run.session import Session
+    from advisor.tui.run.host_process import HostProcess
+    from advisor.tui.run.session import RunSession
 
 
-class Running(Protocol):
-    """The run that is shown, as screens know it."""
+class RunControllerInterface(Protocol):
+    """Controls the run that is shown."""
 
-    session: Session | None
+    session: RunSession | None
 
     @property
-    def owned(self) -> Host | None:
-        """The process of ours that works on a run, if there is one."""
+    def owned_host(self) -> HostProcess | None:
+        """The host process that this program started, while it is running."""
 
     def open(self, run_id: str) -> None:
-        """Show a stored run: its results, or its probes if it goes on."""
+        """Show the results of a stored run, or its progress if it is running."""
 
-    def show_elsewhere(self, document: RunDocument) -> None:
-        """Show what is known of a GPU that is not attached."""
+    def show_absent_gpu_answer(self, document: RunDocument) -> None:
+        """Show the answer for a GPU that is not attached."""
 
     def resume(self, run_id: str) -> None:
-        """Go on with a run that stopped."""
+        """Resume a stopped run."""
 
     def retry_failed(self, decision: Decision) -> None:
-        """Measure what failed in a run once more, as a run of its own."""
+        """Measure the failed arms of a run again, in a new run."""
 
     def compare(self, first: str, second: str) -> None:
-        """Show two stored runs side by side."""
+        """Show the comparison of two stored runs."""
 
     def export(
-        self, document: RunDocument, state: RunState | None = None, *, explored: bool = False
+        self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
     ) -> None:
-        """Write a document where the user says; `state` is that of its run."""
+        """Write a document, with the script of its `decision`, to a file that the user names."""
 
     def toggle_pause(self) -> None:
-        """Pause after the current section, or go on."""
+        """Pause the run after the current timed section, or continue it."""
 
     def ask_to_cancel(self) -> None:
-        """End the run, after asking; then show what there is."""
+        """End the run after a confirmation; then show the results so far."""
 
 
-class Advisor(Protocol):
-    """The app, as screens know it."""
+class AppInterface(Protocol):
+    """The app."""
 
     answers: Answers
-    background: Background
+    background: BackgroundTasks
     catalogue: Catalogue
     machine: Machine | None
-    world: Context
+    context: Context
 
     @property
-    def runs(self) -> Running:
-        """The run that is shown."""
+    def run_controller(self) -> RunControllerInterface:
+        """The controller of the run."""
 
-    def run_words(self) -> str:
-        """Return what goes on, for the line at the top."""
+    def run_status(self) -> str:
+        """Return the status of the run for the title bar, empty if no run is in progress."""
 
-    def run_next_step(self) -> None:
-        """Go on to the next question."""
+    def go_to_next_step(self) -> None:
+        """Go to the next question."""
 
-    def propose(self) -> None:
-        """Make the plan and show it."""
+    def show_plan(self) -> None:
+        """Make the plan in the background and show it."""
 
     def start_run(self) -> None:
-        """Make a run of the answers, and have it worked on."""
+        """Start a run with the current answers."""
 
-    def tell_problem(self, problem: UserError) -> None:
-        """Say what does not fit and what to do."""
+    def show_error(self, error: UserError) -> None:
+        """Show an error and its next step."""
 
-    def action_ask_anew(self) -> None:
+    def action_setup(self) -> None:
         """Show the questions."""
 
     def action_history(self) -> None:
         """Show the stored runs."""
 
     def action_fleet(self) -> None:
-        """Show what the newest fleet has answered."""
+        """Show the answers of the newest fleet."""
 
     def action_doctor(self) -> None:
-        """Show what is wrong with this machine."""
+        """Show the findings about this machine."""

@@ -1,4 +1,4 @@
-"""What the command line says about the terminal program, before anything is asked."""
+"""Options of the command line for the terminal program."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from advisor.question.answers import Answers
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to begin, and how to look."""
+    """The initial answers and the appearance of the terminal program."""
 
     answers: Answers = Answers()
-    #: A recorded run to show; empty for none.
+    #: Directory of a recorded run to play back; empty for none.
     replay: str = ""
+    #: How many times as fast as recorded the run is played back.
     speed: float = 8.0
     ascii_only: bool = False
     theme: str = ""

@@ -1,7 +1,7 @@
-"""How quick the screens are, as a table: first paint on a pseudo-terminal, and a moved weight with 24 arms until the ranking stands.
+"""Time the first paint on a pseudo-terminal, and the new ranking of 24 arms after a weight changes.
 
-`python tests/benchmarks/screens.py`; the times hold for the machine they were taken on, so the bare
-interpreter stands beside them.
+`python tests/benchmarks/screens.py` prints a table. The times depend on the machine, so the table
+includes the start of the bare interpreter.
 """
 
 from __future__ import annotations
@@ -20,30 +20,27 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 import builders
-import msgspec
-from onscreen import shown
+from onscreen import running_app
 
 from advisor import recommend, score
 from advisor.context import Context
-from advisor.pipeline.decision import (
-    Decision,
-    reconsider,
-)
+from advisor.pipeline.decision import Decision, rescore
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
-from advisor.tui.screens.results import Results
+from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.widgets.weights import Weights
 
-ARMS, REPEATS = 24, 15
+ARMS, REPEATS, PROCESS_REPEATS = 24, 15, 9
 
 
-def seconds_until(words: bytes, *command: str) -> float:
-    """Return how long a program on a terminal takes to show `words`."""
+def seconds_until(text: bytes, *command: str) -> float:
+    """Return how long a program on a terminal takes to show `text`."""
+    # Users have compiled modules.
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }  # users have compiled modules
-    begun = time.perf_counter()
+    }
+    start = time.perf_counter()
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(
@@ -56,7 +53,7 @@ def seconds_until(words: bytes, *command: str) -> float:
             },
         )
     out = b""
-    while words not in out:
+    while text not in out:
         try:
             chunk = os.read(terminal, 65536)
         except OSError:
@@ -64,15 +61,15 @@ def seconds_until(words: bytes, *command: str) -> float:
         if not chunk:
             break
         out += chunk
-    taken = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     os.kill(pid, 9)
     os.waitpid(pid, 0)
     os.close(terminal)
-    return taken
+    return seconds
 
 
 def large_decision() -> Decision:
-    """Return a decision between 24 arms of which many lead somewhere."""
+    """Return a decision between 24 arms, of which many lead for some weights."""
     names = [f"arm-{number:02}" for number in range(ARMS)]
     workflows = [
         builders.workflow(
@@ -98,58 +95,65 @@ def large_decision() -> Decision:
     return Decision(header, state, results, ranked, advice, None)
 
 
-async def time_weights() -> list[float]:
-    """Return seconds from a moved weight to the drawn ranking."""
-    decision, taken = large_decision(), []
+async def time_weight_changes() -> list[float]:
+    """Return the seconds from each change of a weight to the drawn ranking."""
+    decision, durations = large_decision(), []
     with tempfile.TemporaryDirectory() as home:
         app = AdvisorApp(LaunchOptions(), Context(environment={}, store=Store(pathlib.Path(home))))
-        async with shown(app, (140, 40)) as pilot:
-            app.runs.show_decision(decision)
+        async with running_app(app, (140, 40)) as pilot:
+            app.run_controller.show_decision(decision)
             await pilot.pause(0.5)
             screen = app.screen
-            assert isinstance(screen, Results)
+            assert isinstance(screen, ResultsScreen)
             for number in range(REPEATS):
                 weights = screen.query_one(Weights)
-                wanted = decision.header.question.priorities.with_weight(
+                priorities = decision.header.question.priorities.with_weight(
                     "performance", 5.0 + 6 * number
                 )
-                begun = time.perf_counter()
-                screen.on_weights_changed(Weights.Changed(weights, wanted))
-                taken.append(time.perf_counter() - begun)
+                start = time.perf_counter()
+                screen.on_weights_changed(Weights.Changed(weights, priorities))
+                durations.append(time.perf_counter() - start)
                 await pilot.pause()
-    return taken
+    return durations
 
 
-def time_deciding() -> list[float]:
-    """Return seconds of deciding alone."""
-    decision, taken = large_decision(), []
+def time_rescoring() -> list[float]:
+    """Return the seconds that ranking takes without the screen."""
+    decision, durations = large_decision(), []
     for number in range(REPEATS):
-        wanted = msgspec.structs.replace(
-            decision.header.question.priorities.with_weight("performance", 5.0 + 6 * number)
+        priorities = decision.header.question.priorities.with_weight(
+            "performance", 5.0 + 6 * number
         )
-        begun = time.perf_counter()
-        reconsider(decision, wanted, ())
-        taken.append(time.perf_counter() - begun)
-    return taken
+        start = time.perf_counter()
+        rescore(decision, priorities, ())
+        durations.append(time.perf_counter() - start)
+    return durations
 
 
-def tell(name: str, taken: list[float]) -> None:
-    """Write one line of the table."""
+def print_row(name: str, durations: list[float]) -> None:
+    """Print one line of the table."""
     sys.stdout.write(
-        f"{name:<52} median {statistics.median(taken) * 1e3:8.1f} ms   most {max(taken) * 1e3:8.1f} ms\n"
+        f"{name:<52} median {statistics.median(durations) * 1e3:8.1f} ms"
+        f"   maximum {max(durations) * 1e3:8.1f} ms\n"
     )
 
 
-def main(
-    repeat: Callable[[Callable[[], float]], list[float]] = lambda once: [once() for _ in range(9)],
-) -> None:
-    """Measure and tell."""
+def repeat(measure_seconds: Callable[[], float]) -> list[float]:
+    """Return the results of several measurements."""
+    return [measure_seconds() for _ in range(PROCESS_REPEATS)]
+
+
+def main() -> None:
+    """Measure and print the table."""
     python, command = sys.executable, str(pathlib.Path(sys.executable).with_name("p3-advisor"))
-    seconds_until(b"Which model", command)  # which compiles the modules
-    tell("python -c pass", repeat(lambda: seconds_until(b"never", python, "-c", "pass")))
-    tell("first paint of p3-advisor", repeat(lambda: seconds_until(b"Which model", command)))
-    tell(f"deciding again, {ARMS} arms", time_deciding())
-    tell(f"a moved weight until the table stands, {ARMS} arms", asyncio.run(time_weights()))
+    seconds_until(b"Which model", command)  # the first start compiles the modules
+    print_row("python -c pass", repeat(lambda: seconds_until(b"never", python, "-c", "pass")))
+    print_row("first paint of p3-advisor", repeat(lambda: seconds_until(b"Which model", command)))
+    print_row(f"new ranking without the screen, {ARMS} arms", time_rescoring())
+    print_row(
+        f"changed weight to drawn ranking, {ARMS} arms",
+        asyncio.run(time_weight_changes()),
+    )
 
 
 if __name__ == "__main__":

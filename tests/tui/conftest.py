@@ -1,4 +1,4 @@
-"""A recorded run of pretend workflows, and apps that show it."""
+"""Contexts and runs for the terminal program, with fake workflows."""
 
 from __future__ import annotations
 
@@ -10,33 +10,31 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import HOME_VARIABLE, Run, Store
-from advisor.tui.run.host_process import Host
+from advisor.tui.run.host_process import HostProcess
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
 
 
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a developer's terminal says about colours changes no test."""
-    for name in [
-        name
-        for name in os.environ
-        if name.startswith("TEXTUAL") or name in {"NO_COLOR", "COLORTERM"}
-    ]:
-        monkeypatch.delenv(name)
+    """Remove the colour settings of the developer's terminal."""
+    for name in list(os.environ):
+        if name.startswith("TEXTUAL") or name in {"NO_COLOR", "COLORTERM"}:
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")
-def tui_world(
+def tui_context(
     tmp_path_factory: pytest.TempPathFactory, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> Context:
-    """A world in which only the pretend workflows exist."""
+    """A context whose catalogue has only the fake workflows."""
     home = tmp_path_factory.mktemp("home")
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return Context(
@@ -50,19 +48,29 @@ def tui_world(
 
 
 @pytest.fixture(scope="session")
-def recorded(tui_world: Context) -> Run:
-    """A finished run: `quick` is four times as fast as the baseline, `alike` as fast, and one crashed."""
+def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run made by hand."""
+    return make_run(Store(tmp_path_factory.mktemp("sample")), finished=True)
+
+
+@pytest.fixture(scope="session")
+def recorded(tui_context: Context) -> Run:
+    """A finished run of fake workflows.
+
+    `quick` is four times as fast as the baseline, `alike` is as fast as the baseline, and
+    `misbehaving/segfault` crashes.
+    """
     answers = Answers(
         batch_sizes="1,2", budget="4", workflows="quick,alike,misbehaving/segfault", gpu="cpu"
     )
-    run = prepare(answers, tui_world)
-    for _ in execute(run, tui_world):
+    run = prepare(answers, tui_context)
+    for _ in execute(run, tui_context):
         pass
     return run
 
 
 @pytest.fixture
-def fake_host(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Callable[[Run], Host]:
-    """A starter of processes that work on runs of pretend workflows."""
+def fake_host(fake_probes: pathlib.Path, fake_rubric: pathlib.Path) -> Callable[[Run], HostProcess]:
+    """Return a function that starts the host process of a run of fake workflows."""
     command = (sys.executable, str(FAKES / "host.py"), str(fake_probes), str(fake_rubric))
-    return lambda run: Host(run, command)
+    return lambda run: HostProcess(run, command)

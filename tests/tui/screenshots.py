@@ -1,7 +1,6 @@
-"""Draw the real screens as SVG, as the README shows them: `python tests/tui/screenshots.py RUN`.
+"""Draw the screens of the README as SVG: `python tests/tui/screenshots.py RUN`.
 
-Without a run they come from one made by hand, whose figures nobody measured: to look at, not to
-publish.
+Without a run they show one that was made by hand, whose figures were not measured.
 """
 
 from __future__ import annotations
@@ -16,100 +15,110 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-from onscreen import lines_of, settle, shown, wait_for, wait_for_screen  # noqa: E402 - tests are no package
-from recorded_runs import make_run  # noqa: E402 - tests are no package
+from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
+from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor import applicability  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
 from advisor.domain.machine import Machine  # noqa: E402 - as above
+from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
 from advisor.store import Run, Store  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
-from advisor.tui.run.session import Session  # noqa: E402 - as above
+from advisor.tui.run.session import RunSession  # noqa: E402 - as above
+from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
+from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
+from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
 
-PLACE = HERE / "screenshots"
+DIRECTORY = HERE / "screenshots"
 SIZE = (100, 30)
 
 
-class OnItsMachine(AdvisorApp):
-    """The questions on the machine of a run, with the catalogue as it is today."""
+class AppOnRecordedMachine(AdvisorApp):
+    """Asks the questions on the machine of a run, with the current catalogue."""
 
     CSS_PATH = str(pathlib.Path(inspect.getfile(AdvisorApp)).with_name("styles.tcss"))
 
-    def __init__(self, run: Run, world: Context) -> None:
+    def __init__(self, run: Run, context: Context) -> None:
         self.header = run.header()
         super().__init__(
-            LaunchOptions(answers=Answers(model=self.header.question.model.name)), world
+            LaunchOptions(answers=Answers(model=self.header.question.model.name)), context
         )
 
-    def _look_at_machine(self) -> Machine:
+    def _detect_machine(self) -> Machine:
         return self.header.machine
 
-    def _propose(self) -> DraftRun:
-        here, asked = self.header.machine, self.header.question
-        return DraftRun(
-            self.catalogue, here, asked, applicability.plan(asked, here, self.catalogue)
-        )
+    def _draft(self) -> DraftRun:
+        machine, question = self.header.machine, self.header.question
+        plan = applicability.plan(question, machine, self.catalogue)
+        return DraftRun(self.catalogue, machine, question, plan)
 
 
-async def draw(run: Run, world: Context) -> None:
-    """Go through the screens and keep a picture of each."""
-    PLACE.mkdir(exist_ok=True)
-    async with shown(OnItsMachine(run, world), SIZE) as pilot:
-        await wait_for(pilot, lambda: pilot.app.machine is not None)  # type: ignore[attr-defined]
-        for words in ("Where will it run", "sum to 100", "ways to"):
-            await pilot.press("enter")
-            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+async def draw_plan(run: Run, context: Context) -> None:
+    app = AppOnRecordedMachine(run, context)
+    async with running_app(app, SIZE) as pilot:
+        await wait_for(pilot, lambda: app.machine is not None)
+        await go_to_step(pilot, 3)
         await settle(pilot)
-        pilot.app.save_screenshot("plan.svg", str(PLACE))
-    app = AdvisorApp(LaunchOptions(), world)
-    async with shown(app, SIZE) as pilot:
-        app.runs.open(str(run.directory))
-        await wait_for_screen(pilot, "Results")
-        app.save_screenshot("results.svg", str(PLACE))
+        app.save_screenshot("plan.svg", str(DIRECTORY))
+
+
+async def draw_results(run: Run, context: Context) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app, SIZE) as pilot:
+        app.run_controller.open(str(run.directory))
+        await wait_for_screen(pilot, ResultsScreen)
+        app.save_screenshot("results.svg", str(DIRECTORY))
         await pilot.press("enter")
-        await wait_for_screen(pilot, "Detail")
-        app.save_screenshot("detail.svg", str(PLACE))
-    session = Session.replay(str(run.directory), 1.0)
+        await wait_for_screen(pilot, DetailScreen)
+        app.save_screenshot("detail.svg", str(DIRECTORY))
+
+
+async def draw_progress(run: Run, context: Context) -> None:
+    session = RunSession.replay(str(run.directory), 1.0)
     events = run.events()
-    session.follower.source = Until(events[: len(events) * 3 // 5])
-    app = AdvisorApp(LaunchOptions(), world)
-    async with shown(app, SIZE) as pilot:
-        session.look()
-        rank = session.ranking(0.0)
+    session.follower.source = FixedEvents(events[: len(events) * 3 // 5])
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app, SIZE) as pilot:
+        session.refresh()
+        rank = session.ranking_job(0.0)
         if rank is not None:
-            session.lead(rank())
-        app.runs.show(session)
-        await wait_for_screen(pilot, "Live")
-        pilot.app.save_screenshot("live.svg", str(PLACE))
+            session.set_provisional(rank())
+        app.run_controller.show(session)
+        await wait_for_screen(pilot, LiveScreen)
+        app.save_screenshot("live.svg", str(DIRECTORY))
 
 
-class Until:
-    """The beginning of a recorded run."""
+class FixedEvents:
+    """An event source that returns given events at once."""
 
-    def __init__(self, events: list) -> None:  # type: ignore[type-arg]
+    def __init__(self, events: list[LoggedEvent]) -> None:
         self._events = events
 
-    def poll(self) -> list:  # type: ignore[type-arg]
-        """Return it, once."""
+    def poll(self) -> list[LoggedEvent]:
         events, self._events = self._events, []
         return events
 
     def now(self, last: float) -> float:
-        """Return the time of the last event."""
         return last
+
+
+async def draw(run: Run, context: Context) -> None:
+    """Save a picture of each screen."""
+    DIRECTORY.mkdir(exist_ok=True)
+    await draw_plan(run, context)
+    await draw_results(run, context)
+    await draw_progress(run, context)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
-        own = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
-        asyncio.run(
-            draw(
-                Run(pathlib.Path(sys.argv[1]))
-                if sys.argv[1:]
-                else make_run(own.store, finished=True),
-                own,
-            )
+        own_context = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
+        chosen_run = (
+            Run(pathlib.Path(sys.argv[1]))
+            if sys.argv[1:]
+            else make_run(own_context.store, finished=True)
         )
+        asyncio.run(draw(chosen_run, own_context))

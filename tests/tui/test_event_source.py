@@ -1,4 +1,4 @@
-"""What the screens are fed with: the end of a file, a recording, a process that obeys."""
+"""The event sources of the screens, and pauses and detachment of the host process."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from collections.abc import Callable
 import builders
 import msgspec
 import pytest
-from onscreen import asynchronous, lines_of, shown, wait_for_screen
+from onscreen import async_test, running_app, screen_text, wait_for_screen
 from recorded_runs import make_run
 
-from advisor.cli import host as hosting
-from advisor.cli.host import Gate
+from advisor.cli import run_host as hosting
+from advisor.cli.run_host import Gate
 from advisor.context import Context
-from advisor.domain.run_events import Finished, LoggedEvent, Surveyed, WorkerReported
+from advisor.domain.run_events import Finished, LoggedEvent, ModelSurveyed, WorkerReported
 from advisor.domain.run_state import fold
 from advisor.domain.worker_events import PhaseStarted
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.event_source import Follower, Recording, Tail
-from advisor.tui.run.host_process import Host
-from advisor.tui.run.session import Session
+from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
+from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.session import RunSession
+from advisor.tui.screens.live import LiveScreen
 
 
 @pytest.fixture
@@ -33,78 +35,80 @@ def run(tmp_path: pathlib.Path) -> Run:
     return make_run(Store(tmp_path), finished=True)
 
 
-def test_a_file_followed_in_pieces_gives_the_state_of_the_whole(run: Run) -> None:
+def test_an_event_file_read_in_pieces_gives_the_same_state(run: Run) -> None:
     file = run.directory / "events.jsonl"
     whole, expected = file.read_bytes(), fold(run.events())
     file.write_bytes(b"")
-    follower = Follower(run, Tail(run))
+    follower = RunFollower(run, EventFileTail(run))
     for end in range(0, len(whole) + 97, 97):
         file.write_bytes(whole[:end])
-        follower.advance()
+        follower.read_new_events()
     assert follower.state == expected
 
 
-def test_a_recording_comes_at_its_own_times(run: Run) -> None:
+def test_a_recording_is_played_back_at_its_own_times(run: Run) -> None:
     clock = [0.0]
-    follower = Follower(run, Recording(run, 2.0, lambda: clock[0]))
+    follower = RunFollower(run, RecordingPlayback(run, 2.0, lambda: clock[0]))
     events = run.events()
     for now in (1.0, 3.0, 100.0):
         clock[0] = now
-        follower.advance()
+        follower.read_new_events()
         assert follower.state == fold([event for event in events if event.at <= 2 * now])
 
 
 def test_a_pause_stops_the_clock() -> None:
-    now, words = [10.0], list[str]()
-    gate = Gate(lambda: now[0], words.append)
+    now, states = [10.0], list[str]()
+    gate = Gate(lambda: now[0], states.append)
     gate.pass_through()
     assert gate.clock() == 10
     gate.close()
 
-    def say(word: str) -> None:
-        words.append(word)
-        if word == "paused":
+    def send_state(state: str) -> None:
+        states.append(state)
+        if state == "paused":
             now[0] += 5
             gate.open()
 
-    gate._say = say
+    gate._send_state = send_state
     gate.pass_through()
-    assert words == ["paused", "going"]
+    assert states == ["paused", "going"]
     assert gate.clock() == 10
 
 
-def test_a_pause_comes_between_sections_and_between_the_models_of_a_survey() -> None:
-    found = Surveyed(workflow="quick", model="demo", family="demo", verdict="pass", reason=None)
-    building = WorkerReported(
-        arm="quick", process=0, said=PhaseStarted(phase="build", batch_size=1)
+def test_a_run_pauses_only_between_sections_and_between_the_models_of_a_survey() -> None:
+    surveyed = ModelSurveyed(
+        workflow="quick", model="demo", family="demo", verdict="pass", reason=None
     )
-    assert [hosting._is_between_sections(each) for each in (found, building)] == [True, False]
+    building = WorkerReported(
+        arm="quick", process=0, worker_event=PhaseStarted(phase="build", batch_size=1)
+    )
+    assert [hosting._is_between_sections(each) for each in (surveyed, building)] == [True, False]
 
 
-@pytest.mark.parametrize("paused", [False, True], ids=["at work", "paused"])
-def test_a_run_that_is_left_alone_goes_on_to_its_end(
-    tui_world: Context, fake_host: Callable[[Run], Host], *, paused: bool
+@pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])
+def test_a_detached_run_continues_to_its_end(
+    tui_context: Context, fake_host: Callable[[Run], HostProcess], *, paused: bool
 ) -> None:
-    run = prepare(Answers(gpu="cpu", batch_sizes="3", budget="2", workflows="quick"), tui_world)
+    run = prepare(Answers(gpu="cpu", batch_sizes="3", budget="1", workflows="quick"), tui_context)
     host = fake_host(run)
     if paused:
-        host.order("pause")
+        host.pause()
     while host.is_paused != paused:
-        host.look()
+        host.read_status()
         time.sleep(0.01)
-    host.leave_alone()
+    host.detach()
     end = time.monotonic() + 60
     while not isinstance(run.events()[-1].run_event, Finished) and time.monotonic() < end:
         time.sleep(0.1)
-    session = Session.of(run)
-    session.look()
-    assert session.is_over
+    session = RunSession.for_run(run)
+    session.refresh()
+    assert session.is_finished
     assert not host.is_running or host._process.wait(10) == 0
 
 
-@asynchronous
-async def test_ten_thousand_events_at_once_are_all_taken_in_and_the_screen_answers(
-    run: Run, tui_world: Context
+@async_test
+async def test_the_screen_responds_after_ten_thousand_events_at_once(
+    run: Run, tui_context: Context
 ) -> None:
     last = run.events()[-3]
     visits = builders.visits([0.004] * 10_000, first_round=7)
@@ -114,17 +118,17 @@ async def test_ten_thousand_events_at_once_are_all_taken_in_and_the_screen_answe
         LoggedEvent(
             seq=last.seq + number,
             at=last.at,
-            run_event=WorkerReported(arm="compiled", process=0, said=visit),
+            run_event=WorkerReported(arm="compiled", process=0, worker_event=visit),
         )
         for number, visit in enumerate(visits)
     ]
     (run.directory / "events.jsonl").write_bytes(
         b"".join(lines[:-6]) + b"".join(msgspec.json.encode(event) + b"\n" for event in flood)
     )
-    async with shown(AdvisorApp(LaunchOptions(), tui_world)) as pilot:
-        assert isinstance(pilot.app, AdvisorApp)
-        pilot.app.runs.show(Session.of(run))
-        await wait_for_screen(pilot, "Live")
-        assert f"{len(visits) + 7}"[:4] in lines_of(pilot)
+    app = AdvisorApp(LaunchOptions(), tui_context)
+    async with running_app(app) as pilot:
+        app.run_controller.show(RunSession.for_run(run))
+        await wait_for_screen(pilot, LiveScreen)
+        assert f"{len(visits) + 7}"[:4] in screen_text(pilot)
         await pilot.press("question_mark")
-        await wait_for_screen(pilot, "Help")
+        await wait_for_screen(pilot, HelpDialog)

@@ -1,4 +1,4 @@
-"""What a fleet has answered, in the terminal program: rows for models and devices, a filter, and the way to each run."""
+"""The screen with the answers of a fleet: its rows, its filter, and the runs behind the rows."""
 
 from __future__ import annotations
 
@@ -6,32 +6,46 @@ import dataclasses
 import pathlib
 
 import pytest
-from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from onscreen import (
+    SIZES,
+    async_test,
+    check_screen_at,
+    running_app,
+    screen_text,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
 from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.domain.fleet import (
     FLEET_SCHEMA,
-    Answered,
     Assignment,
+    AssignmentResult,
     Attempt,
-    Contention,
+    ContentionCheck,
     FleetRecord,
-    Order,
+    FleetRequest,
     Pool,
 )
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.screens.fleet import FleetScreen
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.widgets.table import Table
 
 HOSTILE = "[/red]"
 
 
-def keep_answer(
-    store: Store, fleet_id: str, run_id: str, *, reason: str = "the fleet has lost its last L40S"
+def store_fleet(
+    store: Store, fleet_id: str, run_id: str, *, reason: str = "the fleet lost its last L40S"
 ) -> None:
-    """Keep the answer of a fleet: one cell with a run, one without."""
-    order = Order(
+    """Store the answers of a fleet: one with a run, one without."""
+    request = FleetRequest(
         fleet_id=fleet_id,
         created="2026-11-21T12:00:00+00:00",
         models=("demo", HOSTILE),
@@ -39,82 +53,93 @@ def keep_answer(
     )
     first = Assignment(number=1, model="demo", kind="H200")
     answered = (
-        Answered(assignment=first, attempts=(Attempt(run_id=run_id, node="n1", device="0"),)),
-        Answered(
+        AssignmentResult(
+            assignment=first, attempts=(Attempt(run_id=run_id, node="n1", device="0"),)
+        ),
+        AssignmentResult(
             assignment=Assignment(number=2, model=HOSTILE, kind="L40S"),
             attempts=(),
             reason=reason,
             next_step="add one",
         ),
     )
-    contention = Contention(
-        node="n1", kind="H200", model="demo", free=False, words="races take turns"
+    contention = ContentionCheck(
+        node="n1",
+        kind="H200",
+        model="demo",
+        allows_parallel_races=False,
+        explanation="races take turns",
     )
-    store.fleets.keep(
-        FleetRecord(schema=FLEET_SCHEMA, order=order, answered=answered, contentions=(contention,))
+    store.fleets.save(
+        FleetRecord(
+            schema=FLEET_SCHEMA, request=request, answered=answered, contentions=(contention,)
+        )
     )
 
 
 @pytest.fixture
-def world(tui_world: Context, tmp_path: pathlib.Path) -> Context:
-    """Two fleets have answered."""
+def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
+    """A context whose store has two fleets."""
     store = Store(tmp_path / "stored")
     run_id = make_run(store, finished=True).header().run_id
-    keep_answer(store, "20261120-120000-0001", run_id, reason="nobody came")
-    keep_answer(store, "20261121-120000-0002", run_id)
-    return dataclasses.replace(tui_world, store=store)
+    store_fleet(store, "20261120-120000-0001", run_id, reason="no node joined")
+    store_fleet(store, "20261121-120000-0002", run_id)
+    return dataclasses.replace(tui_context, store=store)
 
 
-@asynchronous
-async def test_a_row_leads_to_its_run_and_says_why_there_is_none(world: Context) -> None:
-    async with shown(AdvisorApp(LaunchOptions(), world)) as pilot:
-        pilot.app.action_history()  # type: ignore[attr-defined]
-        await wait_for_screen(pilot, "History")
-        await pilot.press("f")
-        await wait_for_screen(pilot, "Fleet")
-        for size in reversed(SIZES):
-            screen = await shown_at(pilot, size)
-            assert all(
-                words in screen
-                for words in ("demo", "H200", HOSTILE, "no answer", "races take turns")
-            )
-        assert "node n1, device 0" in lines_of(pilot)
-        await pilot.press("down")
-        await wait_for(
-            pilot, lambda: f"{HOSTILE} on L40S: the fleet has lost its last L40S" in lines_of(pilot)
-        )
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: "no run behind this row" in lines_of(pilot))
-        await pilot.press("up", "enter")
-        await wait_for_screen(pilot, "Results")
-
-
-@asynchronous
-async def test_rows_are_filtered_and_older_fleets_are_a_key_away(world: Context) -> None:
-    async with shown(AdvisorApp(LaunchOptions(), world), (100, 30)) as pilot:
-        pilot.app.action_fleet()  # type: ignore[attr-defined]
-        await wait_for_screen(pilot, "Fleet")
-        await pilot.press("slash", *"l40s", "enter")
-        await wait_for(pilot, lambda: "H200 " not in lines_of(pilot).split("node")[0])
-        await wait_for(pilot, lambda: HOSTILE in lines_of(pilot))
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: "H200" in lines_of(pilot))
-        await pilot.press("left_square_bracket")
-        await wait_for(pilot, lambda: "Fleet 20261120-120000-0001" in lines_of(pilot))
-        await pilot.press("left_square_bracket", "right_square_bracket")
-        await wait_for(pilot, lambda: "Fleet 20261121-120000-0002" in lines_of(pilot))
-        await pilot.press("escape")
-        await wait_for_screen(pilot, "Setup")
-
-
-@asynchronous
-async def test_without_a_fleet_there_is_only_a_word(
-    tui_world: Context, tmp_path: pathlib.Path
+@async_test
+async def test_a_row_opens_its_run_and_a_row_without_a_run_shows_the_reason(
+    context: Context,
 ) -> None:
-    async with shown(
-        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=Store(tmp_path)))
-    ) as pilot:
-        pilot.app.action_history()  # type: ignore[attr-defined]
-        await wait_for_screen(pilot, "History")
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
         await pilot.press("f")
-        await wait_for(pilot, lambda: "there is no fleet" in lines_of(pilot))
+        await wait_for_screen(pilot, FleetScreen)
+        for size in reversed(SIZES):
+            screen = await check_screen_at(pilot, size)
+            assert all(
+                text in screen
+                for text in ("demo", "H200", HOSTILE, "no answer", "races take turns")
+            )
+        assert "node n1, device 0" in screen_text(pilot)
+        await pilot.press("down")
+        await wait_for_text(pilot, f"{HOSTILE} on L40S: the fleet lost its last L40S")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "this row has no run")
+        await pilot.press("up", "enter")
+        await wait_for_screen(pilot, ResultsScreen)
+
+
+@async_test
+async def test_rows_can_be_filtered_and_older_fleets_can_be_shown(context: Context) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app, (100, 30)) as pilot:
+        app.action_fleet()
+        screen = await wait_for_screen(pilot, FleetScreen)
+        table = screen.query_one(Table)
+        await pilot.press("slash", *"l40s", "enter")
+        await wait_for(pilot, lambda: table.row_count == 1)
+        await wait_for_text(pilot, HOSTILE)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: table.row_count == 2)
+        await pilot.press("left_square_bracket")
+        await wait_for_text(pilot, "Fleet 20261120-120000-0001")
+        await pilot.press("left_square_bracket", "right_square_bracket")
+        await wait_for_text(pilot, "Fleet 20261121-120000-0002")
+        await pilot.press("escape")
+        await wait_for_screen(pilot, SetupScreen)
+
+
+@async_test
+async def test_without_a_fleet_there_is_only_a_notification(
+    tui_context: Context, tmp_path: pathlib.Path
+) -> None:
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=Store(tmp_path)))
+    async with running_app(app) as pilot:
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.press("f")
+        await wait_for_text(pilot, "there is no fleet")
+        assert isinstance(app.screen, HistoryScreen)

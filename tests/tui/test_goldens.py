@@ -1,6 +1,7 @@
-"""The screens as text, as they were when somebody last looked at them: `python -m pytest tests/tui --update-goldens` writes them anew.
+"""The text of the screens compared with stored goldens.
 
-They come from a run made by hand, so that no figure changes from one day to the next.
+`python -m pytest tests/tui --update-goldens` writes the goldens. The runs are made by hand, so that
+their figures never change.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ import time
 
 import builders
 import pytest
-from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from onscreen import (
+    SIZES,
+    async_test,
+    check_screen_at,
+    go_to_step,
+    replay_app,
+    running_app,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
 from recorded_runs import make_run
 from textual.pilot import Pilot
 
@@ -20,13 +31,25 @@ from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.session import Session
+from advisor.tui.run.session import RunSession
+from advisor.tui.screens.compare import CompareScreen
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.results import ResultsScreen
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
-#: Less than that of other waits: a screen that does look different is not to keep the tests waiting
-#: at every size.
-PATIENCE_SECONDS = 20
+#: Shorter than other timeouts, because a screen that differs fails at every size.
+TIMEOUT_SECONDS = 20
+#: Lines with the time and the load differ in every run.
+VARIABLE_LINES = ("elapsed", "CPU  busy")
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-goldens"))
 
 
 @pytest.fixture(scope="module")
@@ -40,137 +63,123 @@ def finished(store: Store) -> Run:
 
 
 @pytest.fixture(scope="module")
-def going_on(store: Store) -> Run:
+def unfinished(store: Store) -> Run:
     return make_run(store, finished=False)
 
 
 async def compare(name: str, pilot: Pilot[int], *, update: bool) -> None:
-    """Compare the screen at each size with what is kept, without the lines that tell time and load; no key and no line is cut."""
+    """Compare the screen at every size with its golden."""
     for size in SIZES:
         await compare_at(size, name, pilot, update=update)
 
 
 async def compare_at(size: tuple[int, int], name: str, pilot: Pilot[int], *, update: bool) -> None:
-    """Compare the screen at one size; what a thread has still to bring is waited for, however busy the machine."""
+    """Compare the screen at one size with its golden; wait for work in the background."""
     file = GOLDENS / f"{name}-{size[0]}x{size[1]}.txt"
     if update:
         GOLDENS.mkdir(exist_ok=True)
-        file.write_text(kept_lines(await shown_at(pilot, size)), encoding="utf-8")
-    golden, end = file.read_text(encoding="utf-8"), time.monotonic() + PATIENCE_SECONDS
-    while (text := kept_lines(await shown_at(pilot, size))) != golden and time.monotonic() < end:
-        pass
+        file.write_text(constant_lines(await check_screen_at(pilot, size)), encoding="utf-8")
+    golden, end = file.read_text(encoding="utf-8"), time.monotonic() + TIMEOUT_SECONDS
+    text = constant_lines(await check_screen_at(pilot, size))
+    while text != golden and time.monotonic() < end:
+        text = constant_lines(await check_screen_at(pilot, size))
     assert text == golden, file.name
 
 
-def kept_lines(drawn: str) -> str:
+def constant_lines(screen: str) -> str:
+    """Return the screen without the lines that differ in every run."""
     lines = [
-        line for line in drawn.splitlines() if "elapsed" not in line and "CPU  busy" not in line
+        line for line in screen.splitlines() if not any(word in line for word in VARIABLE_LINES)
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-@asynchronous
-async def test_results_and_detail_look_as_they_did(
-    finished: Run, tui_world: Context, request: pytest.FixtureRequest
-) -> None:
-    update = request.config.getoption("--update-goldens")
-    async with shown(
-        AdvisorApp(LaunchOptions(replay=str(finished.directory), speed=1000), tui_world)
-    ) as pilot:
-        await wait_for_screen(pilot, "Results")
-        for size in SIZES:  # all screens at one size: a resize costs more than a key
+@async_test
+async def test_results_and_details(finished: Run, tui_context: Context, *, update: bool) -> None:
+    async with running_app(replay_app(tui_context, finished)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        for size in SIZES:  # a resize takes longer than a key
             await compare_at(size, "results", pilot, update=update)
             await pilot.press("w", "right", "right", "right", "right")
             await compare_at(size, "explored", pilot, update=update)
             await pilot.press("u", "w", "x")
             await compare_at(size, "why-not", pilot, update=update)
             await pilot.press("x", "enter")
-            await wait_for_screen(pilot, "Detail")
+            await wait_for_screen(pilot, DetailScreen)
             await compare_at(size, "detail", pilot, update=update)
             await pilot.press("2")
-            await wait_for(pilot, lambda: "visit   1" in lines_of(pilot))
+            await wait_for_text(pilot, "visit   1")
             await compare_at(size, "timing", pilot, update=update)
             await pilot.press("escape")
-            await wait_for_screen(pilot, "Results")
+            await wait_for_screen(pilot, ResultsScreen)
 
 
-@asynchronous
-async def test_the_questions_and_the_history_look_as_they_did(
+@async_test
+async def test_questions_help_history_and_comparison(
     finished: Run,
-    going_on: Run,
-    tui_world: Context,
+    unfinished: Run,
+    tui_context: Context,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    *,
+    update: bool,
 ) -> None:
     software = builders.interpreter(executable=sys.executable, torch_cuda="13.0")
-    here = builders.machine(gpus=(builders.gpu(),), gpu_problem=None, software=software)
-    monkeypatch.setattr(AdvisorApp, "_look_at_machine", lambda _: here)
-    assert finished.directory.parent == going_on.directory.parent
-    store = Store(finished.directory.parents[1])
-    update = request.config.getoption("--update-goldens")
-    async with shown(
-        AdvisorApp(
-            LaunchOptions(answers=Answers(gpu="cpu", workflows="quick,alike")),
-            dataclasses.replace(tui_world, store=store),
-        )
-    ) as pilot:
-        app = pilot.app
-        assert isinstance(app, AdvisorApp)
+    machine = builders.machine(gpus=(builders.gpu(),), gpu_problem=None, software=software)
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    assert finished.directory.parent == unfinished.directory.parent
+    app = AdvisorApp(
+        LaunchOptions(answers=Answers(gpu="cpu", workflows="quick,alike")),
+        dataclasses.replace(tui_context, store=Store(finished.directory.parents[1])),
+    )
+    async with running_app(app) as pilot:
         await wait_for(pilot, lambda: app.machine is not None)
-        await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
-        await compare("model", pilot, update=update)
-        for words, name in (
-            ("Fancy CPU", "target"),
-            ("sum to 100", "priorities"),
-            ("ways to run", "plan"),
-        ):
-            await pilot.press("enter")
-            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+        await wait_for_text(pilot, "Stopped: run")
+        for index, name in enumerate(("model", "target", "priorities", "plan")):
+            await go_to_step(pilot, index)
             await compare(name, pilot, update=update)
         await pilot.press("question_mark")
-        await wait_for_screen(pilot, "Help")
+        await wait_for_screen(pilot, HelpDialog)
         await compare("help", pilot, update=update)
         await pilot.press("escape")
         app.action_history()
-        await wait_for_screen(pilot, "History")
+        await wait_for_screen(pilot, HistoryScreen)
         await pilot.press("space", "down", "space")
         await compare("history", pilot, update=update)
         await pilot.press("c")
-        await wait_for_screen(pilot, "Compare")
+        await wait_for_screen(pilot, CompareScreen)
         await compare("compare", pilot, update=update)
 
 
-@asynchronous
-async def test_a_run_looks_as_it_did(
-    going_on: Run, tui_world: Context, request: pytest.FixtureRequest
-) -> None:
-    async with shown(AdvisorApp(LaunchOptions(), tui_world)) as pilot:
-        assert isinstance(pilot.app, AdvisorApp)
-        session = Session.of(going_on)
-        session.look()
-        session.lead(session.ranking(0.0)())  # type: ignore[misc]
-        pilot.app.runs.show(session)
-        await wait_for_screen(pilot, "Live")
-        await compare("live", pilot, update=request.config.getoption("--update-goldens"))
+@async_test
+async def test_a_run_in_progress(unfinished: Run, tui_context: Context, *, update: bool) -> None:
+    session = RunSession.for_run(unfinished)
+    session.refresh()
+    rank = session.ranking_job(0.0)
+    assert rank is not None
+    session.set_provisional(rank())
+    app = AdvisorApp(LaunchOptions(), tui_context)
+    async with running_app(app) as pilot:
+        app.run_controller.show(session)
+        await wait_for_screen(pilot, LiveScreen)
+        await compare("live", pilot, update=update)
 
 
-@asynchronous
-async def test_generated_text_looks_as_it_did(
-    tui_world: Context, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+@async_test
+async def test_text_generation(
+    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
 ) -> None:
-    update = request.config.getoption("--update-goldens")
     store = Store(tmp_path)
-    async with shown(
-        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=store))
-    ) as pilot:
-        assert isinstance(pilot.app, AdvisorApp)
-        pilot.app.runs.show(Session.of(make_run(store, finished=False, generates=True)))
-        await wait_for_screen(pilot, "Live")
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        run = make_run(store, finished=False, generates=True)
+        app.run_controller.show(RunSession.for_run(run))
+        await wait_for_screen(pilot, LiveScreen)
         await compare("generating", pilot, update=update)
-        pilot.app.runs.open(make_run(store, finished=True, generates=True).directory.name)
-        await wait_for_screen(pilot, "Results")
+        run = make_run(store, finished=True, generates=True)
+        app.run_controller.open(run.directory.name)
+        await wait_for_screen(pilot, ResultsScreen)
         await compare("generated", pilot, update=update)
         await pilot.press("enter")
-        await wait_for_screen(pilot, "Detail")
+        await wait_for_screen(pilot, DetailScreen)
         await pilot.press("2")
-        await wait_for(pilot, lambda: "first token after" in lines_of(pilot))
+        await wait_for_text(pilot, "first token after")

@@ -1,4 +1,4 @@
-"""Stored runs in the terminal program: one that was not finished is offered at the start; notes and deletion in the history."""
+"""Stored runs: an unfinished run is offered at the start; notes and deletion in the history."""
 
 from __future__ import annotations
 
@@ -7,17 +7,29 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from onscreen import SIZES, asynchronous, lines_of, shown, shown_at, wait_for, wait_for_screen
+from onscreen import (
+    SIZES,
+    async_test,
+    check_screen_at,
+    key_hints,
+    running_app,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
 from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import Host
-from advisor.tui.run.unfinished import find_waiting
-from advisor.tui.screens.live import Live
+from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.unfinished import find_unfinished_run
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table
 
 
@@ -26,101 +38,107 @@ def store(tmp_path: pathlib.Path) -> Store:
     return Store(tmp_path / "stored")
 
 
-def test_the_newest_run_that_was_not_finished_waits_unless_it_is_another_machine_s_or_a_fleet_s(
+def test_the_newest_unfinished_run_of_this_machine_is_found(
     store: Store, tmp_path: pathlib.Path
 ) -> None:
-    assert find_waiting(store) is None
+    assert find_unfinished_run(store) is None
     assert not (tmp_path / "stored").exists()
     make_run(store, finished=True)
     make_run(store, finished=False, run_id="20261122-120000-0003", imported=True)
-    make_run(store, finished=False, run_id="20261123-120000-f1ee-0001-1")
-    assert find_waiting(store) is None
+    make_run(store, finished=False, run_id="20261123-120000-f1ee-0001-1")  # of a fleet
+    assert find_unfinished_run(store) is None
     make_run(store, finished=False)
     newest = make_run(store, finished=False, run_id="20261121-130000-0002")
-    waiting = find_waiting(store)
-    assert waiting is not None
-    assert waiting.run_id == newest.directory.name
-    assert waiting.words.startswith("Stopped: run 130000-0002,")
-    assert waiting.words.endswith("; ctrl+g goes on; 1 more in the history")
+    unfinished = find_unfinished_run(store)
+    assert unfinished is not None
+    assert unfinished.run_id == newest.directory.name
+    assert not unfinished.is_active
+    assert unfinished.others == 1
     with newest.writer():
-        goes_on = find_waiting(store)
-    assert goes_on is not None
-    assert "ctrl+g shows it" in goes_on.words
+        active = find_unfinished_run(store)
+    assert active is not None
+    assert active.is_active
+    assert active.notice != unfinished.notice
 
 
-@asynchronous
-async def test_a_run_that_was_stopped_is_offered_at_the_start_and_gone_on_with_by_one_key(
-    store: Store, tui_world: Context, fake_host: Callable[[Run], Host]
+@async_test
+async def test_a_stopped_run_is_offered_at_the_start_and_resumed_with_one_key(
+    store: Store, tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
     run = make_run(store, finished=False)
-    world = dataclasses.replace(tui_world, store=store)
-    async with shown(
-        AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), world, start_host=fake_host)
-    ) as pilot:
-        app = pilot.app
-        assert isinstance(app, AdvisorApp)
-        await wait_for(pilot, lambda: "Stopped: run" in lines_of(pilot))
+    unfinished = find_unfinished_run(store)
+    assert unfinished is not None
+    app = AdvisorApp(
+        LaunchOptions(answers=Answers(gpu="cpu")),
+        dataclasses.replace(tui_context, store=store),
+        start_host=fake_host,
+    )
+    async with running_app(app) as pilot:
+        await wait_for_text(pilot, unfinished.notice[:50])
         for size in SIZES:
-            await shown_at(pilot, size)
-            await wait_for(pilot, lambda: "^g Go on" in lines_of(pilot))
+            await check_screen_at(pilot, size)
+            await wait_for(pilot, lambda: "resume" in key_hints(pilot))
         await pilot.press("ctrl+g")
-        await wait_for(pilot, lambda: app.runs.session is not None)
-        session = app.runs.session
+        await wait_for(pilot, lambda: app.run_controller.session is not None)
+        session = app.run_controller.session
         assert session is not None
         assert session.follower.run.directory == run.directory
         assert session.host is not None
-        await wait_for(pilot, lambda: isinstance(app.screen, Live))
-        app.action_ask_anew()
-        await wait_for_screen(pilot, "Setup")
-        assert "Stopped: run" not in lines_of(pilot)
+        await wait_for(pilot, lambda: isinstance(app.screen, LiveScreen))
+        app.action_setup()
+        setup = await wait_for_screen(pilot, SetupScreen)
+        assert not setup.query_one("#unfinished").display
 
 
-@asynchronous
-async def test_a_note_is_written_shown_found_and_removed(store: Store, tui_world: Context) -> None:
+@async_test
+async def test_a_note_can_be_written_filtered_by_and_removed(
+    store: Store, tui_context: Context
+) -> None:
     run = make_run(store, finished=True)
     make_run(store, finished=False)
-    async with shown(
-        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=store))
-    ) as pilot:
-        pilot.app.action_history()  # type: ignore[attr-defined]
-        await wait_for(pilot, lambda: run.directory.name in lines_of(pilot))
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        app.action_history()
+        screen = await wait_for_screen(pilot, HistoryScreen)
+        table = screen.query_one(Table)
+        await wait_for(pilot, lambda: table.row_count == 2)
         await pilot.press("t", *"[/old] driver", "enter")
-        await wait_for(pilot, lambda: "Note: [/old] driver" in lines_of(pilot))
+        await wait_for_text(pilot, "Note: [/old] driver")
         assert run.note() == "[/old] driver"
         await pilot.resize_terminal(140, 40)
-        await wait_for(pilot, lambda: "finished  [/old] driver" in lines_of(pilot))
+        await wait_for_text(pilot, "finished  [/old] driver")
         await pilot.press("slash", *"old", "enter")
-        await wait_for(pilot, lambda: "stopped" not in lines_of(pilot))
+        await wait_for(pilot, lambda: table.row_count == 1)
         await pilot.press("t", "escape")
         assert run.note() == "[/old] driver"
         await pilot.press("t", *["backspace"] * 13, "enter")
-        await wait_for(pilot, lambda: "nothing fits the filter" in lines_of(pilot))
+        await wait_for(pilot, lambda: table.row_count == 0)
         assert run.note() == ""
 
 
-@asynchronous
-async def test_a_run_is_removed_only_after_asking_and_never_while_it_goes_on(
-    store: Store, tui_world: Context
+@async_test
+async def test_a_run_is_deleted_only_after_a_confirmation_and_not_while_it_is_active(
+    store: Store, tui_context: Context
 ) -> None:
     run, other = make_run(store, finished=True), make_run(store, finished=False)
-    async with shown(
-        AdvisorApp(LaunchOptions(), dataclasses.replace(tui_world, store=store))
-    ) as pilot:
-        pilot.app.action_history()  # type: ignore[attr-defined]
-        await wait_for(pilot, lambda: run.directory.name in lines_of(pilot))
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        app.action_history()
+        screen = await wait_for_screen(pilot, HistoryScreen)
+        table = screen.query_one(Table)
+        await wait_for(pilot, lambda: table.row_count == 2)
         await pilot.press("d")
-        await wait_for_screen(pilot, "Deleting")
+        await wait_for_screen(pilot, DeleteDialog)
         for size in SIZES:
-            await shown_at(pilot, size)
-            await wait_for(pilot, lambda: run.directory.name in lines_of(pilot))
+            assert run.directory.name in await check_screen_at(pilot, size)
         await pilot.press("escape")
-        await wait_for_screen(pilot, "History")
+        await wait_for_screen(pilot, HistoryScreen)
         assert run.directory.exists()
         with run.writer():
             await pilot.press("d", "y")
-            await wait_for(pilot, lambda: "another process works" in lines_of(pilot))
+            await wait_for_text(pilot, "another process")
         assert run.directory.exists()
         await pilot.press("d", "y")
         await wait_for(pilot, lambda: not run.directory.exists())
-        await wait_for(pilot, lambda: pilot.app.screen.query_one(Table).row_count == 1)
-        assert pilot.app.screen.query_one(Table).key_at_cursor() == other.directory.name
+        await wait_for(pilot, lambda: table.row_count == 1)
+        assert table.key_at_cursor() == other.directory.name

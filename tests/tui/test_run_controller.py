@@ -1,4 +1,4 @@
-"""Runs through the screens: skipped, asked once more, taken up again, left behind without a trace."""
+"""Runs controlled from the screens: skipped arms, retries, resumed runs, and exports."""
 
 from __future__ import annotations
 
@@ -9,31 +9,39 @@ from collections.abc import Callable
 import msgspec
 import psutil
 import pytest
-from onscreen import asynchronous, lines_of, shown, wait_for, wait_for_screen
+from onscreen import (
+    async_test,
+    running_app,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
 from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.domain.outcome import Skipped
-from advisor.domain.run_events import Finished, LoggedEvent, RunEvent
+from advisor.domain.run_events import Finished, LoggedEvent, RaceOpened, Resumed
 from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
 from advisor.report.document import encode
+from advisor.report.measured_document import compose as compose_document
 from advisor.store import Run, Store
-from advisor.tui import documents
 from advisor.tui.app import AdvisorApp
-from advisor.tui.documents import document_of
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import Host
-from advisor.tui.run.retry import failed_arms, propose_again
-from advisor.tui.run.session import Session
-from advisor.tui.screens.results import Results
+from advisor.tui.run.export import RENDERERS, write_document
+from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.retry import failed_arms, propose_retry
+from advisor.tui.run.session import RunSession
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.widgets.table import Table
 
 
-class Copyist:
-    """Stands for the process that works on a run: it writes what another run came to, one event at a time."""
+class RecordedHost:
+    """A fake host process that writes recorded events, one at each refresh."""
 
     def __init__(self, run: Run, events: list[LoggedEvent]) -> None:
         self._run, self._events = run, events
@@ -43,33 +51,33 @@ class Copyist:
     def is_running(self) -> bool:
         return bool(self._events)
 
-    def look(self) -> None:
+    def read_status(self) -> None:
         if not self._events:
             return
         with self._run.writer() as writer:
             writer.append(self._events.pop(0))
 
 
-def test_a_run_taken_up_again_after_any_event_comes_to_the_same_document(
+def test_a_run_resumed_after_any_event_ends_with_the_same_document(
     tmp_path: pathlib.Path,
 ) -> None:
     run = make_run(Store(tmp_path), finished=True)
     file = run.directory / "events.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
-    events, watched = run.events(), Session.of(run)
-    watched.look()
-    whole = encode(document_of(watched.judge()))
+    events, complete = run.events(), RunSession.for_run(run)
+    complete.refresh()
+    expected = encode(compose_document(complete.decide()))
     for kept in range(1, len(lines)):
-        file.write_bytes(
-            b"".join(lines[:kept]) + lines[kept][:5]
-        )  # killed while it wrote the next one
-        session = Session.of(run, Copyist(run, events[kept:]))  # type: ignore[arg-type]
-        while not session.is_over:
-            session.look()
-        assert encode(document_of(session.judge())) == whole, kept
+        # The process was killed while it wrote the next event.
+        file.write_bytes(b"".join(lines[:kept]) + lines[kept][:5])
+        session = RunSession.for_run(run, RecordedHost(run, events[kept:]))  # type: ignore[arg-type]
+        while not session.is_finished:
+            session.refresh()
+        assert encode(compose_document(session.decide())) == expected, kept
 
 
-def sleepers() -> list[psutil.Process]:
+def sleep_processes() -> list[psutil.Process]:
+    """Return the processes that the fake workflow `misbehaving/escapes` starts."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
@@ -77,97 +85,93 @@ def sleepers() -> list[psutil.Process]:
     ]
 
 
-@asynchronous
-async def test_an_arm_that_hangs_is_skipped_and_asked_once_more_and_left_behind_without_a_trace(
-    tui_world: Context, fake_host: Callable[[Run], Host]
+@async_test
+async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
+    tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
-    answers = Answers(gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="2")
-    async with shown(
-        AdvisorApp(LaunchOptions(answers=answers), tui_world, start_host=fake_host)
-    ) as pilot:
-        assert isinstance(pilot.app, AdvisorApp)
+    arm = "misbehaving/escapes"
+    answers = Answers(gpu="cpu", workflows=arm, batch_sizes="1", budget="1")
+    app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
+    async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, "Live")
+        live = await wait_for_screen(pilot, LiveScreen)
         await pilot.press("s")
-        await wait_for(pilot, lambda: "compared with it" in lines_of(pilot))
-        await wait_for(pilot, sleepers)
-        pilot.app.screen.query_one(Table).point_at("misbehaving/escapes")
+        await wait_for_text(pilot, "cannot be skipped")
+        await wait_for(pilot, sleep_processes)
+        live.query_one(Table).move_cursor_to(arm)
         await pilot.press("s")
-        await wait_for_screen(pilot, "Results")
-        assert sleepers() == []
-        screen = pilot.app.screen
-        assert isinstance(screen, Results)
-        assert isinstance(
-            screen.original.state.processes["misbehaving/escapes"][0].outcome, Skipped
-        )
-        assert failed_arms(screen.original) == ("misbehaving/escapes",)
+        results = await wait_for_screen(pilot, ResultsScreen)
+        assert sleep_processes() == []
+        outcome = results.original.state.processes[arm][0].outcome
+        assert isinstance(outcome, Skipped)
+        assert outcome.phase == "build"
+        assert failed_arms(results.original) == (arm,)
         await pilot.press("x")
-        await wait_for(pilot, lambda: "skipped by the user in the phase build" in lines_of(pilot))
+        await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
-        await wait_for_screen(pilot, "Live")
-        session = pilot.app.runs.session
+        await wait_for_screen(pilot, LiveScreen)
+        session = app.run_controller.session
         assert session is not None
-        assert session.follower.header.question.workflows == ("misbehaving/escapes",)
-        await wait_for(pilot, sleepers)
+        assert session.follower.header.question.workflows == (arm,)
+        await wait_for(pilot, sleep_processes)
         await pilot.press("q", "c")
-        await wait_for(pilot, lambda: pilot.app.return_value is not None)
-    assert pilot.app.return_value == 130
-    assert psutil.wait_procs(sleepers(), 30)[1] == []
+        await wait_for(pilot, lambda: app.return_value is not None)
+    assert app.return_value == 130
+    assert psutil.wait_procs(sleep_processes(), 30)[1] == []
 
 
-@asynchronous
-async def test_a_run_whose_process_was_killed_is_resumed_from_the_history(
-    tui_world: Context, fake_host: Callable[[Run], Host]
+@async_test
+async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
+    tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
-    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="2", workflows="quick"), tui_world)
+    run = prepare(Answers(gpu="cpu", batch_sizes="1", budget="1", workflows="quick"), tui_context)
     host = fake_host(run)
-    async with shown(AdvisorApp(LaunchOptions(), tui_world, start_host=fake_host)) as pilot:
+    app = AdvisorApp(LaunchOptions(), tui_context, start_host=fake_host)
+    async with running_app(app) as pilot:
         await wait_for(
-            pilot, lambda: "race-opened" in {tag_of(event.run_event) for event in run.events()}
+            pilot, lambda: any(isinstance(each.run_event, RaceOpened) for each in run.events())
         )
         host._process.kill()
-        host.end()
-        measured = len(run.events())
-        pilot.app.action_history()  # type: ignore[attr-defined]
-        await wait_for_screen(pilot, "History")
-        pilot.app.screen.query_one(Table).point_at(run.directory.name)
+        host.terminate()
+        events_before = len(run.events())
+        app.action_history()
+        history = await wait_for_screen(pilot, HistoryScreen)
+        history.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("r")
-        await wait_for_screen(pilot, "Results")
-        assert lines_of(pilot).splitlines()[1].startswith((" Use ", " Tie "))
+        results = await wait_for_screen(pilot, ResultsScreen)
+        assert results.decision.recommendation is not None
     events = run.events()
     assert isinstance(events[-1].run_event, Finished)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert "resumed" in {tag_of(event.run_event) for event in events[measured:]}
+    assert any(isinstance(event.run_event, Resumed) for event in events[events_before:])
 
 
-def tag_of(run_event: RunEvent) -> str:
-    return str(run_event.__struct_config__.tag)
-
-
-def test_what_failed_on_a_gpu_that_is_gone_is_not_asked_again(tmp_path: pathlib.Path) -> None:
+def test_failed_arms_are_not_retried_without_the_gpu_of_the_run(tmp_path: pathlib.Path) -> None:
     header = make_run(Store(tmp_path), finished=True).header()
-    asked = msgspec.structs.replace(
+    question = msgspec.structs.replace(
         header.question, gpu="GPU-gone", device="cuda", python=sys.executable
     )
     with pytest.raises(GpuNotAttachedError):
-        propose_again(msgspec.structs.replace(header, question=asked), ("broken/default",))
+        propose_retry(msgspec.structs.replace(header, question=question), ("broken/default",))
 
 
 @pytest.mark.parametrize(
-    ("ending", "words"),
+    ("extension", "content"),
     [
         (".html", "<!doctype html>"),
-        (".md", "| compiled |"),
+        (".md", "## use compiled"),
         (".csv", "compiled,"),
         (".json", '"compiled"'),
     ],
 )
-def test_a_run_is_exported_as_its_file_name_says(
-    ending: str, words: str, tmp_path: pathlib.Path
+def test_the_extension_selects_the_format_of_an_export(
+    extension: str, content: str, tmp_path: pathlib.Path
 ) -> None:
-    file = tmp_path / f"out{ending}"
+    file = tmp_path / f"out{extension}"
     decision = decide(make_run(Store(tmp_path), finished=True))
-    documents.write(documents.document_of(decision), file, decision.state)
-    assert words in file.read_text().lower()
-    assert set(documents.MAKERS) == {".html", ".md", ".csv", ".json"}
+    write_document(compose_document(decision), file, lambda: "print('the script')")
+    written = file.read_text().lower()
+    assert content in written
+    assert ("the script" in written) == (extension == ".html")
+    assert set(RENDERERS) == {".html", ".md", ".csv", ".json"}
     assert not list(tmp_path.glob(".*"))

@@ -1,4 +1,4 @@
-"""Each screen: what it shows, and what its keys do."""
+"""Each screen: what it shows, and the effects of its keys."""
 
 from __future__ import annotations
 
@@ -13,150 +13,152 @@ import msgspec
 import pytest
 from onscreen import (
     SIZES,
-    asynchronous,
-    lines_of,
-    replay,
+    async_test,
+    check_screen_at,
+    go_to_step,
+    replay_app,
+    running_app,
+    screen_text,
     settle,
-    shown,
-    shown_at,
     wait_for,
     wait_for_screen,
+    wait_for_text,
 )
-from textual.widgets import Input
+from textual.widgets import Input, TabbedContent
 
 from advisor import question
-from advisor.cli import plain as line_by_line
+from advisor.cli import plain_prompts
 from advisor.context import Context
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
+from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.help_dialog import HelpDialog
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.host_process import Host
-from advisor.tui.screens.dialogs import Cancelling, Export, Leaving
-from advisor.tui.screens.results import Results
-from advisor.tui.screens.setup import Setup
+from advisor.tui.run.host_process import HostProcess
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.doctor import DoctorScreen
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.weights import WeightBar
 
 
-def asking(world: Context, host: Callable[[Run], Host] | None = None, **answers: str) -> AdvisorApp:
+def app_with(
+    context: Context, host: Callable[[Run], HostProcess] | None = None, **answers: str
+) -> AdvisorApp:
+    """Return the app with initial answers, by default for the CPU."""
     return AdvisorApp(
         LaunchOptions(answers=Answers(**{"gpu": "cpu", **answers})),  # type: ignore[arg-type]
-        world,
+        context,
         start_host=host,
     )
 
 
-@asynchronous
-async def test_the_questions_lead_to_a_plan_with_a_reason_for_everything(
-    tui_world: Context,
+@async_test
+async def test_the_questions_end_with_a_plan_that_gives_a_reason_for_every_exclusion(
+    tui_context: Context,
 ) -> None:
-    async with shown(asking(tui_world, workflows="quick,alike")) as pilot:
-        assert "demo" in lines_of(pilot)
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: "processors" in lines_of(pilot))
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: "sum to 100" in lines_of(pilot))
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: "[x]  quick" in lines_of(pilot))
-        await wait_for(pilot, lambda: "excluded: left out by" in lines_of(pilot))
+    async with running_app(app_with(tui_context, workflows="quick,alike")) as pilot:
+        assert "demo" in screen_text(pilot)
+        setup = await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "[x]  quick")
+        await wait_for_text(pilot, "excluded: ")
         await pilot.press("down", "space")
-        assert "[ ]" in lines_of(pilot)
+        assert "[ ]" in screen_text(pilot)
         await pilot.press("escape")
-        assert "What matters" in lines_of(pilot)
+        await wait_for(pilot, lambda: setup.step_index == 2)
 
 
 @pytest.mark.parametrize(("visible", "device"), [("1", "1"), ("", "cpu"), (None, "0")])
-@asynchronous
-async def test_the_device_is_one_that_cuda_would_see(
-    visible: str | None, device: str, tui_world: Context, monkeypatch: pytest.MonkeyPatch
+@async_test
+async def test_the_default_device_respects_cuda_visible_devices(
+    visible: str | None, device: str, tui_context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
-    monkeypatch.setattr(AdvisorApp, "_look_at_machine", lambda _: here)
-    others = {
-        name: value
-        for name, value in tui_world.environment.items()
-        if name != question.VISIBLE_DEVICES
-    }
-    environment = others | ({} if visible is None else {question.VISIBLE_DEVICES: visible})
-    async with shown(
-        asking(dataclasses.replace(tui_world, environment=environment), gpu="")
-    ) as pilot:
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: "Fancy CPU" in lines_of(pilot))
-        assert pilot.app.screen.query_one("#device", Choice).value == device
+    machine = builders.gpu_machine(builders.gpu(), builders.gpu(index=1, uuid="GPU-1"))
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    environment = dict(tui_context.environment)
+    environment.pop(question.VISIBLE_DEVICES, None)
+    if visible is not None:
+        environment[question.VISIBLE_DEVICES] = visible
+    context = dataclasses.replace(tui_context, environment=environment)
+    async with running_app(app_with(context, gpu="")) as pilot:
+        setup = await go_to_step(pilot, 1)
+        await wait_for_text(pilot, machine.cpu.model)
+        assert setup.query_one("#device", Choice).value == device
 
 
-@asynchronous
-async def test_a_model_that_does_not_exist_is_told_beside_the_question(tui_world: Context) -> None:
-    async with shown(asking(tui_world)) as pilot:
+@async_test
+async def test_a_missing_model_file_is_an_error_of_the_first_question(
+    tui_context: Context,
+) -> None:
+    async with running_app(app_with(tui_context)) as pilot:
         await pilot.press(*"gone.onnx", "enter")
-        await pilot.pause()
-        assert "there is no file" in lines_of(pilot)
-        assert isinstance(pilot.app.screen, Setup)
-        assert pilot.app.screen.place == 0
+        await wait_for_text(pilot, "gone.onnx'")
+        setup = await wait_for_screen(pilot, SetupScreen)
+        assert setup.query_one("#error").has_class("-shown")
+        assert setup.step_index == 0
 
 
-@asynchronous
-async def test_the_task_is_proposed_by_the_model_until_the_user_chooses_one(
-    tui_world: Context,
+@async_test
+async def test_the_task_follows_the_model_until_the_user_chooses_one(
+    tui_context: Context,
 ) -> None:
-    async with shown(asking(tui_world)) as pilot:
-        app = pilot.app
-        assert isinstance(app, AdvisorApp)
-        assert "[one forward pass]" in lines_of(pilot)
+    app = app_with(tui_context)
+    async with running_app(app) as pilot:
+        task = app.screen.query_one("#task", Choice)
+        assert task.value == "forward"
         await pilot.press(*"demo/q")
-        await wait_for(pilot, lambda: "[generate text]" in lines_of(pilot))
+        await wait_for(pilot, lambda: task.value == "generate")
         await pilot.press(*["backspace"] * 6)
-        await wait_for(pilot, lambda: "[one forward pass]" in lines_of(pilot))
+        await wait_for(pilot, lambda: task.value == "forward")
         await pilot.press("tab", *["down"] * 4)
-        await wait_for(pilot, lambda: "[generate text]" in lines_of(pilot))
-        await pilot.press("ctrl+t", "down", "enter")
-        await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
+        await wait_for(pilot, lambda: task.value == "generate")
+        await pilot.press("ctrl+t", "down")
+        setup = await go_to_step(pilot, 1)
         assert (app.answers.model, app.answers.task) == ("demo/qwen2", "forward")
-        assert "Output tokens" not in lines_of(pilot)
+        assert not setup.query_one("#field-output_tokens").display
 
 
-@asynchronous
-async def test_generated_text_is_asked_for_and_planned_with_its_lengths(tui_world: Context) -> None:
-    async with shown(asking(tui_world, task="generate", workflows="pytorch-eager")) as pilot:
-        app = pilot.app
-        assert isinstance(app, AdvisorApp)
-        assert "by demo/llama" in lines_of(pilot)
+@async_test
+async def test_text_generation_is_planned_with_its_lengths(tui_context: Context) -> None:
+    app = app_with(tui_context, task="generate", workflows="pytorch-eager")
+    async with running_app(app) as pilot:
+        setup = await wait_for_screen(pilot, SetupScreen)
+        error = setup.query_one("#error")
         await pilot.press(*"synthetic/ffn@8x16", "enter")
-        await wait_for(pilot, lambda: "cannot generate text" in lines_of(pilot))
-        await pilot.press(*["backspace"] * 18, "enter")
-        await wait_for(pilot, lambda: "Output tokens" in lines_of(pilot))
-        app.screen.query_one("#output_tokens", Input).value = "x"
+        await wait_for(pilot, lambda: error.has_class("-shown"))
+        await pilot.press(*["backspace"] * 18)
+        await go_to_step(pilot, 1)
+        tokens = setup.query_one("#output_tokens", Input)
+        assert setup.query_one("#field-output_tokens").display
+        tokens.value = "x"
         await pilot.press("enter")
-        await wait_for(pilot, lambda: "no number of tokens" in lines_of(pilot))
-        app.screen.query_one("#output_tokens", Input).value = "8"
-        for words in ("sum to 100", "generate 8 tokens from 32 with demo/llama"):
-            await pilot.press("enter")
-            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+        await wait_for(pilot, lambda: error.has_class("-shown"))
+        assert setup.step_index == 1
+        tokens.value = "8"
+        await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "generate 8 tokens from 32 with demo/llama")
 
 
-@asynchronous
-async def test_a_model_of_one_s_own_that_was_named_on_the_command_line_is_kept(
-    tui_world: Context,
-) -> None:
-    async with shown(asking(tui_world, model="package.module:factory")) as pilot:
-        app = pilot.app
-        assert isinstance(app, AdvisorApp)
+@async_test
+async def test_a_model_given_on_the_command_line_is_kept(tui_context: Context) -> None:
+    app = app_with(tui_context, model="package.module:factory")
+    async with running_app(app) as pilot:
         for _ in range(2):
-            await pilot.press("enter")
-            await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
+            setup = await go_to_step(pilot, 1)
             assert app.answers.model == "package.module:factory"
             await pilot.press("escape")
-            await wait_for(pilot, lambda: "Which model" in lines_of(pilot))
+            await wait_for(pilot, lambda setup=setup: setup.step_index == 0)  # type: ignore[misc]
 
 
-@asynchronous
-async def test_weights_always_sum_to_100_and_presets_move_them(tui_world: Context) -> None:
-    async with shown(asking(tui_world)) as pilot:
-        for words in ("Where will it run", "What matters"):
-            await pilot.press("enter")
-            await wait_for(pilot, lambda words=words: words in lines_of(pilot))  # type: ignore[misc]
+@async_test
+async def test_weights_always_sum_to_100_and_a_preset_sets_them(tui_context: Context) -> None:
+    async with running_app(app_with(tui_context)) as pilot:
+        setup = await go_to_step(pilot, 2)
         for keys in (
             ["right"] * 3,
             ["shift+left"],
@@ -167,44 +169,40 @@ async def test_weights_always_sum_to_100_and_presets_move_them(tui_world: Contex
         ):
             await pilot.press(*keys)
             await pilot.pause()
-            assert sum(bar.weight for bar in pilot.app.screen.query(WeightBar)) == 100
-        assert "[balanced]" in lines_of(pilot)
+            assert sum(bar.weight for bar in setup.query(WeightBar)) == 100
+        assert setup.query_one("#preset", Choice).value == "balanced"
 
 
-@asynchronous
-async def test_two_keys_from_the_start_to_the_probes_and_on_to_the_results(
-    tui_world: Context, fake_host: Callable[[Run], Host], tmp_path: pathlib.Path
+@async_test
+async def test_a_run_is_started_with_one_key_and_its_results_can_be_exported(
+    tui_context: Context, fake_host: Callable[[Run], HostProcess], tmp_path: pathlib.Path
 ) -> None:
-    async with shown(
-        asking(tui_world, fake_host, workflows="quick", batch_sizes="1", budget="2")
-    ) as pilot:
+    app = app_with(tui_context, fake_host, workflows="quick", batch_sizes="1", budget="1")
+    async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, "Live")
-        await wait_for_screen(pilot, "Results")
-        assert lines_of(pilot).splitlines()[1].startswith((" Use ", " Tie "))
+        await wait_for_screen(pilot, LiveScreen)
+        await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("e")
-        await wait_for_screen(pilot, "Export")
+        dialog = await wait_for_screen(pilot, ExportDialog)
         file = tmp_path / "out.json"
-        pilot.app.screen.query_one(Input).value = str(file)
+        dialog.query_one(Input).value = str(file)
         await pilot.press("enter")
         await wait_for(pilot, file.exists)
         assert json.loads(file.read_text())["recommendation"]["arm"] in {"quick", "pytorch-eager"}
 
 
-@asynchronous
-async def test_a_run_can_be_paused_and_cancelled_and_leaves_nothing(
-    tui_world: Context, fake_host: Callable[[Run], Host]
+@async_test
+async def test_a_run_can_be_paused_continued_and_cancelled(
+    tui_context: Context, fake_host: Callable[[Run], HostProcess]
 ) -> None:
-    async with shown(
-        asking(tui_world, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
-    ) as pilot:
-        assert isinstance(pilot.app, AdvisorApp)
+    app = app_with(tui_context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
+    async with running_app(app) as pilot:
         await pilot.press("ctrl+r")
-        await wait_for_screen(pilot, "Live")
-        await wait_for(pilot, lambda: "Measuring" in lines_of(pilot))
-        await pilot.press("space")
-        session = pilot.app.runs.session
+        await wait_for_screen(pilot, LiveScreen)
+        session = app.run_controller.session
         assert session is not None
+        await wait_for(pilot, lambda: session.follower.state.opened)
+        await pilot.press("space")
         await wait_for(pilot, lambda: session.is_paused)
         seq = session.follower.state.seq
         await pilot.pause(1)
@@ -212,22 +210,20 @@ async def test_a_run_can_be_paused_and_cancelled_and_leaves_nothing(
         await pilot.press("space")
         await wait_for(pilot, lambda: not session.is_paused)
         await pilot.press("q")
-        await wait_for_screen(pilot, "Leaving")
+        await wait_for_screen(pilot, QuitDialog)
         await pilot.press("escape", "x")
-        await wait_for_screen(pilot, "Cancelling")
+        await wait_for_screen(pilot, CancelDialog)
         await pilot.press("y")
-        await wait_for_screen(pilot, "Results")
-        await wait_for(pilot, lambda: not session.is_alive)
+        await wait_for_screen(pilot, ResultsScreen)
+        await wait_for(pilot, lambda: not session.is_running)
 
 
-@asynchronous
-async def test_a_weight_moves_the_ranking_where_the_marks_say(
-    tui_world: Context, recorded: Run
+@async_test
+async def test_the_recommendation_changes_at_the_marked_weight(
+    tui_context: Context, recorded: Run
 ) -> None:
-    async with shown(replay(tui_world, recorded)) as pilot:
-        await wait_for_screen(pilot, "Results")
-        screen = pilot.app.screen
-        assert isinstance(screen, Results)
+    async with running_app(replay_app(tui_context, recorded)) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
         before = screen.decision.recommendation
         assert before is not None
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
@@ -236,43 +232,40 @@ async def test_a_weight_moves_the_ranking_where_the_marks_say(
         after = screen.decision.recommendation
         assert after is not None
         assert after.arm != before.arm
-        assert "with these weights" in lines_of(pilot)
+        assert screen.is_explored
         await pilot.press("u")
         await pilot.pause()
         assert screen.decision.recommendation == before
-        assert "with these weights" not in lines_of(pilot)
+        assert not screen.is_explored
 
 
-@asynchronous
-async def test_results_tell_why_not_and_sort_and_show_details(
-    tui_world: Context, recorded: Run
+@async_test
+async def test_results_show_exclusions_and_details_and_can_be_sorted(
+    tui_context: Context, recorded: Run
 ) -> None:
-    async with shown(replay(tui_world, recorded)) as pilot:
-        await wait_for_screen(pilot, "Results")
+    async with running_app(replay_app(tui_context, recorded)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("x")
         await pilot.pause()
-        assert "segfault: crashed" in lines_of(pilot)
+        assert "segfault: crashed" in screen_text(pilot)
         await pilot.press("x", "o")
         await pilot.pause()
-        assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in lines_of(pilot)
+        assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
         await pilot.press("w", "w", "enter")
-        await wait_for_screen(pilot, "Detail")
-        assert "Input Flexibility" in lines_of(pilot)
+        detail = await wait_for_screen(pilot, DetailScreen)
+        assert "Input Flexibility" in screen_text(pilot)
         await pilot.press("2")
-        await wait_for(pilot, lambda: "visit   1" in lines_of(pilot))
+        await wait_for(pilot, lambda: detail.query_one(TabbedContent).active == "timing")
         await pilot.press("question_mark")
-        await wait_for_screen(pilot, "Help")
-        assert "Everywhere" in lines_of(pilot) or "Keys of this screen" in lines_of(pilot)
+        await wait_for_screen(pilot, HelpDialog)
         await pilot.press("escape", "escape")
-        await wait_for_screen(pilot, "Results")
+        await wait_for_screen(pilot, ResultsScreen)
 
 
-@asynchronous
-async def test_a_tie_is_told_as_a_tie(tui_world: Context, recorded: Run) -> None:
-    async with shown(replay(tui_world, recorded)) as pilot:
-        await wait_for_screen(pilot, "Results")
-        screen = pilot.app.screen
-        assert isinstance(screen, Results)
+@async_test
+async def test_the_headline_names_all_arms_of_a_tie(tui_context: Context, recorded: Run) -> None:
+    async with running_app(replay_app(tui_context, recorded)) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
         advice = screen.original.recommendation
         assert advice is not None
         screen.decision = dataclasses.replace(
@@ -280,80 +273,83 @@ async def test_a_tie_is_told_as_a_tie(tui_world: Context, recorded: Run) -> None
         )
         screen.draw()
         await settle(pilot)
-        assert lines_of(pilot).splitlines()[1].startswith(" Tie for demo")
-        assert "or as well alike" in lines_of(pilot)
+        headline = screen_text(pilot).splitlines()[1]
+        assert headline.startswith(" Tie")
+        assert "alike" in headline
 
 
-def test_line_by_line_the_same_answers_make_the_same_question(
-    tui_world: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_plain_prompts_and_the_screens_ask_the_same_question(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = Answers(gpu="cpu", workflows="quick", batch_sizes="1")
+    answers = Answers(gpu="cpu", workflows="quick", batch_sizes="1")
     monkeypatch.setattr("sys.stdin", io.StringIO("\n\n\n2\n\nyes\n"))
-    plain = line_by_line._ask_until_it_fits(given, tui_world)
+    plain = plain_prompts._ask_until_valid(answers, tui_context)
     app = AdvisorApp(
-        LaunchOptions(answers=msgspec.structs.replace(given, preset="serving")), tui_world
+        LaunchOptions(answers=msgspec.structs.replace(answers, preset="serving")), tui_context
     )
-    on_screen = app._propose()
+    on_screen = app._draft()
     assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
-    assert "To be measured, 2: pytorch-eager, quick." in capsys.readouterr().out
+    assert "pytorch-eager, quick" in capsys.readouterr().out
 
 
-def test_line_by_line_the_task_is_proposed_by_the_model(
-    tui_world: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_plain_prompts_suggest_the_task_of_the_model(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("demo/gpt2\n\n\n\n\nyes\n"))
-    asked = line_by_line._ask_until_it_fits(Answers(gpu="cpu"), tui_world).question
-    assert (asked.model.name, asked.task) == ("demo/gpt2", "generate")
-    assert "demo/gpt2 generates 32 tokens from 32." in capsys.readouterr().out
+    draft = plain_prompts._ask_until_valid(Answers(gpu="cpu"), tui_context)
+    assert (draft.question.model.name, draft.question.task) == ("demo/gpt2", "generate")
+    assert "demo/gpt2 generates 32 tokens from 32" in capsys.readouterr().out
 
 
-@asynchronous
-async def test_the_history_opens_a_run(tui_world: Context, recorded: Run) -> None:
-    async with shown(asking(tui_world)) as pilot:
+@async_test
+async def test_the_history_opens_a_run(tui_context: Context, recorded: Run) -> None:
+    app = app_with(tui_context)
+    async with running_app(app) as pilot:
+        await go_to_step(pilot, 1)
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await wait_for_text(pilot, recorded.directory.name)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
-        pilot.app.action_history()  # type: ignore[attr-defined]
-        await wait_for_screen(pilot, "History")
-        assert recorded.directory.name in lines_of(pilot)
-        await pilot.press("enter")
-        await wait_for_screen(pilot, "Results")
+        await wait_for_screen(pilot, ResultsScreen)
 
 
-@asynchronous
-async def test_screens_without_a_golden_fit_and_no_key_is_cut(tui_world: Context) -> None:
-    async with shown(asking(tui_world)) as pilot:
-        app = pilot.app
-        assert isinstance(app, AdvisorApp)
+@async_test
+async def test_screens_without_a_golden_fit_every_size(tui_context: Context) -> None:
+    app = app_with(tui_context)
+    async with running_app(app) as pilot:
         app.action_doctor()
-        await wait_for_screen(pilot, "Doctor")
-        await wait_for(pilot, lambda: "python" in lines_of(pilot))
+        await wait_for_screen(pilot, DoctorScreen)
+        await wait_for_text(pilot, "python")
         for size in SIZES:
-            await shown_at(pilot, size)
+            await check_screen_at(pilot, size)
         for dialog in (
-            Leaving("0000 goes on"),
-            Cancelling(),
-            Export(pathlib.Path("run.html"), [".html", ".json"]),
+            QuitDialog("run 0000 in progress"),
+            CancelDialog(),
+            ExportDialog(pathlib.Path("run.html"), [".html", ".json"]),
         ):
             await app.push_screen(dialog)
-            await wait_for_screen(pilot, type(dialog).__name__)
+            await wait_for_screen(pilot, type(dialog))
             for size in SIZES:
-                await shown_at(pilot, size)
+                await check_screen_at(pilot, size)
             await app.pop_screen()
 
 
-@asynchronous
-async def test_a_terminal_that_is_too_small_is_told(tui_world: Context) -> None:
-    async with shown(asking(tui_world), (50, 12)) as pilot:
-        assert "Needs 60x16" in lines_of(pilot)
+@async_test
+async def test_a_notice_replaces_the_screen_in_a_small_terminal(tui_context: Context) -> None:
+    async with running_app(app_with(tui_context), (50, 12)) as pilot:
+        assert pilot.app.screen.has_class("-too-small")
+        assert "60x16" in screen_text(pilot)
         await pilot.resize_terminal(80, 24)
-        await wait_for(pilot, lambda: "Which model" in lines_of(pilot))
+        await wait_for_text(pilot, "Which model")
 
 
-@asynchronous
-async def test_ascii_means_ascii(tui_world: Context, recorded: Run) -> None:
-    async with shown(replay(tui_world, recorded, ascii_only=True)) as pilot:
-        await wait_for_screen(pilot, "Results")
-        assert lines_of(pilot).isascii()
+@async_test
+async def test_with_ascii_only_every_character_is_ascii(
+    tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run, ascii_only=True)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        assert screen_text(pilot).isascii()
         await pilot.press("enter")
-        await wait_for_screen(pilot, "Detail")
-        assert lines_of(pilot).isascii()
+        await wait_for_screen(pilot, DetailScreen)
+        assert screen_text(pilot).isascii()

@@ -1,4 +1,4 @@
-"""Settings: read, refused, and a chosen theme kept without touching the rest of the file."""
+"""The effects of the settings file on the terminal program: keys and theme."""
 
 from __future__ import annotations
 
@@ -6,100 +6,66 @@ import importlib
 import pathlib
 import pkgutil
 
-import pytest
-from onscreen import asynchronous, replay, shown, wait_for, wait_for_screen
+from onscreen import (
+    async_test,
+    replay_app,
+    running_app,
+    wait_for,
+    wait_for_screen,
+)
 from textual.binding import Binding
 from textual.dom import DOMNode
 
 from advisor import settings, tui
 from advisor.context import Context
-from advisor.errors import SettingsError
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.export_dialog import ExportDialog
 from advisor.tui.options import LaunchOptions
+from advisor.tui.screens.results import ResultsScreen
 
 
-def test_settings_are_read_or_refused(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "config.toml"
-    assert settings.read(file) == settings.Settings()
-    file.write_text('theme = "p3-high-contrast"\n[keys]\nexport = "ctrl+e"\n')
-    assert settings.read(file).keys == {"export": "ctrl+e"}
-    file.write_text("colour = 3\n")
-    with pytest.raises(SettingsError, match="colour"):
-        settings.read(file)
-    file.write_text('[keys]\nexprt = "ctrl+e"\n')
-    with pytest.raises(SettingsError) as refusal:
-        settings.read(file)
-    assert refusal.value.next_step == "did you mean export?"
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("", 'theme = "dusk"\n'),
-        ('theme = "dawn"\n', 'theme = "dusk"\n'),
-        (
-            '# mine\ntheme = "dawn"  # bright\n\n[keys]\nexport = "x"\n',
-            '# mine\ntheme = "dusk"\n\n[keys]\nexport = "x"\n',
-        ),
-        ('[keys]\nsort = "theme = 3"\n', 'theme = "dusk"\n[keys]\nsort = "theme = 3"\n'),
-        ('# only keys\n[keys]\nsort = "s"\n', 'theme = "dusk"\n# only keys\n[keys]\nsort = "s"\n'),
-    ],
-)
-def test_a_theme_is_kept_and_the_rest_of_the_file_stays(
-    before: str, after: str, tmp_path: pathlib.Path
-) -> None:
-    file = tmp_path / "new" / "config.toml"
-    if before:
-        file.parent.mkdir()
-        file.write_text(before)
-    settings.keep_theme(file, "dusk")
-    assert file.read_text() == after
-    assert settings.read(file).theme == "dusk"
-
-
-def test_every_action_with_a_name_can_be_given_another_key() -> None:
+def test_the_settings_know_the_ids_of_all_bindings() -> None:
     for module in pkgutil.walk_packages(tui.__path__, "advisor.tui."):
         importlib.import_module(module.name)
-    kinds, found = [DOMNode], set()
+    kinds, ids = [DOMNode], set()
     while kinds:
         kind = kinds.pop()
         kinds += kind.__subclasses__()
         if kind.__module__.startswith("advisor."):
-            found |= {
+            ids |= {
                 binding.id
                 for binding in getattr(kind, "BINDINGS", ())
                 if isinstance(binding, Binding) and binding.id
             }
-    assert found == settings.ACTIONS
+    assert ids == settings.ACTIONS
 
 
-@asynchronous
-async def test_keys_can_be_changed(
-    recorded: Run, tui_world: Context, tmp_path: pathlib.Path
+@async_test
+async def test_the_settings_change_keys(
+    sample_run: Run, tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[keys]\nexport = "ctrl+e"\n')
     app = AdvisorApp(
-        LaunchOptions(replay=str(recorded.directory), speed=1000), tui_world, settings_file=file
+        LaunchOptions(replay=str(sample_run.directory), speed=1000), tui_context, settings_file=file
     )
-    async with shown(app) as pilot:
-        await wait_for_screen(pilot, "Results")
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
         await pilot.press("ctrl+e")
-        await wait_for_screen(pilot, "Export")
+        await wait_for_screen(pilot, ExportDialog)
 
 
-@asynchronous
-async def test_a_chosen_theme_holds_the_next_time(
-    recorded: Run, tui_world: Context, tmp_path: pathlib.Path
+@async_test
+async def test_a_chosen_theme_is_used_at_the_next_start(
+    sample_run: Run, tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "config.toml"
-    async with shown(AdvisorApp(LaunchOptions(), tui_world, settings_file=file)) as pilot:
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context, settings_file=file)) as pilot:
         assert not file.exists()
         pilot.app.theme = "p3-high-contrast"
         await wait_for(pilot, file.exists)
-    async with shown(AdvisorApp(LaunchOptions(), tui_world, settings_file=file)) as pilot:
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context, settings_file=file)) as pilot:
         assert pilot.app.theme == "p3-high-contrast"
-    asked = replay(tui_world, recorded, theme="p3-dark")
-    async with shown(asked) as pilot:
+    async with running_app(replay_app(tui_context, sample_run, theme="p3-dark")) as pilot:
         assert pilot.app.theme == "p3-dark"

@@ -1,4 +1,4 @@
-"""The installed command on a real pseudo-terminal: what it draws, how it leaves, and what it leaves behind."""
+"""The installed command on a pseudo-terminal: its screens, its exit, and its processes."""
 
 from __future__ import annotations
 
@@ -24,29 +24,33 @@ import pytest
 from advisor.store import Run
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-PATIENCE_SECONDS = 200
+TIMEOUT_SECONDS = 200
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
-ENTERS_SCREEN, LEAVES_SCREEN, LETS_MOUSE_GO = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1003l"
-#: Select Graphic Rendition with a colour: 39 and 49 mean the terminal's own.
-COLOURED = re.compile(rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
+ENTER_ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
+RELEASE_MOUSE = b"\x1b[?1003l"
+CTRL_Q, CTRL_R, CTRL_Z = b"\x11", b"\x12", b"\x1a"
+#: Select Graphic Rendition with a colour; 39 and 49 select the default colours.
+COLOUR_SEQUENCE = re.compile(
+    rb"\x1b\[[0-9;]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m"
+)
 
 
 class Terminal:
-    """A program on a terminal of its own."""
+    """A program on a new pseudo-terminal."""
 
     def __init__(
         self,
         *arguments: str,
         home: pathlib.Path,
         command: Sequence[str] = (str(COMMAND),),
-        **more: str,
+        **variables: str,
     ) -> None:
         environment = {
             name: value
             for name, value in os.environ.items()
             if name not in {"CI", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"}
         }
-        environment |= {"TERM": "xterm-256color", "P3_ADVISOR_HOME": str(home), **more}
+        environment |= {"TERM": "xterm-256color", "P3_ADVISOR_HOME": str(home), **variables}
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             os.execve(command[0], [*command, *arguments], environment)
@@ -57,14 +61,14 @@ class Terminal:
         os.write(self._fd, keys)
 
     def wait_for(
-        self, words: bytes, since: int = 0, patience_seconds: float = PATIENCE_SECONDS
+        self, text: bytes, since: int = 0, timeout_seconds: float = TIMEOUT_SECONDS
     ) -> None:
-        end = time.monotonic() + patience_seconds
-        while words not in self.out[since:]:
+        end = time.monotonic() + timeout_seconds
+        while text not in self.out[since:]:
             assert time.monotonic() < end, self.out[-2000:]
             if not self._read():
                 break
-        assert words in self.out[since:], self.out[-2000:]
+        assert text in self.out[since:], self.out[-2000:]
 
     def wait(self) -> int:
         """Return the exit status, read to the end."""
@@ -92,40 +96,40 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(
-    *arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **more: str
+    *arguments: str, home: pathlib.Path, command: Sequence[str] = (str(COMMAND),), **variables: str
 ) -> Iterator[Terminal]:
-    made = Terminal(*arguments, home=home, command=command, **more)
+    screen = Terminal(*arguments, home=home, command=command, **variables)
     try:
-        yield made
+        yield screen
     finally:
-        made.close()
+        screen.close()
 
 
-def working_on(home: pathlib.Path) -> list[psutil.Process]:
-    """Return the processes that work on runs below `home`."""
+def processes_of(home: pathlib.Path) -> list[psutil.Process]:
+    """Return the processes with a command line that contains `home`."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if (
-                any(str(home) in word for word in process.cmdline())
+                any(str(home) in argument for argument in process.cmdline())
                 and process.status() != psutil.STATUS_ZOMBIE
             ):
                 found.append(process)
     return found
 
 
-def test_bare_it_asks_and_q_leaves_the_terminal_as_it_was(home: pathlib.Path) -> None:
+def test_the_terminal_is_restored_at_the_exit(home: pathlib.Path) -> None:
     with terminal(home=home) as screen:
         screen.wait_for(b"Which model")
-        screen.press(b"\x11")
+        screen.press(CTRL_Q)
         assert screen.wait() == 0
-        assert LEAVES_SCREEN in screen.out
-        assert LETS_MOUSE_GO in screen.out
+        assert LEAVE_ALTERNATE_SCREEN in screen.out
+        assert RELEASE_MOUSE in screen.out
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
     options = (
         "--gpu",
         "cpu",
@@ -141,9 +145,9 @@ def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathl
         "ask", "--tui", *options, "performance=50,productivity=30,portability=20", home=home
     ) as screen:
         screen.wait_for(b"Which model")
-        screen.press(b"\x12")
+        screen.press(CTRL_R)
         screen.wait_for(b"elapsed")
-        screen.wait_for(b"Noise floor", patience_seconds=900)  # three processes import torch
+        screen.wait_for(b"Noise floor", timeout_seconds=900)  # three processes import torch
         screen.wait_for(b"Use pytorch-eager")
         since = len(screen.out)
         screen.press(b"w")
@@ -152,25 +156,23 @@ def test_a_whole_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathl
         screen.wait_for(b"with these weights", since)
         since = len(screen.out)
         screen.press(b"e")
-        screen.wait_for(b"Write", since)  # the line has the focus
+        screen.wait_for(b"Write", since)  # the input has the focus
         file = tmp_path / "whole.json"
-        screen.press(
-            str(file).encode()
-        )  # the name that is proposed is selected, so that typing replaces it
+        screen.press(str(file).encode())  # replaces the proposed name, which is selected
         screen.wait_for(file.name.encode(), since)
         screen.press(b"\r")
         screen.wait_for(b"written:", since)
         screen.press(b"q")
         assert screen.wait() == 0
-        assert LEAVES_SCREEN in screen.out
+        assert LEAVE_ALTERNATE_SCREEN in screen.out
     document = json.loads(file.read_text())
     assert document["recommendation"]["arm"] == "pytorch-eager"
     assert document["question"]["priorities"]["performance"] == 55
-    assert working_on(home) == []
+    assert processes_of(home) == []
 
 
-def test_the_first_sight_needs_neither_the_stages_nor_a_stack() -> None:
-    script = "import sys, advisor.cli, advisor.tui.program; print(*sys.modules)"
+def test_the_first_screen_imports_neither_the_stages_nor_a_stack() -> None:
+    script = "import sys, advisor.cli, advisor.tui.launch; print(*sys.modules)"
     loaded = set(
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -193,35 +195,35 @@ def test_the_first_sight_needs_neither_the_stages_nor_a_stack() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda end: end.name
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name
 )
-def test_however_it_ends_during_a_run_nothing_is_left(
-    end: signal.Signals, home: pathlib.Path
+def test_a_signal_during_a_run_leaves_no_process(
+    number: signal.Signals, home: pathlib.Path
 ) -> None:
     with terminal("ask", "--tui", "--gpu", "cpu", "--budget", "60", home=home) as screen:
         screen.wait_for(b"Which model")
         time.sleep(0.5)
-        screen.press(b"\x12")
+        screen.press(CTRL_R)
         screen.wait_for(b"elapsed")
-        limit = time.monotonic() + PATIENCE_SECONDS
-        while not working_on(home) and time.monotonic() < limit:
+        limit = time.monotonic() + TIMEOUT_SECONDS
+        while not processes_of(home) and time.monotonic() < limit:
             time.sleep(0.05)
-        assert working_on(home)
-        os.kill(screen.pid, end)
+        assert processes_of(home)
+        os.kill(screen.pid, number)
         status = screen.wait()
-        if end == signal.SIGKILL:
-            assert status == -end
+        if number == signal.SIGKILL:
+            assert status == -number
         else:
-            assert status == 128 + end
-            assert LEAVES_SCREEN in screen.out
-            assert LETS_MOUSE_GO in screen.out
-    limit = time.monotonic() + PATIENCE_SECONDS
-    while working_on(home) and time.monotonic() < limit:
+            assert status == 128 + number
+            assert LEAVE_ALTERNATE_SCREEN in screen.out
+            assert RELEASE_MOUSE in screen.out
+    limit = time.monotonic() + TIMEOUT_SECONDS
+    while processes_of(home) and time.monotonic() < limit:
         time.sleep(0.1)
-    assert working_on(home) == []
+    assert processes_of(home) == []
 
 
-def test_suspended_it_gives_the_terminal_back_and_the_run_goes_on(
+def test_a_run_continues_while_the_program_is_suspended(
     home: pathlib.Path, fake_probes: pathlib.Path, fake_rubric: pathlib.Path
 ) -> None:
     command = (
@@ -235,43 +237,43 @@ def test_suspended_it_gives_the_terminal_back_and_the_run_goes_on(
         "gpu=cpu", "workflows=quick", "batch_sizes=1", "budget=2", home=home, command=command
     ) as screen:
         screen.wait_for(b"Which model")
-        screen.press(b"\x12")
+        screen.press(CTRL_R)
         screen.wait_for(b"elapsed")
         since = len(screen.out)
-        screen.press(b"\x1a")
-        screen.wait_for(LEAVES_SCREEN, since)
-        assert LETS_MOUSE_GO in screen.out[since:]
+        screen.press(CTRL_Z)
+        screen.wait_for(LEAVE_ALTERNATE_SCREEN, since)
+        assert RELEASE_MOUSE in screen.out[since:]
         assert os.WIFSTOPPED(os.waitpid(screen.pid, os.WUNTRACED)[1])
         (run,) = (home / "runs").iterdir()
-        limit = time.monotonic() + PATIENCE_SECONDS
+        limit = time.monotonic() + TIMEOUT_SECONDS
         while (
             b'"finished"}' not in (run / "events.jsonl").read_bytes() and time.monotonic() < limit
         ):
             time.sleep(0.05)
         since = len(screen.out)
         os.kill(screen.pid, signal.SIGCONT)
-        screen.wait_for(ENTERS_SCREEN, since)
+        screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
         screen.wait_for(b"Noise floor", since)
-        screen.press(b"\x11")
+        screen.press(CTRL_Q)
         assert screen.wait() == 0
 
 
-def test_no_colour_means_no_colour(recorded: Run, home: pathlib.Path) -> None:
+def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -> None:
     with terminal(
-        "--replay", str(recorded.directory), "--speed", "1000", home=home, NO_COLOR="1"
+        "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"
     ) as screen:
         screen.wait_for(b"Noise floor")
         screen.press(b"w")
         screen.wait_for(b"> Performance")
         screen.press(b"l")
         screen.wait_for(b"with these weights")
-        screen.press(b"\x11")
+        screen.press(CTRL_Q)
         assert screen.wait() == 0
-    assert COLOURED.findall(screen.out) == []
+    assert COLOUR_SEQUENCE.findall(screen.out) == []
 
 
 @pytest.mark.parametrize(
-    ("more", "line"),
+    ("variables", "line"),
     [
         pytest.param({"TERM": "xterm"}, "{command} </dev/null", id="no input"),
         pytest.param({"TERM": "xterm"}, "{command} | cat", id="a pipe"),
@@ -280,18 +282,18 @@ def test_no_colour_means_no_colour(recorded: Run, home: pathlib.Path) -> None:
         pytest.param({"TERM": "xterm", "CI": "true"}, "{command}", id="continuous integration"),
     ],
 )
-def test_without_a_terminal_there_is_short_help_and_no_escape_code(
-    more: dict[str, str], line: str, home: pathlib.Path, tmp_path: pathlib.Path
+def test_without_a_terminal_a_short_help_is_printed_without_escape_sequences(
+    variables: dict[str, str], line: str, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "file"
-    script = f"set -o pipefail; {line.format(command=COMMAND, file=file)}; echo left with $?"
+    script = f"set -o pipefail; {line.format(command=COMMAND, file=file)}; echo exit code $?"
     pid, fd = pty.fork()
     if pid == 0:
         environment = {name: value for name, value in os.environ.items() if name != "CI"}
         os.execve(
             "/bin/bash",
             ["bash", "-c", script],
-            {**environment, "P3_ADVISOR_HOME": str(home), **more},
+            {**environment, "P3_ADVISOR_HOME": str(home), **variables},
         )
     out = b""
     with contextlib.suppress(OSError):
@@ -299,16 +301,16 @@ def test_without_a_terminal_there_is_short_help_and_no_escape_code(
             out += chunk
     os.waitpid(pid, 0)
     os.close(fd)
-    told = out + (file.read_bytes() if file.exists() else b"")
-    assert b"left with 2" in out
-    assert b"--json" in told
-    assert b"\x1b" not in told
+    printed = out + (file.read_bytes() if file.exists() else b"")
+    assert b"exit code 2" in out
+    assert b"--json" in printed
+    assert b"\x1b" not in printed
 
 
-def test_the_plain_questions_lead_to_an_answer_or_say_what_does_not_fit(home: pathlib.Path) -> None:
+def test_the_plain_prompts_reject_an_invalid_answer(home: pathlib.Path) -> None:
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
     answers = "gone.onnx\n\ncpu\n\n\n"
-    told = subprocess.run(
+    ended = subprocess.run(
         [COMMAND, "--plain"],
         input=answers,
         capture_output=True,
@@ -316,6 +318,7 @@ def test_the_plain_questions_lead_to_an_answer_or_say_what_does_not_fit(home: pa
         env=environment,
         check=False,
     )
-    assert "That does not fit: there is no file 'gone.onnx'" in told.stdout
-    assert told.returncode == 2
-    assert "\x1b" not in told.stdout + told.stderr
+    assert "'gone.onnx'" in ended.stdout
+    assert "Next: " in ended.stdout
+    assert ended.returncode == 2
+    assert "\x1b" not in ended.stdout + ended.stderr

@@ -1,4 +1,4 @@
-"""Foreign text is shown as text, whatever is in it."""
+"""Untrusted text is shown as plain text, and figures are formatted."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ import pathlib
 
 import msgspec
 import pytest
-from onscreen import asynchronous, lines_of, replay, shown, wait_for, wait_for_screen
+from onscreen import (
+    async_test,
+    replay_app,
+    running_app,
+    screen_text,
+    wait_for_screen,
+    wait_for_text,
+)
 from recorded_runs import make_run
 
 from advisor.context import Context
 from advisor.store import Run, Store
-from advisor.tui import text
 from advisor.tui.app import AdvisorApp
-from advisor.tui.ascii_only import to_ascii
 from advisor.tui.options import LaunchOptions
-from advisor.tui.run.logs import LogTail, clean
-from advisor.tui.run.session import Session
-from advisor.tui.screens.results import Results
+from advisor.tui.rendering import text
+from advisor.tui.rendering.ascii_filter import to_ascii
+from advisor.tui.run.logs import LogTail, clean_line
+from advisor.tui.run.session import RunSession
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.results import ResultsScreen
 
 HOSTILE = [
     "[/",
@@ -33,94 +42,101 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("words", HOSTILE, ids=lambda words: ascii(words[:20]))
-def test_what_is_shown_has_no_control_and_no_direction(words: str) -> None:
-    shown_words = text.plain(words)
-    assert len(shown_words) <= text.LONGEST
-    assert all(sign.isprintable() or sign == " " for sign in shown_words)
-    assert text.plain("[/ [b]") == "[/ [b]"
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: ascii(hostile[:20]))
+def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) -> None:
+    line = text.printable(hostile)
+    assert len(line) <= text.MAX_CHARACTERS
+    assert all(character.isprintable() or character == " " for character in line)
+    assert text.printable("[/ [b]") == "[/ [b]"
 
 
-@asynchronous
-async def test_a_model_with_a_hostile_name_is_shown(tui_world: Context, recorded: Run) -> None:
-    async with shown(replay(tui_world, recorded)) as pilot:
-        await wait_for_screen(pilot, "Results")
-        screen = pilot.app.screen
-        assert isinstance(screen, Results)
-        for words in HOSTILE[:-1]:
-            header = screen.decision.header
-            model = msgspec.structs.replace(header.question.model, name=words)
+@async_test
+async def test_a_hostile_model_name_is_shown_without_markup(
+    tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run)) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        arm = results.decision.scored[0].arm
+        for hostile in HOSTILE[:-1]:
+            header = results.decision.header
+            model = msgspec.structs.replace(header.question.model, name=hostile)
             header = msgspec.structs.replace(
                 header, question=msgspec.structs.replace(header.question, model=model)
             )
-            screen.original = screen.decision = dataclasses.replace(screen.decision, header=header)
-            screen.draw()
+            decision = dataclasses.replace(results.decision, header=header)
+            results.original = results.decision = decision
+            results.draw()
             await pilot.pause()
-            assert text.plain(words)[:4] in lines_of(pilot), ascii(words[:40])
-            await pilot.press("enter")
-            await wait_for_screen(pilot, "Detail")
-            await pilot.press("3")
-            await wait_for(pilot, lambda: "Measure it again" in lines_of(pilot))
-            await pilot.press("escape")
+            assert text.printable(hostile)[:4] in screen_text(pilot), ascii(hostile[:40])
+            detail = DetailScreen(decision, arm, None)
+            await pilot.app.push_screen(detail)
+            await pilot.pause()
+            detail.action_tab("code")
+            await wait_for_text(pilot, "Measure it again")
+            await pilot.app.pop_screen()
 
 
-@asynchronous
-async def test_what_a_stack_prints_is_shown_as_text(
-    tui_world: Context, tmp_path: pathlib.Path
+@async_test
+async def test_the_output_of_a_stack_is_shown_without_markup(
+    tui_context: Context, tmp_path: pathlib.Path
 ) -> None:
-    session = Session.of(make_run(Store(tmp_path), finished=False))
-    session.look()
-    log = session.follower.run.log_of(str(session.follower.active), 0)
+    session = RunSession.for_run(make_run(Store(tmp_path), finished=False))
+    session.refresh()
+    log = session.follower.run.worker_log_path(str(session.follower.active_arm), 0)
     log.parent.mkdir(parents=True)
     log.write_bytes(
-        "\n".join(words[:200] for words in HOSTILE[:-1]).encode()
+        "\n".join(hostile[:200] for hostile in HOSTILE[:-1]).encode()
         + b"\n\xff\xfe\n"
         + b"x" * 100_000
-        + b"\nlast words\n"
+        + b"\nlast line\n"
     )
-    async with shown(AdvisorApp(LaunchOptions(), tui_world), (100, 40)) as pilot:
-        assert isinstance(pilot.app, AdvisorApp)
-        pilot.app.runs.show(session)
-        await wait_for_screen(pilot, "Live")
+    app = AdvisorApp(LaunchOptions(), tui_context)
+    async with running_app(app, (100, 40)) as pilot:
+        app.run_controller.show(session)
+        await wait_for_screen(pilot, LiveScreen)
         await pilot.press("l")
-        await wait_for(pilot, lambda: "last words" in lines_of(pilot))
-        await wait_for(pilot, lambda: "its log ends: [/ oh" in lines_of(pilot))
+        await wait_for_text(pilot, "last line")
+        await wait_for_text(pilot, "its log ends: [/ oh")
 
 
-def test_a_log_is_read_to_its_end_without_its_colours(tmp_path: pathlib.Path) -> None:
+def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "log"
     tail = LogTail()
     assert tail.read(file, "arm") == []
     file.write_bytes(b"\x1b[31mred\x1b[0m\n10%\r20%\r100%\n\xff\xfe [/\n" + b"x" * 10_000_000)
     lines = tail.read(file, "arm")
     assert len(lines) <= 50
-    assert all(len(line) <= text.LONGEST + 10 for line in lines)
-    assert clean("\x1b[31mred\x1b[0m") == "red"
-    assert clean("10%\r20%\r100%") == "100%"
+    assert all(len(line) <= text.MAX_CHARACTERS + 10 for line in lines)
+    assert clean_line("\x1b[31mred\x1b[0m") == "red"
+    assert clean_line("10%\r20%\r100%") == "100%"
     assert tail.read(file, "arm") == []
 
 
-def test_ascii_keeps_the_width() -> None:
+def test_conversion_to_ascii_keeps_the_width() -> None:
     assert to_ascii("\N{CHECK MARK} \N{FULL BLOCK}\N{LIGHT SHADE} \u4f60") == "+ #- ??"
 
 
 @pytest.mark.parametrize(
-    ("value", "shown_value"),
+    ("value", "formatted"),
     [
-        (None, "\N{EN DASH}"),
+        (None, "-"),
         (1.2345, "1.23"),
         (12.345, "12.3"),
-        (1234.5, "1234"),
+        (1234.5, "1,234"),
         (0.00123, "0.00123"),
     ],
 )
-def test_figures_have_three_digits(value: float | None, shown_value: str) -> None:
-    assert text.figure(value) == shown_value
+def test_figures_have_three_significant_digits(value: float | None, formatted: str) -> None:
+    assert text.format_number(value) == formatted
 
 
-def test_durations_and_names_are_short() -> None:
-    assert [text.duration(seconds) for seconds in (0, 61, 3661)] == ["00:00", "01:01", "1:01:01"]
+def test_durations_and_long_names_are_shortened() -> None:
+    assert [text.format_duration(seconds) for seconds in (0, 61, 3661)] == [
+        "00:00",
+        "01:01",
+        "1:01:01",
+    ]
     assert (
-        text.squeeze("torch-compile-inductor/max-autotune", 21)
+        text.truncate_middle("torch-compile-inductor/max-autotune", 21)
         == "torch-comp\N{HORIZONTAL ELLIPSIS}x-autotune"
     )

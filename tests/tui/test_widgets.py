@@ -1,4 +1,4 @@
-"""Parts of screens: the line of keys, letters to jump by, work in threads, and what is said of a defect."""
+"""The key footer, the jump overlay, background tasks, and crash reports."""
 
 from __future__ import annotations
 
@@ -7,19 +7,32 @@ import threading
 import uuid
 
 import pytest
-from onscreen import asynchronous, lines_of, replay, settle, shown, wait_for, wait_for_screen
+from onscreen import (
+    async_test,
+    go_to_step,
+    replay_app,
+    running_app,
+    screen_text,
+    settle,
+    wait_for,
+    wait_for_screen,
+)
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
 from advisor.context import Context
 from advisor.errors import SizeError, UserError
 from advisor.store import Run
-from advisor.tui import crash
+from advisor.tui import crash_report
 from advisor.tui.app import AdvisorApp
-from advisor.tui.background import Background
+from advisor.tui.background import BackgroundTasks
+from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.jump_overlay import JumpOverlay
 from advisor.tui.options import LaunchOptions
-from advisor.tui.screens.jump import Jump
-from advisor.tui.widgets.keys import fit
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.widgets.key_footer import visible_hints
 
 HINTS = [
     ("leave_out", "space Leave out"),
@@ -31,112 +44,107 @@ HINTS = [
 
 
 @pytest.mark.parametrize(
-    ("width", "shown_places"),
+    ("width", "expected"),
     [(80, [1, 0, 2, 3, 4]), (45, [1, 0, 2, 3, 4]), (41, [1, 0, 2, 4]), (20, [1, 4]), (1, [1, 4])],
 )
-def test_help_comes_first_and_the_way_out_last_and_between_them_what_fits(
-    width: int, shown_places: list[int]
+def test_the_footer_shows_help_first_the_exit_last_and_the_others_as_they_fit(
+    width: int, expected: list[int]
 ) -> None:
-    assert fit(HINTS, width) == shown_places
+    assert visible_hints(HINTS, width) == expected
 
 
-@asynchronous
-async def test_a_letter_moves_to_any_part_of_a_screen(tui_world: Context) -> None:
-    async with shown(AdvisorApp(LaunchOptions(), tui_world)) as pilot:
-        await pilot.press("enter")
-        await wait_for(pilot, lambda: "Where will it run" in lines_of(pilot))
+@async_test
+async def test_the_jump_overlay_moves_the_focus_to_any_widget(tui_context: Context) -> None:
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context)) as pilot:
+        setup = await go_to_step(pilot, 1)
         await pilot.press("ctrl+o")
-        await wait_for_screen(pilot, "Jump")
-        jump = pilot.app.screen
-        assert isinstance(jump, Jump)
-        letter, target = next(
-            (letter, widget)
-            for letter, widget in jump.targets.items()
-            if widget.id == "batch_sizes"
-        )
-        assert f" {letter} " in lines_of(pilot)
+        overlay = await wait_for_screen(pilot, JumpOverlay)
+        target = setup.query_one("#batch_sizes", Input)
+        letter = next(letter for letter, widget in overlay.targets.items() if widget is target)
+        assert f" {letter} " in screen_text(pilot)
         await pilot.press(letter, "4", ",", "8")
         await settle(pilot)
-        assert isinstance(target, Input)
         assert target.value == "4,8"
         await pilot.press("ctrl+o")
-        await wait_for_screen(pilot, "Jump")
+        await wait_for_screen(pilot, JumpOverlay)
         await pilot.press("escape")
-        await wait_for_screen(pilot, "Setup")
+        await wait_for_screen(pilot, SetupScreen)
 
 
-@asynchronous
-async def test_a_mouse_alone_reaches_an_exported_report(
-    tui_world: Context, recorded: Run, tmp_path: pathlib.Path
+@async_test
+async def test_a_report_can_be_exported_with_the_mouse_alone(
+    tui_context: Context, sample_run: Run, tmp_path: pathlib.Path
 ) -> None:
-    async def click(words: str) -> None:
-        (hint,) = (hint for hint in pilot.app.screen.query(FooterKey) if hint.description == words)
+    async def click(label: str) -> None:
+        (hint,) = (hint for hint in pilot.app.screen.query(FooterKey) if hint.description == label)
         assert await pilot.click(hint)
 
-    async with shown(replay(tui_world, recorded), (100, 30)) as pilot:
-        await wait_for_screen(pilot, "Results")
-        bar = pilot.app.screen.query_one("#weight-performance")
+    async with running_app(replay_app(tui_context, sample_run), (100, 30)) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        bar = results.query_one("#weight-performance")
         assert await pilot.click(bar, offset=(90, 0))
-        await wait_for(pilot, lambda: "with these weights" in lines_of(pilot))
+        await wait_for(pilot, lambda: results.is_explored)
         await click("Export")
-        await wait_for_screen(pilot, "Export")
+        dialog = await wait_for_screen(pilot, ExportDialog)
         file = tmp_path / "clicked.json"
-        pilot.app.screen.query_one(Input).value = str(file)
+        dialog.query_one(Input).value = str(file)
         await click("Write")
         await wait_for(pilot, file.exists)
-        await wait_for_screen(pilot, "Results")
+        await wait_for_screen(pilot, ResultsScreen)
         await click("Open")
-        await wait_for_screen(pilot, "Detail")
+        await wait_for_screen(pilot, DetailScreen)
 
 
-def test_of_one_kind_of_work_only_what_was_asked_for_last_counts() -> None:
-    handed, gate, done = list[object](), threading.Event(), threading.Event()
+def test_a_background_task_supersedes_earlier_tasks_of_its_kind() -> None:
+    delivered, gate, called = list[object](), threading.Event(), threading.Event()
 
-    def hand(function: object, value: object) -> None:
+    def call_in_app(function: object, value: object) -> None:
         function(value)  # type: ignore[operator]
-        done.set()
+        called.set()
 
-    def refuse() -> int:
+    def fail() -> int:
         raise SizeError("no", "yes")
 
-    background = Background(hand, handed.append)
-    background.do("rank", lambda: gate.wait(10) and "old", handed.append)
-    background.do("rank", lambda: "new", handed.append)
-    assert done.wait(10)
-    done.clear()
+    background = BackgroundTasks(call_in_app, delivered.append)
+    background.start("rank", lambda: gate.wait(10) and "old", delivered.append)
+    background.start("rank", lambda: "new", delivered.append)
+    assert called.wait(10)
+    called.clear()
     gate.set()
-    assert done.wait(10)
-    assert handed == ["new"]
-    done.clear()
-    background.do("other", refuse, handed.append)
-    assert done.wait(10)
-    assert isinstance(handed[-1], UserError)
+    assert called.wait(10)
+    assert delivered == ["new"]
+    called.clear()
+    background.start("other", fail, delivered.append)
+    assert called.wait(10)
+    assert isinstance(delivered[-1], UserError)
 
 
-def test_a_defect_is_told_without_the_values_of_variables(tmp_path: pathlib.Path) -> None:
+def test_a_crash_report_has_no_values_of_variables(tmp_path: pathlib.Path) -> None:
     def fail(secret: str) -> None:
         raise KeyError(len(secret))
 
     password = uuid.uuid4().hex
-    with pytest.raises(KeyError) as defect:
+    with pytest.raises(KeyError) as raised:
         fail(password)
-    told = crash.report(defect.value, tmp_path, "20261121-120000")
+    error = crash_report.write_crash_report(raised.value, tmp_path, "20261121-120000")
     written = (tmp_path / "crash-20261121-120000.txt").read_text()
-    assert "KeyError" in told.what
-    assert str(tmp_path) in told.what
-    assert "test_a_defect_is_told" in written
+    assert "KeyError" in error.what
+    assert str(tmp_path) in error.what
+    assert "test_a_crash_report" in written
     assert password not in written
 
 
-def test_a_defect_ends_the_screens_and_leaves_a_report(tui_world: Context) -> None:
-    @asynchronous
+def test_an_exception_in_a_thread_ends_the_app_and_leaves_a_crash_report(
+    tui_context: Context,
+) -> None:
+    @async_test
     async def run() -> None:
-        app = AdvisorApp(LaunchOptions(), tui_world)
-        async with shown(app) as pilot:
-            app.background.do("defect", lambda: 1 / 0, print)
+        app = AdvisorApp(LaunchOptions(), tui_context)
+        async with running_app(app) as pilot:
+            app.background.start("defect", lambda: 1 / 0, print)
             await wait_for(pilot, lambda: app.defect is not None)
 
     with pytest.raises(ZeroDivisionError):
         run()
-    (report,) = pathlib.Path(tui_world.environment["P3_ADVISOR_HOME"]).glob("crash-*.txt")
+    (report,) = pathlib.Path(tui_context.environment["P3_ADVISOR_HOME"]).glob("crash-*.txt")
     assert "ZeroDivisionError" in report.read_text()

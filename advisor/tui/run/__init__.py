@@ -1,1 +1,1 @@
-"""The run that the screens show: its state, its process and its log. No widgets."""
+"""The run that the screens show: its state, its process, its log and its documents. No widgets."""

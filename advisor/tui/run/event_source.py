@@ -1,4 +1,4 @@
-"""Follow a run while it goes on: from its file, whoever writes it, or from a recording played back."""
+"""Follow the state of a run, from its event file or from a recording that is played back."""
 
 from __future__ import annotations
 
@@ -13,92 +13,85 @@ from advisor.domain.worker_events import PhaseStarted
 from advisor.store import Run
 
 
-class Source(Protocol):
-    """Where events come from."""
+class EventSource(Protocol):
+    """Delivers the events of a run."""
 
     def poll(self) -> list[LoggedEvent]:
-        """Return what is new."""
+        """Return the events since the previous call."""
 
     def now(self, last: float) -> float:
-        """Return the run's time, given that of its last event."""
+        """Return the current run time in seconds, given the time of the last event."""
 
 
-class Tail:
-    """The end of a run's file."""
+class EventFileTail:
+    """Reads new events from the file of a run that another process may be writing."""
 
     def __init__(self, run: Run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
         self._clock = clock
-        self._place = 0
-        self._heard = clock()
+        self._offset = 0
+        self._read_at = clock()
 
     def poll(self) -> list[LoggedEvent]:
-        """Return the events that were written since the last call."""
-        events, self._place = self._run.events_after(self._place)
+        events, self._offset = self._run.read_events_after(self._offset)
         if events:
-            self._heard = self._clock()
+            self._read_at = self._clock()
         return events
 
     def now(self, last: float) -> float:
-        """Return the time of the last event and what has passed since it was read."""
-        return last + self._clock() - self._heard
+        return last + self._clock() - self._read_at
 
 
-class Recording:
-    """A recorded run, played `speed` times as fast."""
+class RecordingPlayback:
+    """Plays a recorded run back, `speed` times as fast as it was recorded."""
 
     def __init__(self, run: Run, speed: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._events = run.events()
         self._speed = speed
         self._clock = clock
-        self._begun = clock()
+        self._started_at = clock()
         self._next = 0
 
     def poll(self) -> list[LoggedEvent]:
-        """Return the events whose time has come."""
         now, first = self.now(0.0), self._next
         while self._next < len(self._events) and self._events[self._next].at <= now:
             self._next += 1
         return self._events[first : self._next]
 
-    def now(self, last: float) -> float:  # noqa: ARG002 - a recording knows the time without it
-        """Return the time in the recording."""
-        return (self._clock() - self._begun) * self._speed
+    def now(self, last: float) -> float:  # noqa: ARG002 - the playback has its own clock
+        return (self._clock() - self._started_at) * self._speed
 
 
-class Follower:
-    """The state of one run as of the last look, and when each arm was last heard."""
+class RunFollower:
+    """The state of one run after the events read so far."""
 
-    def __init__(self, run: Run, source: Source) -> None:
+    def __init__(self, run: Run, source: EventSource) -> None:
         self.run = run
         self.header: Header = run.header()
         self.source = source
         self.state = RunState()
-        #: When each arm entered the phase it is in, on the run's clock.
-        self.entered: dict[str, float] = {}
-        #: The arm that was heard last: whoever works now, works on it.
-        self.active: str | None = None
+        #: By arm, the run time in seconds at which its current phase began.
+        self.phase_entered_at: dict[str, float] = {}
+        #: The arm of the last event.
+        self.active_arm: str | None = None
 
-    def advance(self) -> bool:
-        """Take in what is new; say whether anything was."""
+    def read_new_events(self) -> None:
+        """Apply the events since the previous call."""
         events = self.source.poll()
         for event in events:
-            arm = getattr(event.run_event, "arm", None)
+            run_event = event.run_event
+            arm = getattr(run_event, "arm", None)
             if arm is None:
                 continue
-            self.active = arm
-            is_phase = isinstance(event.run_event, WorkerReported) and isinstance(
-                event.run_event.said, PhaseStarted
-            )
-            if is_phase or not isinstance(event.run_event, WorkerReported):
-                self.entered[arm] = event.at
+            self.active_arm = arm
+            if not isinstance(run_event, WorkerReported) or isinstance(
+                run_event.worker_event, PhaseStarted
+            ):
+                self.phase_entered_at[arm] = event.at
         self.state = fold(events, self.state)
-        return bool(events)
 
     def now(self) -> float:
-        """Return the run's time."""
-        return (
-            self.state.at
-            if self.state.finished
-            else max(self.source.now(self.state.at), self.state.at)
-        )
+        """Return the current run time in seconds; it stops when the run finishes."""
+        if self.state.finished:
+            return self.state.at
+        return max(self.source.now(self.state.at), self.state.at)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from advisor.errors import NotWritableError
 from advisor.report.document import RunDocument, encode
 
-
 #: Returns the script of the recommended arm, None without one.
 ScriptMaker = Callable[[], str | None]
 

@@ -1,4 +1,7 @@
-"""The process that works on a run while the screens come and go; see `advisor.cli.host` for its side."""
+"""Start and control the process that works on a run; `advisor.cli.run_host` is its other side.
+
+The run continues in that process while screens open and close.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,27 @@ import sys
 
 from advisor.store import Run
 
-#: Runs our command line without the current directory on the path, where a file of the user's could
-#: have the name of one of ours.
-PROGRAM = "import sys; sys.path = [sys.argv.pop(1), *filter(None, sys.path)]; from advisor.cli import main; main()"
-OURSELVES = (sys.executable, "-c", PROGRAM, str(pathlib.Path(__file__).parents[3]))
-COMMAND = (*OURSELVES, "host")
-LOG = "host.log"
-GRACE_SECONDS = 3.0
+#: Starts the command line with the current directory removed from the import path: a file of the
+#: user there could have the name of one of our modules.
+PROGRAM = (
+    "import sys; sys.path = [sys.argv.pop(1), *filter(None, sys.path)];"
+    " from advisor.cli import main; main()"
+)
+ADVISOR_COMMAND = (sys.executable, "-c", PROGRAM, str(pathlib.Path(__file__).parents[3]))
+HOST_COMMAND = (*ADVISOR_COMMAND, "host")
+LOG_NAME = "host.log"
+TERMINATION_SECONDS = 3.0
+ERROR_PREFIX = "p3-advisor: "
 
 
-class Host:
-    """One such process. When this one is killed, its standard input closes, and it ends the run."""
+class HostProcess:
+    """The process that works on one run.
 
-    def __init__(self, run: Run, command: tuple[str, ...] = COMMAND) -> None:
-        self._log = run.directory / LOG
+    If this process is killed, the standard input of the other closes, and it ends the run.
+    """
+
+    def __init__(self, run: Run, command: tuple[str, ...] = HOST_COMMAND) -> None:
+        self._log = run.directory / LOG_NAME
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 [*command, str(run.directory)],
@@ -39,58 +49,71 @@ class Host:
 
     @property
     def is_running(self) -> bool:
-        """Whether it still works."""
+        """Whether the process has not ended yet."""
         if self._process.poll() is None:
             return True
-        self._hang_up()
+        self._close_pipes()
         return False
 
-    def look(self) -> None:
-        """Take in whether it has paused."""
+    def read_status(self) -> None:
+        """Update `is_paused` from the messages that the process has sent."""
         assert self._process.stdout is not None  # noqa: S101 - as above
         if self._process.stdout.closed:
             return
         with contextlib.suppress(BlockingIOError):
-            for word in os.read(self._process.stdout.fileno(), 4096).split():
-                self.is_paused = word == b"paused"
+            for message in os.read(self._process.stdout.fileno(), 4096).split():
+                self.is_paused = message == b"paused"
 
-    def order(self, word: str) -> None:
-        """Send an order; one that has ended does not mind."""
+    def pause(self) -> None:
+        """Request a pause after the current timed section or build."""
+        self._send("pause")
+
+    def resume(self) -> None:
+        """End a pause, or withdraw the request for one."""
+        self._send("go")
+
+    def skip(self, arm: str) -> None:
+        """Request that the worker of an arm is ended."""
+        self._send(f"skip {arm}")
+
+    def detach(self) -> None:
+        """Let the process continue after this one ends."""
+        self._send("stay")
+        self._close_pipes()
+
+    def _send(self, command: str) -> None:
         assert self._process.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._process.stdin.write(f"{word}\n".encode())
+        with contextlib.suppress(BrokenPipeError, ValueError):  # the process has ended
+            self._process.stdin.write(f"{command}\n".encode())
             self._process.stdin.flush()
 
-    def leave_alone(self) -> None:
-        """Let it work on without us."""
-        self.order("stay")
-        self._hang_up()
-
-    def _hang_up(self) -> None:
+    def _close_pipes(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()  # type: ignore[union-attr]
 
     def cancel(self) -> None:
-        """Ask it to end the run; what was measured is kept."""
+        """Ask the process to end the run; the measurements are kept."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    def end(self) -> None:
-        """Have it ended before this returns: workers die with it."""
+    def terminate(self) -> None:
+        """End the process, and with it the workers, before this call returns."""
         self.cancel()
         try:
-            self._process.wait(GRACE_SECONDS)
+            self._process.wait(TERMINATION_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._hang_up()
+        self._close_pipes()
 
     def failure_reason(self) -> str:
-        """Return why it ended, if it said so."""
+        """Return the last two lines that the process wrote to standard error."""
         try:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+            content = self._log.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
-        told = [line.removeprefix("p3-advisor: ").strip() for line in lines if line.strip()]
-        return "; ".join(told[-2:])
+        lines = [
+            line.removeprefix(ERROR_PREFIX).strip() for line in content.splitlines() if line.strip()
+        ]
+        return "; ".join(lines[-2:])

@@ -1,9 +1,9 @@
-"""A run's state as rows to show: the same words for the same phases everywhere. Pure."""
+"""Derive the rows and the stage line of a run in progress from its state."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -11,170 +11,201 @@ from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.measure.arms import time_tokens
+from advisor.domain.worker_events import Phase
+from advisor.measure.generation import token_latencies
 
-DONE, WORKING, WAITING, FAILED = (
-    "\N{CHECK MARK}",
-    "\N{BLACK RIGHT-POINTING TRIANGLE}",
-    "\N{MIDDLE DOT}",
-    "\N{BALLOT X}",
-)
-WORDS = {"build": "compile", "warmup": "warm-up"}
+RowStatus = Literal["waiting", "working", "done", "failed"]
+#: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too.
+RowPhase = Phase | Literal["imported", "ready"]
 
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm, as far as it has come."""
-
-    arm: str
-    glyph: str
-    phase: str
-    progress: str
-    #: Median seconds of a call at the batch size measured last.
-    seconds: float | None
-    #: What went wrong, in the stack's words.
-    reason: str = ""
-    flow: Flow | None = None
+GLYPHS: dict[RowStatus, str] = {
+    "waiting": "\N{MIDDLE DOT}",
+    "working": "\N{BLACK RIGHT-POINTING TRIANGLE}",
+    "done": "\N{CHECK MARK}",
+    "failed": "\N{BALLOT X}",
+}
+BUILT_GLYPH = "\N{BLACK SQUARE}"
+PHASE_LABELS: dict[RowPhase, str] = {"build": "compile", "warmup": "warm-up"}
 
 
-class Flow(msgspec.Struct, frozen=True, kw_only=True):
-    """How fast text is generated, as measured last; null for what has not been measured yet."""
+class GenerationFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest figures of generated text; None for a figure that was not measured yet."""
 
     tokens_per_second: float | None
     ttft_seconds: float | None
     itl_seconds: float | None
 
 
-def rows_of(state: RunState, question: Question, active: str | None) -> list[Row]:
+class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of one arm."""
+
+    arm: str
+    status: RowStatus
+    phase: RowPhase
+    progress: str = ""
+    #: Median seconds of a call in the latest visit.
+    seconds: float | None = None
+    #: Status and reason of a failure.
+    failure: str = ""
+    reason: str = ""
+    generation: GenerationFigures | None = None
+
+    @property
+    def glyph(self) -> str:
+        """The character that shows the status."""
+        return GLYPHS[self.status]
+
+    @property
+    def label(self) -> str:
+        """The phase, or the kind of failure, as the table shows it."""
+        return self.failure or PHASE_LABELS.get(self.phase, self.phase)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the stack is imported and the arm has not failed."""
+        return self.status != "failed" and self.phase not in {
+            "queued",
+            "start",
+            "import",
+            "imported",
+        }
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the arm is built and has not failed."""
+        return self.status != "failed" and self.phase in {"ready", "measure", "done"}
+
+
+def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
     """Return a row for each arm of the plan."""
     arms = state.plan.arms if state.plan else ()
-    return [_row(arm, state, question, is_active=arm.id == active) for arm in arms]
+    return [_row(arm, state, question, is_active=arm.id == active_arm) for arm in arms]
 
 
-def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> Row:
+def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> ProcessRow:
     processes = state.processes.get(arm.id, ())
     if not processes:
-        return Row(arm=arm.id, glyph=WAITING, phase="queued", progress="", seconds=None)
+        return ProcessRow(arm=arm.id, status="waiting", phase="queued")
     process = processes[-1]
-    seconds = latest_seconds(process)
-    flow = flow_of(process) if question.task == "generate" else None
-    if process.outcome is not None and not isinstance(process.outcome, Completed):
-        status = str(process.outcome.__struct_config__.tag)
-        return Row(
+    outcome = process.outcome
+    if outcome is not None and not isinstance(outcome, Completed):
+        return ProcessRow(
             arm=arm.id,
-            glyph=FAILED,
-            phase=status,
-            progress="",
-            seconds=None,
-            reason=process.outcome.reason,
+            status="failed",
+            phase=outcome.phase,
+            failure=str(outcome.__struct_config__.tag),
+            reason=outcome.reason,
         )
-    if process.outcome is not None:
-        return Row(
-            arm=arm.id,
-            glyph=DONE,
-            phase="done",
-            progress=_rounds(process),
-            seconds=seconds,
-            flow=flow,
-        )
-    phase, progress = _phase(process, state, question, arm.id)
-    waits = phase in {"imported", "ready"}
-    glyph = WORKING if is_active and not waits else WAITING
-    return Row(arm=arm.id, glyph=glyph, phase=phase, progress=progress, seconds=seconds, flow=flow)
-
-
-def _phase(process: ProcessState, state: RunState, question: Question, arm: str) -> tuple[str, str]:
-    if process.ready:
-        racing = [size for size in state.opened if size not in state.closed]
-        if (racing and arm in state.opened[racing[-1]]) or process.visits:
-            return "measure", _rounds(process)
-        return "ready", ""
-    if process.imported is not None and process.loaded is None and process.phase == "import":
-        return "imported", ""
-    sizes = len(question.batch_sizes)
-    progress = (
-        f"{len(process.warm)}/{sizes} sizes" if process.loaded is not None and sizes > 1 else ""
+    phase: RowPhase = "done" if outcome is not None else _phase(process, state, arm.id)
+    is_working = is_active and phase not in {"imported", "ready"}
+    return ProcessRow(
+        arm=arm.id,
+        status="done" if outcome is not None else "working" if is_working else "waiting",
+        phase=phase,
+        progress=_progress(process, phase, len(question.batch_sizes)),
+        seconds=latest_seconds(process),
+        generation=generation_figures(process) if question.task == "generate" else None,
     )
-    return WORDS.get(process.phase, process.phase), progress
 
 
-def _rounds(process: ProcessState) -> str:
-    return f"{len(process.visits)} visits" if process.visits else ""
+def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
+    if process.ready:
+        batch_size = _racing_batch_size(state)
+        is_racing = batch_size is not None and arm in state.opened[batch_size]
+        return "measure" if is_racing or process.visits else "ready"
+    if process.imported is not None and process.loaded is None and process.phase == "import":
+        return "imported"
+    return process.phase
+
+
+def _progress(process: ProcessState, phase: RowPhase, batch_sizes: int) -> str:
+    if phase == "done" or process.ready:
+        return f"{len(process.visits)} visits" if process.visits else ""
+    if process.loaded is not None and batch_sizes > 1:
+        return f"{len(process.warmed_up)}/{batch_sizes} sizes"
+    return ""
 
 
 def latest_seconds(process: ProcessState) -> float | None:
-    """Return the median of the last visit's calls."""
+    """Return the median seconds of a call in the latest visit."""
     return statistics.median(process.visits[-1].seconds) if process.visits else None
 
 
-def flow_of(process: ProcessState) -> Flow:
-    """Return the figures of the batch size visited last; until then those of the one timed token by token last."""
-    size = process.visits[-1].batch_size if process.visits else next(reversed(process.latency), 0)
-    seconds, latency, loaded = latest_seconds(process), process.latency.get(size), process.loaded
-    first, between = time_tokens(latency) if latency else (None, None)
+def generation_figures(process: ProcessState) -> GenerationFigures:
+    """Return the figures at the batch size of the latest visit.
+
+    Before the first visit, return those of the batch size whose tokens were timed last.
+    """
+    batch_size = (
+        process.visits[-1].batch_size if process.visits else next(reversed(process.latency), 0)
+    )
+    seconds, latency = latest_seconds(process), process.latency.get(batch_size)
+    loaded = process.loaded
+    ttft_seconds, itl_seconds = token_latencies(latency) if latency else (None, None)
     tokens = (
-        size * loaded.units_per_sample if loaded is not None and loaded.unit == "tokens" else None
+        batch_size * loaded.units_per_sample
+        if loaded is not None and loaded.unit == "tokens"
+        else None
     )
-    return Flow(
+    return GenerationFigures(
         tokens_per_second=tokens / seconds if tokens and seconds else None,
-        ttft_seconds=first,
-        itl_seconds=between,
+        ttft_seconds=ttft_seconds,
+        itl_seconds=itl_seconds,
     )
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run as a whole does."""
+class RunStage(msgspec.Struct, frozen=True, kw_only=True):
+    """The stage of the run as a whole."""
 
     title: str
     #: One glyph for each arm.
     marks: str
-    is_timing: bool
+    #: Whether calls are being timed.
+    is_timing: bool = False
 
 
-def stage_of(state: RunState, question: Question, rows: list[Row], *, running: bool) -> Stage:
-    """Return what goes on, with counts and never with a guess."""
-    marks = "".join(
-        "\N{BLACK SQUARE}" if row.phase in {"ready", "measure", "done"} else row.glyph
-        for row in rows
-    )
-    if state.finished:
-        return Stage(title="Done", marks=marks, is_timing=False)
-    if not running:
-        return Stage(title="Stopped", marks=marks, is_timing=False)
-    racing = [size for size in state.opened if size not in state.closed]
-    if racing:
-        size = racing[-1]
-        place = list(state.opened).index(size) + 1
-        made = round_of(state, size)
-        title = f"Measuring batch {size} ({place} of {len(question.batch_sizes)}), round {made}, at most {question.budget.most_rounds}"
-        return Stage(title=title, marks=marks, is_timing=True)
+def current_stage(
+    state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
+) -> RunStage:
+    """Return the stage, with counts but without an estimate of the remaining time."""
+    marks = "".join(BUILT_GLYPH if row.is_built else row.glyph for row in rows)
+    batch_size = _racing_batch_size(state)
+    if state.finished or not is_running:
+        return RunStage(title="Done" if state.finished else "Stopped", marks=marks)
+    if batch_size is not None:
+        place = list(state.opened).index(batch_size) + 1
+        title = (
+            f"Measuring batch {batch_size} ({place} of {len(question.batch_sizes)}),"
+            f" round {latest_round(state, batch_size)}, at most {question.budget.most_rounds}"
+        )
+        return RunStage(title=title, marks=marks, is_timing=True)
     if state.closed:
-        return Stage(title="Checking the last outputs", marks=marks, is_timing=False)
-    built = sum(row.phase in {"ready", "done"} or row.glyph == FAILED for row in rows)
-    if not any(
-        row.phase not in {"queued", "start", "import", "imported"} and row.glyph != FAILED
-        for row in rows
-    ):
-        imported = sum(row.phase == "imported" or row.glyph == FAILED for row in rows)
-        return Stage(
-            title=f"Starting the stacks, {imported} of {len(rows)}", marks=marks, is_timing=False
-        )
-    return Stage(
-        title=f"Compiling, {built} of {len(rows)} processes ready", marks=marks, is_timing=False
+        return RunStage(title="Checking the final outputs", marks=marks)
+    failed = sum(row.status == "failed" for row in rows)
+    if not any(row.is_started for row in rows):
+        imported = sum(row.phase == "imported" for row in rows) + failed
+        title = f"Importing the stacks, {imported} of {len(rows)}"
+    else:
+        built = sum(row.is_built for row in rows) + failed
+        title = f"Compiling, {built} of {len(rows)} processes ready"
+    return RunStage(title=title, marks=marks)
+
+
+def _racing_batch_size(state: RunState) -> int | None:
+    """Return the batch size whose race is open."""
+    racing = [size for size in state.opened if size not in state.closed]
+    return racing[-1] if racing else None
+
+
+def latest_round(state: RunState, batch_size: int) -> int:
+    """Return the number of the latest round at a batch size, 0 before the first."""
+    return max(
+        (
+            visit.round
+            for processes in state.processes.values()
+            for process in processes
+            for visit in process.visits
+            if visit.batch_size == batch_size
+        ),
+        default=0,
     )
-
-
-def round_of(state: RunState, batch_size: int) -> int:
-    """Return the round that goes on."""
-    counts: Mapping[str, int] = {
-        arm: max(
-            (
-                visit.round
-                for process in processes
-                for visit in process.visits
-                if visit.batch_size == batch_size
-            ),
-            default=0,
-        )
-        for arm, processes in state.processes.items()
-    }
-    return max(counts.values(), default=0)

@@ -1,4 +1,4 @@
-"""What failed in a run, asked once more."""
+"""Plan a new run of the arms that failed in an earlier run."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from advisor.pipeline.draft import DraftRun
 
 
 def failed_arms(decision: Decision) -> tuple[str, ...]:
-    """Return the arms that were started and came to nothing, as the option --workflows takes them."""
+    """Return the arms whose last process failed, as values of the option --workflows."""
     arms = decision.state.plan.arms if decision.state.plan else ()
-    ends = {
+    outcomes = {
         arm: processes[-1].outcome
         for arm, processes in decision.state.processes.items()
         if processes
     }
-    failed = [arm for arm in arms if not isinstance(ends.get(arm.id), (Completed, type(None)))]
+    failed = [arm for arm in arms if not isinstance(outcomes.get(arm.id), (Completed, type(None)))]
     return tuple(f"{arm.workflow}/{arm.option}" for arm in failed if arm.duplicate_of is None)
 
 
-def propose_again(header: Header, workflows: tuple[str, ...]) -> DraftRun:
-    """Ask a stored run's question again of this machine, limited to `workflows`; raise `GpuNotAttachedError` on another one."""
-    asked, known = header.question, header.catalogue
-    here = machine.detect(asked.python, applicability.required_packages(known))
-    if asked.gpu and asked.gpu not in {gpu.uuid for gpu in here.gpus}:
+def propose_retry(header: Header, workflows: tuple[str, ...]) -> DraftRun:
+    """Plan the question of a stored run again, limited to `workflows`.
+
+    Raise `GpuNotAttachedError` if the GPU of that run is not attached to this machine.
+    """
+    question, catalogue = header.question, header.catalogue
+    here = machine.detect(question.python, applicability.required_packages(catalogue))
+    if question.gpu and question.gpu not in {gpu.uuid for gpu in here.gpus}:
         raise GpuNotAttachedError(
-            "the GPU of that run is not attached", "go on where it was made, or ask anew with n"
+            "the GPU of that run is not attached",
+            "retry on the machine of the run, or press n and choose another device",
         )
-    asked = msgspec.structs.replace(asked, workflows=workflows)
-    return DraftRun(known, here, asked, applicability.plan(asked, here, known))
+    question = msgspec.structs.replace(question, workflows=workflows)
+    return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))

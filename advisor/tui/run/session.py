@@ -1,128 +1,139 @@
-"""One run as the screens see it: what it has come to, who works on it, and who leads so far.
-
-Knows nothing of screens.
-"""
+"""One run as the screens show it: its state, its host process and its provisional ranking."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from typing import Literal
 
 from advisor.domain.plan import REFERENCE
-from advisor.pipeline.decision import Decision, judge
+from advisor.pipeline.decision import Decision, evaluate
 from advisor.store import Run
-from advisor.tui.run.event_source import Follower, Recording, Tail
-from advisor.tui.run.host_process import Host
+from advisor.tui.run.event_source import EventFileTail, RecordingPlayback, RunFollower
+from advisor.tui.run.host_process import HostProcess
 
-#: Seconds between two looks: while it compiles, while it is timed, and when nobody works on it.
-TICK_SECONDS, QUIET_SECONDS, IDLE_SECONDS = 0.2, 0.5, 1.0
+#: Seconds between two refreshes: while arms compile, while they are timed (drawing must not
+#: disturb the timing), and while no process works on the run.
+COMPILING_REFRESH_SECONDS, TIMING_REFRESH_SECONDS, IDLE_REFRESH_SECONDS = 0.2, 0.5, 1.0
 #: Seconds between two provisional rankings.
-RANKING_SECONDS = 3.0
+RANKING_INTERVAL_SECONDS = 3.0
+
+#: Result of a request to skip an arm; only "skipping" ends a worker.
+SkipResult = Literal["skipping", "not-owned", "required", "not-running"]
 
 
-class Session:
+class RunSession:
     """The run that is shown."""
 
-    def __init__(self, follower: Follower, host: Host | None, *, is_replay: bool = False) -> None:
+    def __init__(
+        self, follower: RunFollower, host: HostProcess | None, *, is_replay: bool = False
+    ) -> None:
         self.follower = follower
+        #: The process that works on the run, if this program started it.
         self.host = host
         self.is_replay = is_replay
-        self.is_pausing = False
+        self.is_pause_requested = False
         self.provisional: Decision | None = None
-        self._ranked_seq, self._ranked_at = 0, -RANKING_SECONDS
+        self._ranked_seq, self._ranked_at = 0, -RANKING_INTERVAL_SECONDS
 
     @classmethod
-    def of(cls, run: Run, host: Host | None = None) -> Session:
-        """Return the session of a stored run, whoever works on it."""
-        return cls(Follower(run, Tail(run)), host)
+    def for_run(cls, run: Run, host: HostProcess | None = None) -> RunSession:
+        """Return the session of a stored run."""
+        return cls(RunFollower(run, EventFileTail(run)), host)
 
     @classmethod
-    def replay(cls, directory: str, speed: float) -> Session:
-        """Return the session of a recorded run."""
+    def replay(cls, directory: str, speed: float) -> RunSession:
+        """Return the session of a recorded run that is played back."""
         run = Run(pathlib.Path(directory))
-        return cls(Follower(run, Recording(run, speed)), None, is_replay=True)
+        return cls(RunFollower(run, RecordingPlayback(run, speed)), None, is_replay=True)
 
     @property
-    def is_alive(self) -> bool:
-        """Whether somebody works on the run."""
+    def is_running(self) -> bool:
+        """Whether a process works on the run, or the playback has not reached its end."""
         if self.is_replay:
             return not self.follower.state.finished
         return self.host.is_running if self.host is not None else self.follower.run.is_active()
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run waits."""
+        """Whether the run is paused."""
         return self.host is not None and self.host.is_paused
 
     @property
-    def is_over(self) -> bool:
-        """Whether all that was planned is done."""
+    def is_finished(self) -> bool:
+        """Whether the run has reached its end."""
         return self.follower.state.finished
 
     @property
-    def seconds_to_next_look(self) -> float:
-        """How long the display may stand: long while calls are timed."""
-        if not self.is_alive:
-            return IDLE_SECONDS
-        return (
-            QUIET_SECONDS
-            if len(self.follower.state.opened) > len(self.follower.state.closed)
-            else TICK_SECONDS
-        )
+    def refresh_interval_seconds(self) -> float:
+        """Seconds until the next refresh."""
+        if not self.is_running:
+            return IDLE_REFRESH_SECONDS
+        is_timing = len(self.follower.state.opened) > len(self.follower.state.closed)
+        return TIMING_REFRESH_SECONDS if is_timing else COMPILING_REFRESH_SECONDS
 
-    def look(self) -> None:
-        """Take in what is new."""
-        self.follower.advance()
+    def refresh(self) -> None:
+        """Read new events and the status of the host process."""
+        self.follower.read_new_events()
         if self.host is not None:
-            self.host.look()
-            self.is_pausing = self.is_pausing and not self.host.is_paused and self.host.is_running
+            self.host.read_status()
+            is_pending = self.host.is_running and not self.host.is_paused
+            self.is_pause_requested = self.is_pause_requested and is_pending
 
     def failure_reason(self) -> str:
-        """Return why the run stopped, if its process said so."""
+        """Return the error of the host process, if it wrote one."""
         return self.host.failure_reason() if self.host is not None else ""
 
     def toggle_pause(self) -> bool:
-        """Pause after the current section, or go on; say whether that is ours to do."""
+        """Pause after the current timed section, or continue.
+
+        Return False if this program does not own the run.
+        """
         if self.host is None:
             return False
-        self.is_pausing = not (self.host.is_paused or self.is_pausing)
-        self.host.order("pause" if self.is_pausing else "go")
+        self.is_pause_requested = not (self.host.is_paused or self.is_pause_requested)
+        if self.is_pause_requested:
+            self.host.pause()
+        else:
+            self.host.resume()
         return True
 
-    def skip(self, arm: str) -> str:
-        """Have an arm's process ended; return what the user should know about it."""
-        plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
-        needed = (
-            {REFERENCE}
-            | {each.id for each in plan.arms if each is plan.baseline or each.duplicate_of}
-            if plan
-            else {REFERENCE}
-        )
-        if self.host is None or not self.host.is_running:
-            return "this run belongs to another process, or is a recording"
-        if arm in needed:
-            return "everything is compared with it, so it cannot be skipped"
-        if not processes or processes[-1].outcome is not None:
-            return "it does not run now"
-        self.host.order(f"skip {arm}")
-        return f"skipping {arm}"
+    def skip(self, arm: str) -> SkipResult:
+        """Request that the worker of an arm is ended.
 
-    def ranking(self, now: float) -> Callable[[], Decision] | None:
-        """Return how to rank provisionally, for a thread; None when there is nothing new or the last ranking is fresh."""
+        The reference, the baseline and its duplicates cannot be skipped: all other arms are
+        compared with them.
+        """
+        plan, processes = self.follower.state.plan, self.follower.state.processes.get(arm, ())
+        required = {REFERENCE}
+        if plan is not None:
+            required.add(plan.baseline.id)
+            required |= {each.id for each in plan.arms if each.duplicate_of is not None}
+        if self.host is None or not self.host.is_running:
+            return "not-owned"
+        if arm in required:
+            return "required"
+        if not processes or processes[-1].outcome is not None:
+            return "not-running"
+        self.host.skip(arm)
+        return "skipping"
+
+    def ranking_job(self, now: float) -> Callable[[], Decision] | None:
+        """Return a function that ranks the arms provisionally, to be called in a thread.
+
+        Return None if no event is new or the last ranking is recent.
+        """
         header, state = self.follower.header, self.follower.state
-        if (
-            not state.opened
-            or state.seq == self._ranked_seq
-            or now - self._ranked_at < RANKING_SECONDS
-        ):
+        is_recent = now - self._ranked_at < RANKING_INTERVAL_SECONDS
+        if not state.opened or state.seq == self._ranked_seq or is_recent:
             return None
         self._ranked_seq, self._ranked_at = state.seq, now
-        return lambda: judge(header, state)
+        return lambda: evaluate(header, state)
 
-    def lead(self, decision: Decision) -> None:
-        """Take a provisional ranking."""
+    def set_provisional(self, decision: Decision) -> None:
+        """Keep a provisional ranking."""
         self.provisional = decision
 
-    def judge(self) -> Decision:
-        """Decide from what there is."""
-        return judge(self.follower.header, self.follower.state)
+    def decide(self) -> Decision:
+        """Decide from the current state."""
+        return evaluate(self.follower.header, self.follower.state)

@@ -1,30 +1,47 @@
-"""A run of this machine that was not finished: stopped, or going on without anybody who looks."""
+"""Find the newest run of this machine that was not finished."""
 
 from __future__ import annotations
 
 import msgspec
 
 from advisor.store import Store
-from advisor.tui import text
+from advisor.tui.rendering import text
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest such run, and what is said of it."""
+class UnfinishedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """An unfinished run, stopped or in progress in another process."""
 
     run_id: str
-    words: str
+    model: str
+    device: str
+    #: Whether a process works on it now.
+    is_active: bool
+    #: Number of further unfinished runs.
+    others: int
+
+    @property
+    def notice(self) -> str:
+        """The line that offers to continue or show the run."""
+        state, key = (
+            ("In the background", "ctrl+g shows it")
+            if self.is_active
+            else ("Stopped", "ctrl+g resumes it")
+        )
+        run = f"run {self.run_id[-11:]}, {text.printable(self.model, 20)}"
+        others = f"; {self.others} more in the history" if self.others else ""
+        return f"{state}: {run} on {text.printable(self.device, 20)}; {key}{others}"
 
 
-def find_waiting(store: Store) -> Waiting | None:
-    """Return the newest run that was not finished, if there is one; nothing is written where no run was ever stored."""
-    unfinished = (
-        [] if store.is_empty() else [entry for entry in store.history() if entry.is_waiting]
-    )
-    if not unfinished:
+def find_unfinished_run(store: Store) -> UnfinishedRun | None:
+    """Return the newest unfinished run; creates nothing in an empty store."""
+    entries = [] if store.is_empty() else [entry for entry in store.history() if entry.is_resumable]
+    if not entries:
         return None
-    newest = unfinished[0]
-    is_active = store.find(newest.run_id).is_active()
-    state, key = ("In the background", "shows it") if is_active else ("Stopped", "goes on")
-    further = f"; {len(unfinished) - 1} more in the history" if len(unfinished) > 1 else ""
-    run = f"run {newest.run_id[-11:]}, {text.plain(newest.model, 20)} on {text.plain(newest.device, 20)}"
-    return Waiting(run_id=newest.run_id, words=f"{state}: {run}; ctrl+g {key}{further}")
+    newest = entries[0]
+    return UnfinishedRun(
+        run_id=newest.run_id,
+        model=newest.model,
+        device=newest.device,
+        is_active=store.find(newest.run_id).is_active(),
+        others=len(entries) - 1,
+    )

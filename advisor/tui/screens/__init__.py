@@ -1,4 +1,4 @@
-"""The screens.
+"""The full screens.
 
-Each draws values and says what the user wants; the app owns runs and their processes.
+Screens draw values and forward requests of the user; the app owns runs and their processes.
 """

@@ -1,8 +1,7 @@
-"""Two runs side by side: what differs between them stands before any number."""
+"""Compare two runs: what differs between them, then the figures of each arm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,147 +12,162 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from advisor.domain.measurement import Cell, Interval
-from advisor.report.comparison import closing
-from advisor.tui import text
-from advisor.tui.comparing import Row, Sides
-from advisor.tui.screens.frame import Frame, TopLine
-from advisor.tui.widgets.keys import Keys
+from advisor.report.comparison_text import conclusion
+from advisor.system.number_format import (
+    MISSING,
+    format_call_milliseconds,
+    format_interval,
+)
+from advisor.tui.rendering import text
+from advisor.tui.run.comparison import ComparisonRow, RunComparison, Verdict
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, Table
 
-#: Words for the judgement on B, with a mark that no colour is needed for.
-MARKS = {
+#: Labels of the verdicts; the sign distinguishes them without colours.
+VERDICT_LABELS: dict[Verdict, str] = {
     "slower": "> A faster",
     "faster": "< B faster",
     "same": "= the same",
-    "not told apart": "? cannot tell",
+    "not told apart": "? unclear",
+    "only-in-first": "only in A",
+    "only-in-second": "only in B",
+    "not-compared": "not compared",
 }
-#: From this width on there is room for the intervals.
-WIDE = 120
+#: Width of the terminal from which intervals are shown.
+WIDE_WIDTH = 120
 
 
-class Compare(Frame):
-    """The comparison."""
+class CompareScreen(AdvisorScreen):
+    """The comparison of two runs, A and B."""
 
     HELP_TEXT = """\
-What differs between the runs stands first. Lines with ! forbid a verdict: the times are shown
-side by side only. "B speed" is how many times as fast B is, with its 95 % interval; the same means
-within 5 %. It is the comparison of p3-advisor compare."""
+The first lines show what differs between the runs. A difference marked with ! makes the speeds
+incomparable, so the figures are shown without a verdict. "B speed" is the speed in B over the speed
+in A, with its 95 % interval; within 5 % the speeds count as the same. p3-advisor compare prints the
+same comparison."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "d",
             "differences",
             "Only differences",
             id="differences",
-            tooltip="hide the rows that are within the noise",
+            tooltip="hide the rows with the same speed in both runs",
         ),
-        Binding("tab", "app.focus_next", "Next part", show=False),
+        Binding("tab", "app.focus_next", "Next widget", show=False),
         Binding("escape,q", "app.pop_screen", "Back", id="back"),
     ]
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, run_comparison: RunComparison) -> None:
         super().__init__()
-        self._sides, self._comparison = sides, sides.comparison
-        self._only_differences = False
+        self._run_comparison = run_comparison
+        self._comparison = run_comparison.comparison
+        self._hides_same = False
 
     def compose(self) -> ComposeResult:
-        """Make the differences and the table."""
-        yield TopLine()
+        yield TitleBar()
         with VerticalScroll(id="differences"):
-            yield Static("", id="differing", markup=False)
+            yield Static(self._differences(), id="difference-list", markup=False)
         yield Table(id="compared")
-        yield Static("", id="legend", markup=False)
-        yield self.compose_too_small()
-        yield Keys()
+        yield Static("", id="conclusion", markup=False)
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the runs."""
         comparison = self._comparison
-        self.query_one(TopLine).tell(
+        self.query_one(TitleBar).set_text(
             Text(f"Compare  A = {comparison.before[-11:]}  B = {comparison.after[-11:]}")
         )
-        self.query_one("#differing", Static).update(self._differences())
-        words = (
-            "; ".join(closing(comparison))
+        conclusion_line = (
+            "; ".join(conclusion(comparison))
             if comparison.comparable
-            else "! Not like for like: no verdict."
+            else "! The runs are not comparable: no verdict."
         )
-        self.query_one("#legend", Static).update(text.plain(words, 300))
+        self.query_one("#conclusion", Static).update(text.printable(conclusion_line, 300))
         self.query_one(Table).focus()
-        self._draw()
+        self._draw_table()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay the table out for the width."""
         super().on_resize(event)
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self._draw_table)
 
     def _differences(self) -> Text:
-        words = Text()
+        lines = Text()
         for difference in self._comparison.differences:
             mark = "!" if difference.decisive else " "
-            line = f"{mark} {text.plain(difference.what, 30):<19} {text.plain(difference.before, 60)}  \N{RIGHTWARDS ARROW}  "
-            words += Text(
-                line + text.plain(difference.after, 60) + "\n",
-                "bold" if difference.decisive else "",
+            line = (
+                f"{mark} {text.printable(difference.what, 30):<19}"
+                f" {text.printable(difference.before, 60)}  \N{RIGHTWARDS ARROW}"
+                f"  {text.printable(difference.after, 60)}\n"
             )
-        return words or Text("Nothing that was recorded differs between the runs.")
+            lines += Text(line, "bold" if difference.decisive else "")
+        return lines or Text("No recorded fact differs between the runs.")
 
-    def _draw(self) -> None:
+    def _draw_table(self) -> None:
         width = self.size.width
-        figures, unit = (22 if width >= WIDE else 6), ("tok/s" if self._sides.generates else "ms")
-        name = max(min(width - (3 if width >= WIDE else 2) * figures - 38, 44), 10)
+        is_wide = width >= WIDE_WIDTH
+        figure_width, speed_width = (24, 22) if is_wide else (6, 7)
+        arm_width = max(min(width - 2 * figure_width - speed_width - 31, 44), 10)
+        unit = "tok/s" if self._run_comparison.generates_text else "ms"
         table = self.query_one(Table)
-        table.lay_out(
+        table.set_columns(
             [
-                Column("arm", "Workflow", name),
-                Column("size", "@", 4, figures=True),
-                Column("first", f"A {unit}", figures, figures=True),
-                Column("second", f"B {unit}", figures, figures=True),
-                Column("speed", "B speed", 22 if width >= WIDE else 7, figures=True),
+                Column("arm", "Workflow", arm_width),
+                Column("size", "@", 4, is_numeric=True),
+                Column("first", f"A {unit}", figure_width, is_numeric=True),
+                Column("second", f"B {unit}", figure_width, is_numeric=True),
+                Column("speed", "B speed", speed_width, is_numeric=True),
                 Column("verdict", "", 14),
             ]
         )
-        rows = [
-            row for row in self._sides.rows if row.verdict != "same" or not self._only_differences
-        ]
-        table.fill({f"{row.arm}@{row.batch_size}": self._row(row, name, width) for row in rows})
+        table.set_rows(
+            {
+                f"{row.arm}@{row.batch_size}": self._cells(row, arm_width, is_wide=is_wide)
+                for row in self._run_comparison.rows
+                if row.verdict != "same" or not self._hides_same
+            }
+        )
 
-    def _row(self, row: Row, name: int, width: int) -> dict[str, str]:
+    def _cells(self, row: ComparisonRow, arm_width: int, *, is_wide: bool) -> dict[str, str]:
+        speed = row.speed
         return {
-            "arm": text.squeeze(text.plain(row.arm), name),
+            "arm": text.truncate_middle(text.printable(row.arm), arm_width),
             "size": str(row.batch_size),
-            "first": self._call(row.first, width),
-            "second": self._call(row.second, width),
-            "speed": _speed(row.speed, width),
-            "verdict": MARKS.get(row.verdict, row.verdict),
+            "first": self._figure(row.first, is_wide=is_wide),
+            "second": self._figure(row.second, is_wide=is_wide),
+            "speed": format_interval(speed)
+            if is_wide
+            else text.format_ratio(speed.value if speed else None),
+            "verdict": VERDICT_LABELS[row.verdict],
         }
 
-    def _call(self, cell: Cell | None, width: int) -> str:
+    def _figure(self, cell: Cell | None, *, is_wide: bool) -> str:
+        """Return the call time in milliseconds, or the rate of generated text."""
         if cell is None:
-            return text.DASH
-        seconds = cell.seconds
-        if self._sides.generates:
-            tokens = cell.throughput.value * seconds.median
-            rates = [each and tokens / each for each in (seconds.median, seconds.high, seconds.low)]
-            return _with_interval(rates, text.figure, width)
-        return _with_interval([seconds.median, seconds.low, seconds.high], text.milliseconds, width)
+            return MISSING
+        if self._run_comparison.generates_text:
+            rate = _rate(cell)
+            return (
+                format_interval(rate, unit="", decimals=None)
+                if is_wide
+                else text.format_number(rate.value)
+            )
+        if is_wide:
+            return format_call_milliseconds(cell.seconds)
+        return text.format_milliseconds(cell.seconds.median)
 
     def action_differences(self) -> None:
-        """Hide what is within the noise, or show it."""
-        self._only_differences = not self._only_differences
-        self._draw()
+        """Hide or show the rows with the same speed in both runs."""
+        self._hides_same = not self._hides_same
+        self._draw_table()
 
 
-def _speed(speed: Interval | None, width: int) -> str:
-    return (
-        text.DASH
-        if speed is None
-        else _with_interval([speed.value, speed.low, speed.high], text.times, width)
+def _rate(cell: Cell) -> Interval:
+    """Return the rate of generated text with the interval of the call time."""
+    seconds = cell.seconds
+    units = cell.throughput.value * seconds.median
+    return Interval(
+        value=cell.throughput.value,
+        low=units / seconds.high if seconds.high else None,
+        high=units / seconds.low if seconds.low else None,
     )
-
-
-def _with_interval(
-    figures: Sequence[float | None], tell: Callable[[float | None], str], width: int
-) -> str:
-    """Return a value, and its lower and upper bound where there is room for them."""
-    value, low, high = map(tell, figures)
-    return f"{value} [{low}, {high}]" if width >= WIDE else value

@@ -1,9 +1,8 @@
-"""The answer: the instruction first, then how far it can be trusted, the ranking, and the weights that can be moved."""
+"""Show the recommendation, its reliability, the ranking, and the weights that can be changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events
@@ -12,51 +11,37 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import DataTable, Static
 
-from advisor.domain.decision import ScoredArm
-from advisor.domain.measurement import Cell, Measurement
-from advisor.pipeline.decision import Decision, reconsider
-from advisor.report import table as words
+from advisor.pipeline.decision import Decision, rescore
+from advisor.report import text_report
 from advisor.report.document import RunDocument
-from advisor.tui import text
-from advisor.tui.documents import document_of
-from advisor.tui.reasons import reasons_of
+from advisor.report.measured_document import compose as compose_document
+from advisor.tui.rendering import text
+from advisor.tui.rendering.reasons import render_reasons
 from advisor.tui.run.retry import failed_arms
-from advisor.tui.screens.frame import Frame, TopLine
-from advisor.tui.widgets.keys import Keys
-from advisor.tui.widgets.plane import Plane
-from advisor.tui.widgets.table import Column, OpeningTable, Table
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.screens.results_table import (
+    SORT_KEYS,
+    find_measurement,
+    ranking_cells,
+    ranking_columns,
+    sort_arms,
+    sort_names,
+)
+from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.widgets.scatter_plot import ScatterPlot
+from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import WeightBar, Weights
 
-LETTERS = {3: "A", 2: "B", 1: "C"}
-SHORT = {
-    "performance": "Pf",
-    "productivity": "Pd",
-    "portability": "Pt",
-    "input_flexibility": "If",
-    "architecture_support": "As",
-}
-Key = Callable[[ScoredArm, Measurement], float]
-#: What the table can be sorted by: its heading, and the figure; smaller comes first.
-SORTS: dict[str, Key] = {
-    "score": lambda arm, _: arm.rank,
-    "speed": lambda arm, _: -arm.speedup,
-    "ttft": lambda _, measured: _or_last(_first(measured, "ttft_seconds")),
-    "itl": lambda _, measured: _or_last(_first(measured, "itl_seconds")),
-    "build": lambda _, measured: measured.build_seconds.cold,
-    "memory": lambda _, measured: _or_last(measured.memory_bytes.peak),
-}
-#: Figures that only generated text has.
-FLOW = {"ttft", "itl"}
 
-
-class Results(Frame):
+class ResultsScreen(AdvisorScreen):
     """The results of one run."""
 
     HELP_TEXT = """\
-The first line is the answer, the second says how sure it is. Move a weight and the ranking
-answers at once; the marks on the bars stand where the answer changes. * marks weights other
-than the run's; u takes them back. x shows what is not in the ranking, and why. Of generated
-text, TTFT and ITL are the milliseconds until the first token and between tokens, at the first batch size."""
+The first line is the recommendation, the second its reliability. Changing a weight updates the
+ranking at once; marks on the bars show where the recommendation changes. * marks results with
+changed weights; u restores the weights of the run. x shows what is not in the ranking, and why. For
+generated text, TTFT is the time to the first token and ITL the time between tokens, in
+milliseconds, at the first batch size."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "Open", id="detail"),
         Binding("w", "weights", "Weights", id="weights", tooltip="move to the weights, and back"),
@@ -73,17 +58,17 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
             tooltip="compare with another run of the history",
         ),
         Binding(
-            "u", "undo", "Undo", id="undo", tooltip="back to the run's own weights", show=False
+            "u", "undo", "Undo", id="undo", tooltip="restore the weights of the run", show=False
         ),
-        Binding("r", "resume", "Resume", id="resume", tooltip="go on with a run that stopped"),
+        Binding("r", "resume", "Resume", id="resume", tooltip="resume a stopped run"),
         Binding(
             "f",
             "retry",
             "Retry failed",
             id="retry",
-            tooltip="measure what failed once more, as a run of its own",
+            tooltip="measure the failed arms again, in a new run",
         ),
-        Binding("n", "app.ask_anew", "New", id="new", tooltip="new questions", show=False),
+        Binding("n", "app.setup", "New", id="new", tooltip="a new question", show=False),
         Binding("H", "app.history", "History", id="history", show=False),
         Binding(
             "y",
@@ -93,249 +78,172 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
             tooltip="copy the command that shows this run",
             show=False,
         ),
-        Binding("escape", "app.ask_anew", "Back", id="back", show=False),
+        Binding("escape", "app.setup", "Back", id="back", show=False),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, decision: Decision) -> None:
         super().__init__()
+        #: The decision with the weights of the run, and with the weights of the bars.
         self.original = self.decision = decision
         self._sort = "score"
 
     def compose(self) -> ComposeResult:
-        """Make the answer, the table, the bars and the panes for wide terminals."""
-        yield TopLine()
+        yield TitleBar()
         yield Static("", id="answer", markup=False)
-        with Vertical(id="middle"):
-            yield OpeningTable(id="ranking")
-            with Horizontal(id="panes"):
-                with VerticalScroll(id="side", can_focus=False):
+        with Vertical(id="ranking-pane"):
+            yield SelectableTable(id="ranking")
+            with Horizontal(id="tall-panes"):
+                with VerticalScroll(id="reasons-pane", can_focus=False):
                     yield Static("", id="reasons", markup=False)
-                yield Plane()
+                yield ScatterPlot()
         with VerticalScroll(id="excluded"):
             yield Static("", id="why-not", markup=False)
-        with Vertical(id="sliders"):
+        with Vertical(id="weights-pane"):
             yield Weights(self.original.header.question.priorities)
-        yield self.compose_too_small()
-        yield Keys()
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the answer."""
         self.query_one(Table).focus()
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay the table out for the width."""
         super().on_resize(event)
         self.call_after_refresh(self._draw_table)
 
     @property
     def is_explored(self) -> bool:
-        """Whether the weights are others than the run's."""
+        """Whether the weights differ from those of the run."""
         return self.decision.header.question.priorities != self.original.header.question.priorities
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Show only the keys that do something here."""
+        """Show only the keys that have an effect on this run."""
         if action == "retry":
             return self.original.state.finished and bool(failed_arms(self.original))
         return action != "resume" or not self.original.state.finished
 
     def draw(self) -> None:
         """Show the decision."""
-        document = document_of(self.decision)
-        asked = self.decision.header.question
-        run = self.decision.header.run_id
-        stopped = "" if self.decision.state.finished else " stopped early "
-        what = "  generate" if asked.task == "generate" else ""
-        top = Text(
-            f"Results  {text.plain(asked.model.name, 30)}{what}  {asked.device}  {asked.dtype}"
-        )
-        self.query_one(TopLine).tell(
-            top, f"{stopped}{run[-11:]}{' *' if self.is_explored else ''} "
-        )
+        document = compose_document(self.decision)
+        self._draw_title()
         self._draw_answer(document)
         self._draw_table()
         advice = self.decision.recommendation
         self.query_one(Weights).set_flips(advice.flips if advice else ())
-        self.query_one("#reasons", Static).update(reasons_of(document))
-        ranked = [(str(arm.rank), self._measured(arm)) for arm in self.decision.scored]
-        self.query_one(Plane).show(
-            [(mark, entry.build_seconds.cold, entry.speedup.value) for mark, entry in ranked]
-        )
-        left_out = [text.plain(line, 600) for line in words.left_out(document)]
+        self.query_one("#reasons", Static).update(render_reasons(document))
+        points = []
+        for arm in self.decision.scored:
+            measured = find_measurement(self.decision, arm.arm)
+            points.append((str(arm.rank), measured.build_seconds.cold, measured.speedup.value))
+        self.query_one(ScatterPlot).show(points)
+        unranked = [text.printable(line, 600) for line in text_report.unranked(document)]
         self.query_one("#why-not", Static).update(
-            Text("\n".join(left_out) or "Everything that was planned is in the ranking.")
+            Text("\n".join(unranked) or "Every planned arm is in the ranking.")
         )
         self.refresh_bindings()
 
+    def _draw_title(self) -> None:
+        question = self.decision.header.question
+        task = "  generate" if question.task == "generate" else ""
+        title = Text(
+            f"Results  {text.printable(question.model.name, 30)}{task}"
+            f"  {question.device}  {question.dtype}"
+        )
+        stopped = "" if self.decision.state.finished else " stopped early "
+        mark = " *" if self.is_explored else ""
+        run_id = self.decision.header.run_id
+        self.query_one(TitleBar).set_text(title, f"{stopped}{run_id[-11:]}{mark} ")
+
     def _draw_answer(self, document: RunDocument) -> None:
-        headline = Text(text.plain(words.headline(document), 300), "bold")
+        headline = Text(text.printable(text_report.headline(document), 300), "bold")
         if self.is_explored:
             headline = Text("* with these weights: ", "bold") + headline
-        sure, *flips = words.honesty(document) or [""]
-        nearest = (
-            flips[0]
-            if flips
-            else ""
-            if self.decision.recommendation is None
-            else "No weight of the three changes the answer."
-        )
-        self.query_one("#answer", Static).update(
-            headline + Text(f"\n{text.plain(sure, 300)}\n{text.plain(nearest, 300)}")
-        )
-
-    def _measured(self, arm: ScoredArm) -> Measurement:
-        return next(entry for entry in self.decision.results.measurements if entry.arm == arm.arm)
+        lines = text_report.confidence(document)
+        advice = self.decision.recommendation
+        if advice is not None and not advice.flips:
+            lines.append("No weight of the three pillars changes the recommendation.")
+        shown = "".join(f"\n{text.printable(line, 300)}" for line in [*lines, "", ""][:2])
+        self.query_one("#answer", Static).update(headline + Text(shown))
 
     def _draw_table(self) -> None:
         if not self.is_mounted:
             return
         table = self.query_one(Table)
-        sizes = (
-            [cell.batch_size for cell in self.decision.results.measurements[0].cells]
-            if self.decision.results.measurements
-            else []
+        columns = ranking_columns(self.decision, self.size.width, self._sort)
+        arm_width = next(column.width for column in columns if column.key == "arm")
+        table.set_columns(columns)
+        arms = sort_arms(self.decision, self._sort)
+        advice = self.decision.recommendation
+        best = advice.arm if advice else None
+        table.set_rows(
+            {
+                arm.arm: ranking_cells(arm, find_measurement(self.decision, arm.arm), arm_width)
+                for arm in arms
+            },
+            {arm.arm: "bold" if arm.arm == best else "dim" if arm.fails else "" for arm in arms},
         )
-        room = self.size.width
-        figures = self._columns(sizes, room)
-        name = max(room - 2 - sum(column.width + 2 for column in figures) - 6, 14)
-        name = min(name, 60)
-        table.lay_out(
-            [Column("rank", "#", 2, figures=True), Column("arm", "Workflow", name), *figures]
-        )
-        ordered = sorted(
-            self.decision.scored,
-            key=lambda arm: (SORTS[self._sort](arm, self._measured(arm)), arm.rank),
-        )
-        rows = {arm.arm: self._row(arm, name) for arm in ordered}
-        best = self.decision.recommendation.arm if self.decision.recommendation else None
-        table.fill(
-            rows,
-            {arm.arm: "bold" if arm.arm == best else "dim" if arm.fails else "" for arm in ordered},
-        )
-
-    def _columns(self, sizes: list[int], room: int) -> list[Column]:
-        arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
-        heads = {
-            name: heading + (arrow if self._sort == name else "")
-            for name, heading in self._headings().items()
-        }
-        generates = self.decision.header.question.task == "generate"
-        columns = [Column("speed", heads["speed"], 6, figures=True)]
-        unit = "tok/s" if generates else "ms"
-        shown = [
-            Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 5), figures=True)
-            for size in sizes
-        ]
-        columns += shown[: 1 if room < 92 else 2 if generates and room < 140 else 4]  # noqa: PLR2004 - breakpoints
-        if generates and room >= 72:  # noqa: PLR2004 - a breakpoint
-            columns += [
-                Column("ttft", heads["ttft"], 7, figures=True),
-                Column("itl", heads["itl"], 6, figures=True),
-            ]
-        if room >= (92 if generates else 72):
-            columns.append(Column("build", heads["build"], 7, figures=True))
-        if room >= 92:  # noqa: PLR2004 - a breakpoint
-            columns.append(Column("memory", heads["memory"], 5, figures=True))
-        further = room >= 92  # noqa: PLR2004 - a breakpoint
-        columns += [
-            Column(name, SHORT[name], 2)
-            for name in SHORT
-            if further or name not in {"input_flexibility", "architecture_support"}
-        ]
-        return [*columns, Column("score", heads["score"], 6, figures=True)]
-
-    def _headings(self) -> dict[str, str]:
-        return {
-            "speed": "Speed",
-            "ttft": "TTFT",
-            "itl": "ITL",
-            "build": "Build s",
-            "memory": "MiB",
-            "score": "Score",
-        }
-
-    def _row(self, arm: ScoredArm, width: int) -> dict[str, str]:
-        measured = self._measured(arm)
-        peak = measured.memory_bytes.peak_mebibytes
-        return {
-            "rank": f"{arm.rank}{'!' if arm.fails else ''}",
-            "arm": text.squeeze(text.plain(arm.arm), width),
-            "speed": text.times(arm.speedup),
-            **{f"call-{cell.batch_size}": _call(cell) for cell in measured.cells},
-            "ttft": text.milliseconds(_first(measured, "ttft_seconds")),
-            "itl": text.milliseconds(_first(measured, "itl_seconds")),
-            "build": f"{measured.build_seconds.cold:.1f}",
-            "memory": str(peak) if peak is not None else text.DASH,
-            **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
-            "score": f"{arm.score:.2f}",
-        }
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
-        """Decide again with the weights as they are now."""
+        """Decide again with the changed weights."""
         event.stop()
-        self.decision = reconsider(
+        self.decision = rescore(
             self.original, event.priorities, self.original.header.question.constraints
         )
         self.draw()
 
     def action_undo(self) -> None:
-        """Take the run's own weights."""
+        """Restore the weights of the run."""
         self.decision = self.original
         self.query_one(Weights).set_priorities(self.original.header.question.priorities)
         self.draw()
 
     def action_weights(self) -> None:
-        """Move to the bars, or back to the table."""
-        is_there = isinstance(self.focused, WeightBar)
-        self.query_one("#ranking" if is_there else "#weight-performance").focus()
+        """Move the focus to the bars, or back to the table."""
+        is_on_bar = isinstance(self.focused, WeightBar)
+        self.query_one("#ranking" if is_on_bar else "#weight-performance").focus()
 
     def action_sort(self) -> None:
-        """Sort by the next figure."""
-        generates = self.decision.header.question.task == "generate"
-        names = [name for name in SORTS if generates or name not in FLOW]
+        """Switch to the next sort order."""
+        names = sort_names(generates_text=self.decision.header.question.task == "generate")
         self._sort = names[(names.index(self._sort) + 1) % len(names)]
         self.draw()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Sort by the column that was clicked."""
+        """Sort by the column under the mouse."""
         event.stop()
-        if event.column_key.value in SORTS:
+        if event.column_key.value in SORT_KEYS:
             self._sort = str(event.column_key.value)
             self.draw()
 
     def action_excluded(self) -> None:
-        """Show what is not in the ranking, or the ranking."""
+        """Show the arms and workflows that are not in the ranking, or the ranking."""
         self.toggle_class("-excluded")
         self.query_one("#excluded" if self.has_class("-excluded") else "#ranking").focus()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show everything about the arm."""
         event.stop()
         self.action_detail()
 
     def action_detail(self) -> None:
-        """Show everything about the arm under the cursor."""
-        from advisor.tui.screens.detail import Detail  # noqa: PLC0415 - only when asked for
+        """Show the details of the arm under the cursor."""
+        from advisor.tui.screens.detail import DetailScreen  # noqa: PLC0415 - rarely used
 
-        key = self.query_one(Table).key_at_cursor()
-        if key is not None:
-            self.app.push_screen(
-                Detail(
-                    self.decision,
-                    key,
-                    self.advisor.runs.session.follower.run if self.advisor.runs.session else None,
-                )
-            )
+        arm = self.query_one(Table).key_at_cursor()
+        session = self.app_interface.run_controller.session
+        if arm is not None:
+            run = session.follower.run if session else None
+            self.app.push_screen(DetailScreen(self.decision, arm, run))
 
     def action_resume(self) -> None:
-        """Go on with a run that stopped."""
-        if self.advisor.runs.session is not None:
-            self.advisor.runs.resume(str(self.advisor.runs.session.follower.run.directory))
+        """Resume a stopped run."""
+        controller = self.app_interface.run_controller
+        if controller.session is not None:
+            controller.resume(str(controller.session.follower.run.directory))
 
     def action_retry(self) -> None:
-        """Measure what failed once more."""
-        self.advisor.runs.retry_failed(self.original)
+        """Measure the failed arms again, in a new run."""
+        self.app_interface.run_controller.retry_failed(self.original)
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""
@@ -345,31 +253,12 @@ text, TTFT and ITL are the milliseconds until the first token and between tokens
 
     def action_compare(self) -> None:
         """Choose a run to compare with."""
-        from advisor.tui.screens.history import History  # noqa: PLC0415 - only when asked for
+        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - rarely used
 
-        self.app.push_screen(History(marked=self.decision.header.run_id))
+        self.app.push_screen(HistoryScreen(marked=self.decision.header.run_id))
 
     def action_export(self) -> None:
-        """Write the document."""
-        self.advisor.runs.export(
-            document_of(self.decision), self.decision.state, explored=self.is_explored
+        """Write the document to a file that the user names."""
+        self.app_interface.run_controller.export(
+            compose_document(self.decision), self.decision, explored=self.is_explored
         )
-
-
-def _call(cell: Cell) -> str:
-    """Return how fast it is: tokens in a second for generated text, milliseconds of a call for everything else."""
-    return (
-        text.figure(cell.throughput.value)
-        if cell.generation is not None
-        else text.milliseconds(cell.seconds.median)
-    )
-
-
-def _first(measured: Measurement, name: Literal["ttft_seconds", "itl_seconds"]) -> float | None:
-    """Return a figure of generated text at the first batch size."""
-    generation = measured.cells[0].generation if measured.cells else None
-    return getattr(generation, name) if generation is not None else None
-
-
-def _or_last(figure: float | None) -> float:
-    return float("inf") if figure is None else figure

@@ -1,6 +1,6 @@
-"""The questions: Model, Target, Priorities, Plan.
+"""Ask the four questions: model, target, priorities and plan.
 
-Every one has an answer already, so `ctrl+r` starts from anywhere.
+Each has a default answer, so that ctrl+r can start a run from any of them.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from textual.widgets import ContentSwitcher, Static
 
 from advisor.domain.machine import Machine
 from advisor.errors import UserError
-from advisor.tui import text
-from advisor.tui.screens.frame import Frame, TopLine
+from advisor.tui.rendering import text
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.steps.model import ModelStep
 from advisor.tui.steps.step import Step
-from advisor.tui.widgets.keys import Keys
+from advisor.tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
-    from advisor.tui.run.unfinished import Waiting
+    from advisor.tui.run.unfinished import UnfinishedRun
 
-NAMES = ("Model", "Target", "Priorities", "Plan")
+STEP_NAMES = ("Model", "Target", "Priorities", "Plan")
 
 
-class Setup(Frame):
-    """The four questions, one at a time."""
+class SetupScreen(AdvisorScreen):
+    """Shows one question at a time."""
 
     HELP_TEXT = """\
-Four questions, each with an answer already: enter goes on, esc goes back, ctrl+r starts
-the probes with what is answered so far. Nothing is installed and nothing leaves this machine.
-Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
+Four questions, each with a default answer: enter goes to the next, esc to the previous, ctrl+r
+starts a run with the current answers. Nothing is installed and nothing leaves this machine.
+Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the three equal."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "next", "Next", id="next"),
         Binding("escape", "back", "Back", id="back"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
         Binding(
             "ctrl+g",
-            "go_on",
-            "Go on",
+            "resume",
+            "Resume",
             key_display="^g",
             id="go-on",
-            tooltip="go on with the run that was not finished",
+            tooltip="resume the unfinished run",
         ),
         Binding("p", "preset", "Preset", id="preset"),
         Binding("H", "history", "History", id="history"),
@@ -52,147 +52,142 @@ Bars: arrows move a weight by 5, with shift by 1, digits set it, = balances."""
     ]
 
     def compose(self) -> ComposeResult:
-        """Make the first question; the others come when they are asked."""
-        yield TopLine()
-        yield Static("", id="waiting", markup=False)
+        """Yield the first question; the others are mounted when they are asked."""
+        yield TitleBar()
+        yield Static("", id="unfinished", markup=False)
         with Vertical(id="body"):
             yield ContentSwitcher(ModelStep(id="step-0"), initial="step-0", id="steps")
-        yield Static("", id="problem", markup=False)
-        yield self.compose_too_small()
-        yield Keys()
+        yield Static("", id="error", markup=False)
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Begin with the first question."""
-        self.place = 0
-        self._waiting: Waiting | None = None
-        self._crumbs()
+        self.step_index = 0
+        self._unfinished: UnfinishedRun | None = None
+        self._draw_breadcrumbs()
         self.step.begin()
 
     @property
     def step(self) -> Step:
-        """The question that is asked now."""
-        return cast("Step", self.query_one(f"#step-{self.place}"))
+        """The current question."""
+        return cast("Step", self.query_one(f"#step-{self.step_index}"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
-        """Show only the keys that do something here."""
+        """Show only the keys that have an effect on the current question."""
         if action == "preset":
-            return self.place == NAMES.index("Priorities")
+            return self.step_index == STEP_NAMES.index("Priorities")
         if action == "back":
-            return self.place > 0
-        if action == "go_on":
-            return self._waiting is not None and self.place == 0
-        return not (action == "history" and self.place > 0)
+            return self.step_index > 0
+        if action == "resume":
+            return self._unfinished is not None and self.step_index == 0
+        return not (action == "history" and self.step_index > 0)
 
-    def _crumbs(self) -> None:
+    def _draw_breadcrumbs(self) -> None:
         line = Text()
-        for place, name in enumerate(NAMES):
-            mark = "\N{CHECK MARK} " if place < self.place else f"{place + 1} "
-            line.append(
-                mark + name, "bold" if place == self.place else "dim" if place > self.place else ""
-            )
-            line.append(
-                "  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  "
-                if place < len(NAMES) - 1
-                else "",
-                "dim",
-            )
-        self.query_one(TopLine).tell(line, self.advisor.run_words())
+        for index, name in enumerate(STEP_NAMES):
+            mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
+            style = "bold" if index == self.step_index else "dim" if index > self.step_index else ""
+            line.append(f"{mark} {name}", style)
+            if index < len(STEP_NAMES) - 1:
+                line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  ", "dim")
+        self.query_one(TitleBar).set_text(line, self.app_interface.run_status())
         self.refresh_bindings()
 
-    def offer(self, waiting: Waiting | None) -> None:
-        """Say that a run was not finished, or nothing."""
-        self._waiting = waiting
-        self._show_waiting()
+    def show_unfinished_run(self, run: UnfinishedRun | None) -> None:
+        """Offer to resume or show an unfinished run."""
+        self._unfinished = run
+        self._draw_unfinished_run()
         self.refresh_bindings()
 
-    def _show_waiting(self) -> None:
-        notice = self.query_one("#waiting", Static)
-        notice.update(self._waiting.words if self._waiting is not None else "")
-        notice.display = self._waiting is not None and self.place == 0
+    def _draw_unfinished_run(self) -> None:
+        notice = self.query_one("#unfinished", Static)
+        notice.update(self._unfinished.notice if self._unfinished is not None else "")
+        notice.display = self._unfinished is not None and self.step_index == 0
 
-    def action_go_on(self) -> None:
-        """Go on with the run that was not finished, or show it."""
-        if self._waiting is not None:
-            waiting, self._waiting = self._waiting, None
-            self._show_waiting()
-            self.advisor.runs.resume(waiting.run_id)
+    def action_resume(self) -> None:
+        """Resume the unfinished run, or show it if it is running."""
+        if self._unfinished is not None:
+            run, self._unfinished = self._unfinished, None
+            self._draw_unfinished_run()
+            self.app_interface.run_controller.resume(run.run_id)
 
-    def tell_problem(self, problem: UserError | None) -> None:
-        """Say what does not fit and what to do, or nothing."""
-        notice = self.query_one("#problem", Static)
+    def show_error(self, error: UserError | None) -> None:
+        """Show an error and its next step, or remove it."""
+        notice = self.query_one("#error", Static)
         notice.update(
-            f"{text.plain(problem.what, 600)}\nnext: {text.plain(problem.next_step, 300)}"
-            if problem
+            f"{text.printable(error.what, 600)}\nnext: {text.printable(error.next_step, 300)}"
+            if error
             else ""
         )
-        notice.set_class(problem is not None, "-shown")
+        notice.set_class(error is not None, "-shown")
 
     def action_next(self) -> None:
-        """Go to the next question, or start."""
-        if not self._check():
+        """Go to the next question; after the last, start the run."""
+        if not self._check_step():
             return
-        if self.place == len(NAMES) - 1:
+        if self.step_index == len(STEP_NAMES) - 1:
             self.action_start()
             return
-        self.run_worker(self._go(self.place + 1), group="steps", exclusive=True)
+        self.run_worker(self._go_to(self.step_index + 1), group="steps", exclusive=True)
 
     def action_back(self) -> None:
-        """Go to the question before."""
-        if self.place > 0:
-            self.tell_problem(None)
-            self.run_worker(self._go(self.place - 1), group="steps", exclusive=True)
+        """Go to the previous question."""
+        if self.step_index > 0:
+            self.show_error(None)
+            self.run_worker(self._go_to(self.step_index - 1), group="steps", exclusive=True)
 
     def action_history(self) -> None:
         """Show the stored runs."""
-        from advisor.tui.screens.history import History  # noqa: PLC0415 - not needed for the first sight
+        from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - speeds up the start
 
-        self.app.push_screen(History())
+        self.app.push_screen(HistoryScreen())
 
     def action_start(self) -> None:
-        """Probe with the answers so far."""
-        if self._check():
-            self.advisor.start_run()
+        """Start a run with the current answers."""
+        if self._check_step():
+            self.app_interface.start_run()
 
     def action_preset(self) -> None:
-        """Take the next preset."""
-        from advisor.tui.steps.priorities import PrioritiesStep  # noqa: PLC0415 - not needed for the first sight
+        """Choose the next preset."""
+        from advisor.tui.steps.priorities import PrioritiesStep  # noqa: PLC0415 - as above
 
         if isinstance(self.step, PrioritiesStep):
             self.step.cycle_preset()
 
-    def _check(self) -> bool:
+    def _check_step(self) -> bool:
+        """Store the answer; return False after showing why it is invalid."""
         try:
-            self.step.check()
-        except UserError as problem:
-            self.tell_problem(problem)
+            self.step.store_answers()
+        except UserError as error:
+            self.show_error(error)
             return False
-        self.tell_problem(None)
+        self.show_error(None)
         return True
 
-    async def _go(self, place: int) -> None:
+    async def _go_to(self, index: int) -> None:
         switcher = self.query_one(ContentSwitcher)
-        if not self.query(f"#step-{place}"):
-            await switcher.mount(_make_step(place))
-        switcher.current = f"step-{place}"
-        self.place = place
-        self._show_waiting()
-        self._crumbs()
+        if not self.query(f"#step-{index}"):
+            await switcher.mount(_make_step(index))
+        switcher.current = f"step-{index}"
+        self.step_index = index
+        self._draw_unfinished_run()
+        self._draw_breadcrumbs()
         self.step.begin()
-        if place == len(NAMES) - 1:
-            self.advisor.propose()
+        if index == len(STEP_NAMES) - 1:
+            self.app_interface.show_plan()
 
     def show_machine(self, machine: Machine) -> None:
-        """Tell the question about the target what is attached."""
+        """Offer the devices of the machine."""
         from advisor.tui.steps.target import TargetStep  # noqa: PLC0415 - as above
 
         for step in self.query(TargetStep):
-            if step.has_begun:  # else it asks for the machine itself when it begins
+            if step.has_begun:  # otherwise it reads the machine when it begins
                 step.show_machine(machine)
 
 
-def _make_step(place: int) -> Step:
+def _make_step(index: int) -> Step:
     from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - as above
     from advisor.tui.steps.priorities import PrioritiesStep  # noqa: PLC0415 - as above
     from advisor.tui.steps.target import TargetStep  # noqa: PLC0415 - as above
 
-    return (ModelStep, TargetStep, PrioritiesStep, PlanStep)[place](id=f"step-{place}")
+    return (ModelStep, TargetStep, PrioritiesStep, PlanStep)[index](id=f"step-{index}")

@@ -1,1 +1,1 @@
-"""The questions, one a module: each shows the answers so far and changes its own."""
+"""The four questions of the setup screen."""

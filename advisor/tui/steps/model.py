@@ -1,4 +1,4 @@
-"""Question 1: which model."""
+"""Question 1: which model is measured, and for which task."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from advisor.domain.question import Task
-from advisor.tui import text
+from advisor.tui.rendering import text
 from advisor.tui.steps.step import Step
+from advisor.tui.widgets.answer_input import AnswerInput
 from advisor.tui.widgets.choice import Choice
-from advisor.tui.widgets.line import Line
 
-#: From the first width on a model and what it is stand on one line; from the second on something
-#: stands beside them, up to the third.
-ROOMY, BESIDE, ROOMY_BESIDE = 80, 100, 128
+#: Terminal widths from which the list has room for descriptions; from which the help about own
+#: models is shown next to the list; and from which both fit.
+DESCRIPTION_WIDTH, HELP_WIDTH, HELP_AND_DESCRIPTION_WIDTH = 80, 100, 128
 DEMO = "demo"
-TASKS = {"forward": "one forward pass", "generate": "generate text"}
-NOTES = {
+TASK_LABELS = {"forward": "one forward pass", "generate": "generate text"}
+TASK_NOTES = {
     "forward": "timed: one call, whole inputs",
-    "generate": "timed: tokens/s, until the first token, between tokens",
+    "generate": "timed: tokens/s, time to the first token, time between tokens",
 }
-PAPER_BLOCKS = ("ffn-multilayer", "ffn", "matmul-relu", "matmul")
-OWN = """\
+SYNTHETIC_BLOCKS = ("ffn-multilayer", "ffn", "matmul-relu", "matmul")
+OWN_MODEL_HELP = """\
 Your own model
   file.py:factory     a function that returns
                       (module, example inputs)
   package.mod:factory
-  model.pt2           torch.export.save
-  model.onnx          workflows that take ONNX
+  model.pt2           from torch.export.save
+  model.onnx          for ONNX workflows
   a directory or hub name of transformers
 
 Timing does not depend on the values of the
-weights, so shipped configurations run with
-seeded random weights, without a network.
+weights, so the listed models have random
+weights and need no network.
 """
 
 
-class Shipped(OptionList):
-    """The models that ship."""
+class ShippedModels(OptionList):
+    """The list of models that are part of p3-advisor."""
 
-    HELP = "What can be probed without bringing a model: up and down move, enter takes the model and goes on."
+    HELP = "The models that need no file of yours: up and down move, enter selects a model."
 
 
 class ModelStep(Step):
-    """A list of what ships, a line for everything else, and what the model does."""
+    """The list of shipped models, an input for other models, and the task."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -58,158 +58,158 @@ class ModelStep(Step):
             "Task",
             key_display="^t",
             id="task",
-            tooltip="one forward pass, or generated text",
+            tooltip="one forward pass, or text generation",
         )
     ]
 
     def compose(self) -> ComposeResult:
-        """Make the line, the list, the explanation and the task."""
         yield Static(
-            "Which model?  Choose, or type your own: a file, a directory, file.py:factory",
+            "Which model?  Choose one, or type a file, a directory, or file.py:factory",
             classes="lead",
             markup=False,
         )
-        yield Line(
+        yield AnswerInput(
             self.answers.model if self.answers.model != DEMO else "",
-            placeholder="demo   (enter takes it, ctrl+r runs everything as it is)",
+            placeholder="demo   (enter selects it, ctrl+r runs with all defaults)",
             id="model",
             compact=True,
         )
         with Horizontal():
-            yield Shipped(id="models", markup=False, compact=True)
-            yield Static(OWN, id="own", markup=False, classes="side")
-        yield Choice("What it does", list(TASKS.items()), self.answers.task, id="task")
+            yield ShippedModels(id="models", markup=False, compact=True)
+            yield Static(OWN_MODEL_HELP, id="own-model-help", markup=False)
+        yield Choice("Task", list(TASK_LABELS.items()), self.answers.task, id="task")
         yield Static("", id="task-note", markup=False, classes="hint")
 
     def on_mount(self) -> None:
-        """Begin with the task that was asked for, if one was."""
-        self._task_is_theirs = self.answers.task != "forward"  # else the options said so
-        self._listed_in = self._room()
-        self._considered = self._wanted()
+        # The default task is replaced by the one that fits the model, a chosen task is not.
+        self._is_task_chosen = self.answers.task != "forward"
+        self._has_descriptions = self._has_room_for_descriptions()
+        self._current_model = self._selected_model()
 
     def begin(self) -> None:
-        """List the models and take the focus."""
         typed = self.query_one("#model", Input).value.strip()
-        self._list("" if typed in self._names() else typed)
-        self._considered = self._wanted()
-        self._note()
+        self._list_models("" if typed in self._model_names() else typed)
+        self._current_model = self._selected_model()
+        self._draw_task_note()
         self.query_one("#model", Input).focus()
 
-    def shipped(self) -> list[tuple[str, str]]:
-        """Return the models that can be named without bringing one, and what they are."""
-        known = self.advisor.catalogue.models
-        demo = known.demo
+    def shipped_models(self) -> list[tuple[str, str]]:
+        """Return the names and descriptions of the shipped models."""
+        catalogue = self.app_interface.catalogue.models
+        demo = catalogue.demo
         models = [(demo.name, f"{demo.layers} encoder blocks, hidden {demo.hidden}")]
         models += [
             (name, f"{entry.config.get('model_type', '')}, {entry.dtype}")
-            for name, entry in known.configurations.items()
+            for name, entry in catalogue.configurations.items()
         ]
         models += [
-            (f"synthetic/{block}@{name}", f"the paper's block, hidden {family.hidden}")
-            for name, family in known.families.items()
-            for block in PAPER_BLOCKS
+            (f"synthetic/{block}@{name}", f"synthetic block, hidden {family.hidden}")
+            for name, family in catalogue.families.items()
+            for block in SYNTHETIC_BLOCKS
         ]
         return models
 
-    def _names(self) -> list[str]:
-        return [name for name, _ in self.shipped()]
+    def _model_names(self) -> list[str]:
+        return [name for name, _ in self.shipped_models()]
 
-    def _list(self, wanted: str) -> None:
-        options = self.query_one("#models", OptionList)
-        self._listed_in = self._room()
-        found = [(name, words) for name, words in self.shipped() if wanted.lower() in name.lower()]
-        made = [
-            Option(_line(name, words if self._listed_in else ""), id=name) for name, words in found
+    def _list_models(self, filter_text: str) -> None:
+        """List the models whose names contain a text."""
+        option_list = self.query_one("#models", OptionList)
+        self._has_descriptions = self._has_room_for_descriptions()
+        options = [
+            Option(_option_text(name, description if self._has_descriptions else ""), id=name)
+            for name, description in self.shipped_models()
+            if filter_text.lower() in name.lower()
         ]
-        options.clear_options()
-        options.add_options(
-            made or [Option(Text(f"use {text.plain(wanted, 200)}", "bold"), id=None)]
-        )
-        options.highlighted = 0
+        own_model = Option(Text(f"use {text.printable(filter_text, 200)}", "bold"), id=None)
+        option_list.clear_options()
+        option_list.add_options(options or [own_model])
+        option_list.highlighted = 0
 
-    def _room(self) -> bool:
+    def _has_room_for_descriptions(self) -> bool:
         width = self.app.size.width
-        return ROOMY <= width < BESIDE or width >= ROOMY_BESIDE
+        return DESCRIPTION_WIDTH <= width < HELP_WIDTH or width >= HELP_AND_DESCRIPTION_WIDTH
 
     def on_resize(self) -> None:
-        """Say what the models are only where there is room for it."""
-        if self._room() != self._listed_in:
-            self._list(self.query_one("#model", Input).value.strip())
+        """Show or hide the descriptions of the models."""
+        if self._has_room_for_descriptions() != self._has_descriptions:
+            self._list_models(self.query_one("#model", Input).value.strip())
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the list."""
         event.stop()
-        self._list(event.value.strip())
-        self._suggest()
+        self._list_models(event.value.strip())
+        self._suggest_task()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go on."""
         event.stop()
-        self.advisor.run_next_step()
+        self.app_interface.go_to_next_step()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Propose what fits the model."""
         event.stop()
-        self._suggest()
+        self._suggest_task()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the model and go on."""
+        """Select the model and go to the next question."""
         event.stop()
         if event.option.id is not None:
             self.query_one("#model", Input).value = event.option.id
-        self.advisor.run_next_step()
+        self.app_interface.go_to_next_step()
 
     def on_choice_chosen(self, event: Choice.Chosen) -> None:
-        """Keep the task, whatever the model."""
+        """Keep the chosen task for every model."""
         event.stop()
-        self._task_is_theirs = True
-        self._note()
+        self._is_task_chosen = True
+        self._draw_task_note()
 
     def action_task(self) -> None:
-        """Take the other task."""
         self.query_one("#task", Choice).action_move(1)
 
-    def _wanted(self) -> str:
-        """Return the model under the cursor, or what was typed, or the only model that it fits."""
+    def _selected_model(self) -> str:
+        """Return the highlighted model, the typed text, or the demo model.
+
+        The highlighted model counts if the list has the focus or the typed text only filters it.
+        """
         typed = self.query_one("#model", Input).value.strip()
         options = self.query_one("#models", OptionList)
         highlighted = (
             options.highlighted_option.id if options.highlighted_option is not None else None
         )
-        takes_highlighted = options.has_focus or (typed and typed not in self._names())
-        return highlighted if takes_highlighted and highlighted is not None else typed or DEMO
+        is_filter = bool(typed) and typed not in self._model_names()
+        if highlighted is not None and (options.has_focus or is_filter):
+            return highlighted
+        return typed or DEMO
 
-    def _suggest(self) -> None:
-        """Propose the task that fits another model than before, unless the user has chosen one."""
-        wanted = self._wanted()
-        if wanted != self._considered and not self._task_is_theirs:
-            from advisor.question.task import suggest_task  # noqa: PLC0415 - not needed for the first sight
+    def _suggest_task(self) -> None:
+        """Choose the task that fits the model, unless the user has chosen one."""
+        model = self._selected_model()
+        if model != self._current_model and not self._is_task_chosen:
+            from advisor.question.task import suggest_task  # noqa: PLC0415 - speeds up the start
 
-            self.query_one("#task", Choice).choose(
-                suggest_task(wanted, self.advisor.catalogue.models)
+            self.query_one("#task", Choice).set_value(
+                suggest_task(model, self.app_interface.catalogue.models)
             )
-        self._considered = wanted
-        self._note()
+        self._current_model = model
+        self._draw_task_note()
 
-    def _note(self) -> None:
-        models = self.advisor.catalogue.models
-        words = NOTES[self.query_one("#task", Choice).value]
-        if self.query_one("#task", Choice).value == "generate" and self._considered == DEMO:
-            words = f"by {models.demo_language_model}: {words}"
-        self.query_one("#task-note", Static).update(words, layout=False)
+    def _draw_task_note(self) -> None:
+        models = self.app_interface.catalogue.models
+        task = self.query_one("#task", Choice).value
+        note = TASK_NOTES[task]
+        if task == "generate" and self._current_model == DEMO:
+            note = f"with {models.demo_language_model}: {note}"
+        self.query_one("#task-note", Static).update(note, layout=False)
 
-    def check(self) -> None:
-        """Take the model and the task; see that there is such a model and that it can do that."""
-        from advisor.question import choose_demo  # noqa: PLC0415 - not needed for the first sight
+    def store_answers(self) -> None:
+        """Store model and task; raise `UserError` if they do not exist or do not fit."""
+        from advisor.question import select_demo_model  # noqa: PLC0415 - not needed for the first sight
         from advisor.question.model import parse_model  # noqa: PLC0415 - as above
         from advisor.question.task import check_task  # noqa: PLC0415 - as above
 
         task = cast("Task", self.query_one("#task", Choice).value)
-        self.answer(model=self._wanted(), task=task)
-        models = self.advisor.catalogue.models
-        check_task(task, parse_model(choose_demo(self.answers, models), models), models)
+        self.change_answers(model=self._selected_model(), task=task)
+        models = self.app_interface.catalogue.models
+        check_task(task, parse_model(select_demo_model(self.answers, models), models), models)
 
 
-def _line(name: str, words: str) -> Text:
-    """Return a model and what it is."""
-    return Text(f"{text.squeeze(name, 38):<38}  ", "bold") + Text(words, "dim")
+def _option_text(name: str, words: str) -> Text:
+    return Text(f"{text.truncate_middle(name, 38):<38}  ", "bold") + Text(words, "dim")

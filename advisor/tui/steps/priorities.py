@@ -1,4 +1,4 @@
-"""Question 3: what matters, and what is not up for trade."""
+"""Question 3: the weights of the pillars, and the minimum tiers."""
 
 from __future__ import annotations
 
@@ -11,79 +11,79 @@ from advisor.tui.steps.step import Step
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.weights import Weights
 
-CUSTOM = ("", "my own")
-TIERS = [("", "any"), ("2", "B or better"), ("3", "A")]
+CUSTOM_PRESET = ("", "custom")
+TIER_CHOICES = [("", "any"), ("2", "B or better"), ("3", "A")]
 
 
 class PrioritiesStep(Step):
-    """Weights with presets, and the least tiers."""
+    """The weights with presets, and a minimum tier for each pillar."""
 
     def compose(self) -> ComposeResult:
-        """Make bars, presets and constraints."""
-        presets = self.advisor.catalogue.presets
-        yield Static("What matters?  The three always sum to 100 %.", classes="lead", markup=False)
-        yield Weights(choose_priorities(self.answers, self.advisor.catalogue), id="weights")
+        presets = self.app_interface.catalogue.presets
+        yield Static("What matters?  The three sum to 100 %.", classes="lead", markup=False)
+        yield Weights(choose_priorities(self.answers, self.app_interface.catalogue), id="weights")
         names = [(name, name) for name in presets.priorities]
         preset = self.answers.preset or ("" if self.answers.priority else presets.default_preset)
-        yield Choice("Preset", [*names, CUSTOM], preset, id="preset")
+        yield Choice("Preset", [*names, CUSTOM_PRESET], preset, id="preset")
         yield Static("", id="preset-note", markup=False, classes="hint")
-        yield Static("Must reach (filters; never bends a score)", classes="lead", markup=False)
-        least = {
+        yield Static("Required tiers (exclude arms, change no score)", classes="lead", markup=False)
+        required = {
             each.criterion: str(each.at_least) for each in parse_constraints(self.answers.require)
         }
         for criterion in CRITERIA:
             yield Choice(
                 criterion.replace("_", " ").capitalize(),
-                TIERS,
-                least.get(criterion, ""),
-                id=f"least-{criterion}",
+                TIER_CHOICES,
+                required.get(criterion, ""),
+                id=f"required-{criterion}",
             )
 
     def begin(self) -> None:
-        """Take the focus."""
-        self._note()
+        self._draw_preset_note()
         self.query_one("#weight-performance").focus()
 
     def cycle_preset(self) -> None:
-        """Take the next preset."""
+        """Choose the next preset."""
         self.query_one("#preset", Choice).action_move(1)
 
     def on_weights_changed(self, event: Weights.Changed) -> None:
-        """Keep the weights; they are a preset's only if they are the same."""
+        """Store the weights, and choose the preset with the same weights."""
         event.stop()
-        self._keep(event.priorities)
-        presets = self.advisor.catalogue.presets.priorities
+        self._store_weights(event.priorities)
+        presets = self.app_interface.catalogue.presets.priorities
         same = next(
             (name for name, preset in presets.items() if preset.priorities == event.priorities), ""
         )
-        self.query_one("#preset", Choice).choose(same)
-        self._note()
+        self.query_one("#preset", Choice).set_value(same)
+        self._draw_preset_note()
 
     def on_choice_chosen(self, event: Choice.Chosen) -> None:
-        """Take a preset's weights, or the constraints."""
+        """Use the weights of a preset, or store the required tiers."""
         event.stop()
         if event.choice.id == "preset":
             if event.value:
-                self.answer(preset=event.value, priority="")
+                self.change_answers(preset=event.value, priority="")
                 self.query_one(Weights).set_priorities(
-                    choose_priorities(self.answers, self.advisor.catalogue)
+                    choose_priorities(self.answers, self.app_interface.catalogue)
                 )
             else:
-                self._keep(self.query_one(Weights).priorities)
-            self._note()
+                self._store_weights(self.query_one(Weights).priorities)
+            self._draw_preset_note()
             return
-        chosen = {name: self.query_one(f"#least-{name}", Choice).value for name in CRITERIA}
-        self.answer(require=",".join(f"{name}>={tier}" for name, tier in chosen.items() if tier))
-
-    def _keep(self, priorities: Priorities) -> None:
-        given = {name: getattr(priorities, name) for name in CRITERIA}
-        self.answer(
-            preset="", priority=",".join(f"{name}={weight!r}" for name, weight in given.items())
+        chosen = {name: self.query_one(f"#required-{name}", Choice).value for name in CRITERIA}
+        self.change_answers(
+            require=",".join(f"{name}>={tier}" for name, tier in chosen.items() if tier)
         )
 
-    def _note(self) -> None:
+    def _store_weights(self, priorities: Priorities) -> None:
+        weights = {name: getattr(priorities, name) for name in CRITERIA}
+        self.change_answers(
+            preset="", priority=",".join(f"{name}={weight!r}" for name, weight in weights.items())
+        )
+
+    def _draw_preset_note(self) -> None:
         name = self.query_one("#preset", Choice).value
-        presets = self.advisor.catalogue.presets.priorities
+        presets = self.app_interface.catalogue.presets.priorities
         self.query_one("#preset-note", Static).update(
-            presets[name].title if name else "weights of your own"
+            presets[name].title if name else "custom weights"
         )

@@ -1,4 +1,4 @@
-"""What the four questions share."""
+"""The base of the four questions."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import msgspec
 from textual.containers import VerticalScroll
 
 from advisor.question.answers import Answers
-from advisor.tui.interfaces import Advisor
+from advisor.tui.interfaces import AppInterface
 
 
 class Step(VerticalScroll, can_focus=False):
-    """One question."""
+    """One question of the setup screen."""
 
     @property
-    def advisor(self) -> Advisor:
-        """The app."""
-        return cast("Advisor", self.app)
+    def app_interface(self) -> AppInterface:
+        """The app, with the type that steps may use."""
+        return cast("AppInterface", self.app)
 
     @property
     def answers(self) -> Answers:
-        """The answers so far."""
-        return self.advisor.answers
+        """The current answers."""
+        return self.app_interface.answers
 
-    def answer(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers
-        """Change some answers."""
-        self.advisor.answers = msgspec.structs.replace(self.advisor.answers, **changes)
+    def change_answers(self, **changes: Any) -> None:  # noqa: ANN401 - fields of Answers
+        """Replace fields of the answers."""
+        self.app_interface.answers = msgspec.structs.replace(self.app_interface.answers, **changes)
 
     def begin(self) -> None:
-        """Show the answers as they are now, and take the focus."""
+        """Show the current answers and take the focus."""
 
-    def check(self) -> None:
-        """Take in what was typed; raise the `UserError` that says what does not fit."""
+    def store_answers(self) -> None:
+        """Store the entered values in the answers; raise `UserError` for an invalid value."""

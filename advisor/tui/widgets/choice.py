@@ -1,4 +1,7 @@
-"""One of a few values on one line; the chosen one stands in brackets, so that no colour is needed to see it."""
+"""Choose one of a few values on one line.
+
+The chosen value is in brackets, so that it is recognizable without colours.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ LABEL_WIDTH = 21
 
 
 class Choice(Widget, can_focus=True):
-    """A label and its values; arrows choose."""
+    """A label followed by its values."""
 
-    HELP = "Left and right, or space, choose; up and down go to the next line."
+    HELP = "Left and right, or space, choose a value; up and down go to the next line."
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", show=False),
@@ -30,7 +33,7 @@ class Choice(Widget, can_focus=True):
     chosen: reactive[int] = reactive(0)
 
     class Chosen(Message):
-        """Another value was chosen."""
+        """The user chose another value."""
 
         def __init__(self, choice: Choice, value: str) -> None:
             super().__init__()
@@ -38,7 +41,6 @@ class Choice(Widget, can_focus=True):
 
         @property
         def control(self) -> Choice:
-            """The choice."""
             return self.choice
 
     def __init__(
@@ -51,26 +53,25 @@ class Choice(Widget, can_focus=True):
     ) -> None:
         super().__init__(id=id)
         self.label = label
-        self.offer(values, value)
+        self.set_values(values, value)
 
     @property
     def value(self) -> str:
-        """What is chosen."""
+        """The chosen value."""
         return self.values[self.chosen][0]
 
-    def offer(self, values: Sequence[tuple[str, str]], value: str) -> None:
-        """Show these values, each with its label; tells nobody."""
+    def set_values(self, values: Sequence[tuple[str, str]], value: str) -> None:
+        """Show pairs of value and label, with `value` chosen; sends no message."""
         self.values = list(values)
         known = [name for name, _ in self.values]
         self.set_reactive(Choice.chosen, known.index(value) if value in known else 0)
         self.refresh()
 
-    def choose(self, value: str) -> None:
-        """Show this value as chosen; tells nobody."""
-        self.offer(self.values, value)
+    def set_value(self, value: str) -> None:
+        """Show `value` as chosen; sends no message."""
+        self.set_values(self.values, value)
 
     def render(self) -> RenderResult:
-        """Draw the label and the values."""
         mark = ">" if self.has_focus else " "
         text = Text(
             f"{mark} {self.label:<{LABEL_WIDTH}}",
@@ -78,7 +79,7 @@ class Choice(Widget, can_focus=True):
             style="bold" if self.has_focus else "",
         )
         if LABEL_WIDTH + 2 + sum(len(label) + 3 for _, label in self.values) > self.size.width:
-            # Not all fit: the chosen one stands alone, with its place among them.
+            # Not all values fit: show only the chosen one and its position.
             return text.append(f"[{self.values[self.chosen][1]}]", "bold").append(
                 f"  {self.chosen + 1} of {len(self.values)}", "dim"
             )
@@ -91,11 +92,11 @@ class Choice(Widget, can_focus=True):
         return text
 
     def action_move(self, steps: int) -> None:
-        """Choose the next value, or the one before."""
+        """Choose the next value, or with -1 the previous one."""
         self._choose((self.chosen + steps) % len(self.values))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose what was clicked on."""
+        """Choose the value under the mouse."""
         end = LABEL_WIDTH + 2
         for place, (_, label) in enumerate(self.values):
             end += len(label) + 3

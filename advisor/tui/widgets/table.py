@@ -1,4 +1,4 @@
-"""A table of rows with keys: changed cell by cell, sorted with nothing last, its cursor staying on its row."""
+"""A table of keyed rows that updates single cells and keeps the cursor on its row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from textual.widgets.data_table import RowKey
 
 
 class Column:
-    """A column: its heading, its width, and whether it holds figures."""
+    """A column; numeric columns are aligned to the right."""
 
-    def __init__(self, key: str, heading: str, width: int, *, figures: bool = False) -> None:
-        self.key, self.heading, self.width, self.figures = key, heading, width, figures
+    def __init__(self, key: str, heading: str, width: int, *, is_numeric: bool = False) -> None:
+        self.key, self.heading, self.width, self.is_numeric = key, heading, width, is_numeric
+
+
+#: Text and style by column key.
+Cells = Mapping[str, tuple[str, str]]
 
 
 class Table(DataTable[Text]):
-    """Rows by key; cells are plain text."""
+    """A table; its cells are plain text without markup."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", show=False),
@@ -32,10 +36,10 @@ class Table(DataTable[Text]):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cell_padding=1)
         self._shown: list[Column] = []
-        self._cells: dict[str, dict[str, tuple[str, str]]] = {}
+        self._cells: dict[str, Cells] = {}
 
-    def lay_out(self, columns: Sequence[Column]) -> None:
-        """Show these columns; nothing happens if they are shown already."""
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Show these columns and keep the rows."""
         signature = [(column.key, column.heading, column.width) for column in columns]
         if signature == [(column.key, column.heading, column.width) for column in self._shown]:
             return
@@ -45,62 +49,63 @@ class Table(DataTable[Text]):
         cells, self._cells = self._cells, {}
         for column in columns:
             heading = Text(
-                column.heading, justify="right" if column.figures else "left", no_wrap=True
+                column.heading, justify="right" if column.is_numeric else "left", no_wrap=True
             )
             self.add_column(heading, width=column.width, key=column.key)
-        self.fill(
+        self.set_rows(
             {key: {name: text for name, (text, _) in row.items()} for key, row in cells.items()}
         )
-        self.point_at(cursor)
+        self.move_cursor_to(cursor)
 
-    def fill(
+    def set_rows(
         self, rows: Mapping[str, Mapping[str, str]], styles: Mapping[str, str] | None = None
     ) -> None:
-        """Show these rows in this order, changing only what differs; `styles` are by row key."""
-        cursor = self.key_at_cursor()
+        """Show these rows in this order; `rows` and `styles` are by row key.
+
+        Only cells that differ are updated if the keys are the same as before.
+        """
         styles = styles or {}
-        if list(rows) != list(self._cells):
-            self.clear()
-            self._cells = {}
-            for key, row in rows.items():
-                self.add_row(
-                    *[self._text(column, row, styles.get(key, "")) for column in self._shown],
-                    key=key,
-                )
-                self._cells[key] = {name: (text, styles.get(key, "")) for name, text in row.items()}
-            self.point_at(cursor)
+        cells: dict[str, Cells] = {
+            key: {name: (text, styles.get(key, "")) for name, text in row.items()}
+            for key, row in rows.items()
+        }
+        if list(rows) == list(self._cells):
+            self._update_cells(cells)
             return
-        for key, row in rows.items():
-            style = styles.get(key, "")
+        cursor = self.key_at_cursor()
+        self.clear()
+        self._cells = cells
+        for key, row in cells.items():
+            self.add_row(*[_cell_text(column, row) for column in self._shown], key=key)
+        self.move_cursor_to(cursor)
+
+    def _update_cells(self, cells: dict[str, Cells]) -> None:
+        before, self._cells = self._cells, cells
+        for key, row in cells.items():
             for column in self._shown:
-                new = (row.get(column.key, ""), style)
-                if self._cells[key].get(column.key) != new:
-                    self.update_cell(key, column.key, self._text(column, row, style))
-            self._cells[key] = {name: (text, style) for name, text in row.items()}
+                if before[key].get(column.key) != row.get(column.key):
+                    self.update_cell(key, column.key, _cell_text(column, row))
 
     def key_at_cursor(self) -> str | None:
-        """Return the key of the row under the cursor."""
+        """Return the key of the row under the cursor, None in an empty table."""
         if not self.row_count:
             return None
         return self.coordinate_to_cell_key(Coordinate(self.cursor_row, 0)).row_key.value
 
-    def point_at(self, key: str | None) -> None:
-        """Move the cursor to the row with this key, if there is one."""
+    def move_cursor_to(self, key: str | None) -> None:
+        """Move the cursor to the row with this key, if the table has it."""
         if key is not None and key in self._cells:
             self.move_cursor(row=self.get_row_index(RowKey(key)), animate=False)
 
-    def _text(self, column: Column, row: Mapping[str, str], style: str) -> Text:
-        return Text(
-            row.get(column.key, ""),
-            style,
-            justify="right" if column.figures else "left",
-            no_wrap=True,
-        )
 
-
-class OpeningTable(Table):
+class SelectableTable(Table):
     """A table whose rows can be opened."""
 
     HELP = "Up and down, or j and k, move; g and G go to the ends; enter opens the row."
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]
+
+
+def _cell_text(column: Column, row: Cells) -> Text:
+    text, style = row.get(column.key, ("", ""))
+    return Text(text, style, justify="right" if column.is_numeric else "left", no_wrap=True)

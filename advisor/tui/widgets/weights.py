@@ -1,4 +1,7 @@
-"""Bars for the weights of the three Ps: moved by keys or mouse, with a tick where the answer would change."""
+"""Bars that change the weights of the three pillars by keys or mouse.
+
+Marks on the bars show at which weights the recommendation changes.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,21 @@ from textual.widget import Widget
 
 from advisor.domain.decision import Flip
 from advisor.domain.question import PILLARS, Priorities
-from advisor.tui.themes import PILLAR_COLOURS
+from advisor.tui.rendering.themes import PILLAR_COLOURS
 
 FULL, EMPTY, TICK = "\N{FULL BLOCK}", "\N{LIGHT SHADE}", "\N{BLACK DIAMOND}"
 WHOLE = 100
+#: Column at which the bar starts.
+BAR_START = 23
 
 
 class WeightBar(Widget, can_focus=True):
-    """The weight of one P on one line."""
+    """The weight of one pillar on one line."""
 
     HELP = """\
-Left and right move the weight by 5, with shift by 1; digits set it; = balances. The two others share the
-rest, so that the three always sum to 100 %. Marks stand where the answer would change."""
+Left and right change the weight by 5, with shift by 1; digits set it; = makes the three equal. The
+other two share the rest, so that the three always sum to 100 %. A mark shows the weight at which
+the recommendation changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h,minus", "step(-5)", show=False),
@@ -41,7 +47,7 @@ rest, so that the three always sum to 100 %. Marks stand where the answer would 
     ticks: reactive[tuple[float, ...]] = reactive(())
 
     class Moved(Message):
-        """The user wants another weight; of several that wait only the last counts."""
+        """The user requests another weight."""
 
         def __init__(self, bar: WeightBar, weight: float) -> None:
             super().__init__()
@@ -49,11 +55,9 @@ rest, so that the three always sum to 100 %. Marks stand where the answer would 
 
         @property
         def control(self) -> WeightBar:
-            """The bar."""
             return self.bar
 
         def can_replace(self, message: Message) -> bool:
-            """Say whether this makes an earlier one needless."""
             return isinstance(message, WeightBar.Moved) and message.bar is self.bar
 
     def __init__(self, pillar: str) -> None:
@@ -62,7 +66,6 @@ rest, so that the three always sum to 100 %. Marks stand where the answer would 
         self._typed = ""
 
     def render(self) -> RenderResult:
-        """Draw label, figure and bar."""
         mark = ">" if self.has_focus else " "
         text = Text(
             f"{mark} {self.pillar.capitalize():<13}{self.weight:>5.3g} % ",
@@ -74,63 +77,60 @@ rest, so that the three always sum to 100 %. Marks stand where the answer would 
         cells = [FULL] * filled + [EMPTY] * (width - filled)
         ticked = {min(int(width * tick / WHOLE), width - 1) for tick in self.ticks}
         colour = PILLAR_COLOURS[self.pillar]
-        for place, cell in enumerate(cells):
-            if place in ticked:
+        for position, cell in enumerate(cells):
+            if position in ticked:
                 text.append(TICK, "bold")
             else:
                 text.append(cell, colour if cell == FULL else f"{colour} dim")
         return text
 
     def _bar_width(self) -> int:
-        return max(self.size.width - 24, 4)
+        return max(self.size.width - BAR_START - 1, 4)
 
     def action_step(self, points: int) -> None:
-        """Move by so many percent."""
+        """Change the weight by percentage points."""
         self._typed = ""
-        self._wish(round(self.weight) + points)
+        self._request(round(self.weight) + points)
 
     def action_type(self, digit: int) -> None:
-        """Set the weight by typing it."""
+        """Set the weight to the number typed so far."""
         self._typed = f"{self._typed}{digit}"[-3:]
         if int(self._typed) > WHOLE:
             self._typed = str(digit)
-        self._wish(int(self._typed))
+        self._request(int(self._typed))
 
     def on_blur(self) -> None:
-        """Forget half a number."""
+        """Discard a partly typed number."""
         self._typed = ""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin to drag."""
         self.capture_mouse()
-        self._point(event.x)
+        self._request_at(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the mouse."""
         if self.app.mouse_captured is self:
-            self._point(event.x)
+            self._request_at(event.x)
 
     def on_mouse_up(self) -> None:
-        """Let go."""
         self.release_mouse()
 
-    def _point(self, x: int) -> None:
-        if x >= 23:  # noqa: PLR2004 - where the bar begins
-            self._wish(round((x - 23) / max(self._bar_width() - 1, 1) * WHOLE))
+    def _request_at(self, x: int) -> None:
+        if x >= BAR_START:
+            self._request(round((x - BAR_START) / max(self._bar_width() - 1, 1) * WHOLE))
 
-    def _wish(self, weight: float) -> None:
+    def _request(self, weight: float) -> None:
         self.post_message(self.Moved(self, float(min(max(weight, 0), WHOLE))))
 
 
 class Weights(Vertical):
-    """The three bars; they always sum to 100."""
+    """The three bars; the weights always sum to 100."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("equals_sign", "balance", "Balance", show=False)
     ]
 
     class Changed(Message):
-        """The weights are others now."""
+        """The user changed the weights."""
 
         def __init__(self, weights: Weights, priorities: Priorities) -> None:
             super().__init__()
@@ -138,11 +138,9 @@ class Weights(Vertical):
 
         @property
         def control(self) -> Weights:
-            """The bars."""
             return self.weights
 
         def can_replace(self, message: Message) -> bool:
-            """Say whether this makes an earlier one needless."""
             return isinstance(message, Weights.Changed)
 
     def __init__(self, priorities: Priorities, *, id: str = "weights") -> None:  # noqa: A002 - Textual's word
@@ -150,27 +148,25 @@ class Weights(Vertical):
         self.priorities = priorities
 
     def compose(self) -> ComposeResult:
-        """Make the bars."""
         for pillar in PILLARS:
             yield WeightBar(pillar)
 
     def on_mount(self) -> None:
-        """Show the first weights."""
         self.set_priorities(self.priorities)
 
     def set_priorities(self, priorities: Priorities) -> None:
-        """Show other weights; tells nobody."""
+        """Show other weights; sends no message."""
         self.priorities = priorities
         for bar in self.query(WeightBar):
             bar.weight = getattr(priorities, bar.pillar)
 
     def set_flips(self, flips: tuple[Flip, ...]) -> None:
-        """Show where the answer would change."""
+        """Mark the weights at which the recommendation changes."""
         for bar in self.query(WeightBar):
             bar.ticks = tuple(flip.weight for flip in flips if flip.criterion == bar.pillar)
 
     def on_weight_bar_moved(self, message: WeightBar.Moved) -> None:
-        """Let the two others share the rest."""
+        """Set the weight; the other two share the rest."""
         message.stop()
         self._change(
             whole_numbers(
@@ -179,7 +175,7 @@ class Weights(Vertical):
         )
 
     def action_balance(self) -> None:
-        """Give all three the same, but for rounding."""
+        """Make the three weights equal, up to rounding."""
         self._change(
             whole_numbers(self.priorities.with_weight(PILLARS[0], 34.0), PILLARS[0], even=True)
         )
@@ -190,12 +186,15 @@ class Weights(Vertical):
 
 
 def whole_numbers(priorities: Priorities, kept: str, *, even: bool = False) -> Priorities:
-    """Return the weights in whole percent that sum to 100, the one `kept` as it is."""
+    """Round the weights to whole percent that sum to 100 without changing `kept`.
+
+    With `even`, the other two weights are equal up to rounding.
+    """
     import msgspec  # noqa: PLC0415 - only when a weight moves
 
     first, second = (name for name in PILLARS if name != kept)
     rest = WHOLE - round(getattr(priorities, kept))
-    one = rest // 2 if even else round(getattr(priorities, first))
+    share = rest // 2 if even else round(getattr(priorities, first))
     return msgspec.structs.replace(
-        priorities, **{kept: float(WHOLE - rest), first: float(one), second: float(rest - one)}
+        priorities, **{kept: float(WHOLE - rest), first: float(share), second: float(rest - share)}
     )

@@ -1,4 +1,4 @@
-"""Help for the screen below: what it shows and its keys."""
+"""Show help about the focused widget, the screen below and its keys."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from advisor.question.answers import Answers
-from advisor.tui.widgets.keys import Keys
+from advisor.tui.widgets.key_footer import KeyFooter
 
 GENERAL = """\
 ?  F1        this help              ctrl+p  all commands
 esc          up one level           q  ctrl+q  quit
-arrows hjkl  move                   tab     next part
-ctrl+o       jump to any part       y       copy, where there is something to copy
-ctrl+z       suspend; fg comes back, and a run goes on meanwhile
+arrows hjkl  move                   tab     next widget
+ctrl+o       jump to any widget     y       copy, on screens with a command to copy
+ctrl+z       suspend; fg returns, and a run continues meanwhile
 """
-WORDS = """\
-Tiers        A best, B, C least. Trust: A to D, how far the measurement can be relied on.
-Verdicts     PROVEN every rival is slower; TIE slower or as fast; SAFE none can be faster
-             by more than the margin; INCONCLUSIVE the noise hides who is fastest.
-Noise floor  the most that two equal processes may differ by here.
+TERMS = """\
+Tiers        A best, B, C worst. Trust: A to D, the reliability of the measurement.
+Verdicts     PROVEN every other arm is slower; TIE some may be as fast; SAFE none can be
+             faster by more than the margin; INCONCLUSIVE noise hides the fastest arm.
+Noise floor  the largest difference between two equal processes on this machine.
 Phases       queued, start, import, imported, load, compile, correctness, warm-up, ready,
              measure, done.
 """
-#: Parts that answer an option of another name.
-OPTIONS = {"device": "gpu", "elsewhere": "gpu"}
+#: The option of the command line that a widget answers, where their names differ.
+OPTION_NAMES = {"device": "gpu", "absent_gpu": "gpu"}
 
 
-class Help(ModalScreen[None]):
-    """The help."""
+class HelpDialog(ModalScreen[None]):
+    """The help dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,f1,q,enter", "dismiss", "Close")
@@ -48,11 +48,11 @@ class Help(ModalScreen[None]):
         self._below = below
 
     def compose(self) -> ComposeResult:
-        """Show the words of what has the focus, of the screen below, then those for all screens."""
-        part = words_of_part(self._below.focused) if self._below.focused is not None else ""
+        focused = self._below.focused
+        widget_help = describe_widget(focused) if focused is not None else ""
         with VerticalScroll(classes="dialog"):
-            if part:
-                yield Static(Text(part), markup=False)
+            if widget_help:
+                yield Static(Text(widget_help), markup=False)
                 yield Static(Text("\nThis screen", style="bold"), markup=False)
             yield Static(
                 Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False
@@ -61,37 +61,36 @@ class Help(ModalScreen[None]):
             yield Static(self._keys(), markup=False)
             yield Static(Text("\nEverywhere", style="bold"), markup=False)
             yield Static(GENERAL, markup=False)
-            yield Static(Text("Words", style="bold"), markup=False)
-            yield Static(WORDS, markup=False)
-        yield Keys()
+            yield Static(Text("Terms", style="bold"), markup=False)
+            yield Static(TERMS, markup=False)
+        yield KeyFooter()
 
     def _keys(self) -> Text:
         lines = []
         for active in self._below.active_bindings.values():
             binding = active.binding
-            ours = (
+            is_own = (
                 type(active.node).__module__.startswith("advisor.") and active.node is not self.app
             )
-            if ours and binding.action != "help" and (binding.show or active.tooltip):
-                lines.append(
-                    f"{self.app.get_key_display(binding):<12} {active.tooltip or binding.description}"
-                )
+            if is_own and binding.action != "help" and (binding.show or active.tooltip):
+                key = self.app.get_key_display(binding)
+                lines.append(f"{key:<12} {active.tooltip or binding.description}")
         return Text("\n".join(dict.fromkeys(lines)))
 
 
-def words_of_part(part: Widget) -> str:
-    """Return what an option asks for, in the words of the command line, and how its part of the screen is used."""
-    name = OPTIONS.get(part.id or "", part.id or "")
+def describe_widget(widget: Widget) -> str:
+    """Return the help of the command-line option that a widget answers, and of the widget."""
+    name = OPTION_NAMES.get(widget.id or "", widget.id or "")
     lines = []
     if name in Answers.__struct_fields__:
         _, meta = typing.get_args(typing.get_type_hints(Answers, include_extras=True)[name])
         lines.append(
             f"--{name.replace('_', '-')}: {typing.cast('msgspec.Meta', meta).description}."
         )
-    inside = [
+    widgets = [
         node
-        for node in part.ancestors_with_self
+        for node in widget.ancestors_with_self
         if isinstance(node, Widget) and not isinstance(node, Screen)
     ]
-    lines += [node.HELP for node in inside if node.HELP][:1]
+    lines += [" ".join(node.HELP.split()) for node in widgets if node.HELP][:1]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A line to type in that says what enter does."""
+"""An input whose footer names the effect of enter."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 
-class Line(Input):
-    """One answer, typed."""
+class AnswerInput(Input):
+    """The input for one answer."""
 
-    HELP = "Type the answer; left empty, what stands there in grey is taken. Enter goes on."
+    HELP = "Type the answer; an empty input stands for the grey text. Enter goes to the next step."
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Next")]

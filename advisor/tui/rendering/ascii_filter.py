@@ -1,4 +1,4 @@
-"""ASCII characters only, for terminals and fonts that have no others: the last filter before the screen, so that nothing gets past it."""
+"""Replace every non-ASCII character on the screen, for terminals and fonts without Unicode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-#: Signs of ours and of Textual, by what stands for them.
+#: Characters that this program and Textual draw, by their ASCII replacement.
 REPLACEMENTS = {
     "+": "\u2713\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c\u256d\u256e\u256f\u2570",
     ">": "\u25b6\u203a\u2192\u276f\u25b8",
@@ -23,21 +23,25 @@ REPLACEMENTS = {
     "~": "\u2248",
     "*": "\u25c6\u2605\u2605",
 }
-TABLE = {ord(sign): stand_in for stand_in, signs in REPLACEMENTS.items() for sign in signs}
+TABLE = {
+    ord(character): replacement
+    for replacement, characters in REPLACEMENTS.items()
+    for character in characters
+}
 
 
 def to_ascii(text: str) -> str:
-    """Return the text in ASCII and of the same width."""
+    """Return the text in ASCII, with the same width in terminal cells."""
     return "".join(
-        sign if sign.isascii() else "?" * cell_len(sign) for sign in text.translate(TABLE)
+        character if character.isascii() else "?" * cell_len(character)
+        for character in text.translate(TABLE)
     )
 
 
 class AsciiFilter(LineFilter):
-    """Replaces every sign that is not ASCII."""
+    """Converts each line to ASCII; must be the last filter of the app."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's interface
-        """Return the segments of a line in ASCII."""
         return [
             Segment(to_ascii(text), style, control)
             if not text.isascii()

@@ -1,4 +1,4 @@
-"""A letter on everything that can have the focus; typing it moves there."""
+"""Label every focusable widget with a letter that moves the focus there."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 
-class Jump(ModalScreen[None]):
-    """The letters, above the screen they belong to."""
+class JumpOverlay(ModalScreen[None]):
+    """The letters, drawn over the screen below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+o", "dismiss", "Stay")]
 
     def __init__(self, below: Screen[None]) -> None:
         super().__init__()
         self._size = below.size
-        seen = [widget for widget in below.focus_chain if widget.region]
-        self.targets: dict[str, Widget] = dict(zip(string.ascii_lowercase, seen, strict=False))
+        visible = [widget for widget in below.focus_chain if widget.region]
+        self.targets: dict[str, Widget] = dict(zip(string.ascii_lowercase, visible, strict=False))
 
     def compose(self) -> ComposeResult:
-        """Put the letters where their targets are."""
         for letter, widget in self.targets.items():
-            mark = Static(f" {letter} ", classes="jump", markup=False)
-            mark.styles.offset = (widget.region.x, widget.region.y)
-            yield mark
+            label = Static(f" {letter} ", classes="jump", markup=False)
+            label.styles.offset = (widget.region.x, widget.region.y)
+            yield label
 
     def on_key(self, event: events.Key) -> None:
-        """Move to the letter's target."""
         target = self.targets.get(event.key)
         if target is not None:
             event.stop()
@@ -40,6 +38,6 @@ class Jump(ModalScreen[None]):
             target.focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Go away: the targets are elsewhere now."""
+        """Close after a resize, because the targets have moved."""
         if event.size != self._size:
             self.dismiss()

@@ -1,14 +1,14 @@
-"""Our two themes.
+"""Define the two colour themes.
 
-Colours repeat what glyphs and words say; those of the charts are told apart with every kind of
-colour vision.
+Colour never carries information alone: a glyph or a word repeats it. The chart colours are
+distinguishable with every type of colour vision.
 """
 
 from __future__ import annotations
 
 from textual.theme import Theme
 
-#: From Okabe and Ito's palette.
+#: From the palette of Okabe and Ito.
 PILLAR_COLOURS = {"performance": "#e69f00", "productivity": "#56b4e9", "portability": "#009e73"}
 
 DARK = Theme(
@@ -49,4 +49,4 @@ HIGH_CONTRAST = Theme(
         "block-cursor-foreground": "#000000",
     },
 )
-OURS = (DARK, HIGH_CONTRAST)
+THEMES = (DARK, HIGH_CONTRAST)

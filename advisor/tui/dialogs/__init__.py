@@ -1,0 +1,1 @@
+"""Modal screens: confirmations, inputs, help, and the dialog that creates an environment."""

@@ -1,0 +1,1 @@
+"""Turn values into terminal text: formatting, escaping, colours, and explanations of a decision."""

@@ -1,0 +1,205 @@
+"""Render the score, the timing, the code and the environment of one arm."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+import statistics
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from advisor.domain.decision import Rating
+from advisor.domain.measurement import Cell, Measurement
+from advisor.errors import NoRecipeError
+from advisor.pipeline.decision import Decision
+from advisor.report import recipe
+from advisor.report.text_generation import render_generation
+from advisor.report.text_report import TIER_LETTERS
+from advisor.system.number_format import (
+    MISSING,
+    format_fact,
+    format_interval,
+    format_mebibytes,
+    format_seconds,
+)
+from advisor.tui.rendering import text
+
+EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
+FULL = "\N{FULL BLOCK}"
+BAR_CELLS = 40
+
+
+def render_score(decision: Decision, arm: str) -> Text:
+    """Return the tier of each criterion, its rule, and the distance to the next tier."""
+    scored = next(each for each in decision.scored if each.arm == arm)
+    shares = decision.header.question.priorities.shares()
+    lines = Text(f"{'Criterion':<22}Tier    Weight  Value\n", "bold")
+    for criterion in decision.header.catalogue.rubric.criteria:
+        lines += Text(f"{criterion.title:<22}", "bold")
+        lines += _render_rating(scored.ratings[criterion.id], shares[criterion.id])
+    for constraint in scored.fails:
+        lines += Text(f"\nnot recommended: {text.printable(constraint, 200)}", "bold")
+    return lines
+
+
+def _render_rating(rating: Rating, share: float) -> Text:
+    value = text.printable(f"{rating.fact} {format_fact(rating.value)}", 60)
+    lines = Text(f"{TIER_LETTERS[rating.tier]} {rating.tier}/3 {share:>7.0%}   {value}\n")
+    lines += Text(f"  {text.printable(rating.why, 200)}\n")
+    rule = text.printable(rating.rule, 200)
+    lines += Text(f"  {rating.evidence}; rule ({rating.basis}): {rule}\n", "dim")
+    for gap in rating.to_next:
+        distance = f", {gap.missing:.3g} away" if gap.missing is not None else ""
+        threshold = text.printable(gap.threshold, 100)
+        lines += Text(f"  {TIER_LETTERS[gap.tier]} requires {gap.fact} {threshold}{distance}\n")
+    return lines
+
+
+def render_timing(decision: Decision, arm: str) -> Text:
+    """Return the times of each visit, the build, the memory and the check of the outputs."""
+    measured = _find_measurement(decision, arm)
+    lines = Text()
+    for cell in measured.cells:
+        lines += _render_cell(cell) + _render_visits(decision, arm, cell.batch_size) + Text("\n")
+    build, memory = measured.build_seconds, measured.memory_bytes
+    warm = f"{format_seconds(build.warm)} s" if build.warm is not None else "not measured"
+    peak = f"{format_mebibytes(memory.peak)} MiB" if memory.peak is not None else MISSING
+    lines += Text(
+        f"Build cold {format_seconds(build.cold)} s, warm {warm}."
+        f"  Memory {peak}: {text.printable(memory.source, 100)}.\n"
+    )
+    engagement = text.printable(measured.engagement, 300)
+    lines += Text(f"Compiled share of the work {measured.engaged_share:.0%}: {engagement}\n")
+    for checked in measured.correctness:
+        error = (
+            f"rmse {checked.rmse:.2g}, allowed {checked.allowed:.2g}, "
+            if checked.rmse is not None and checked.allowed is not None
+            else ""
+        )
+        reference = text.printable(checked.reference, 80)
+        lines += Text(
+            f"Outputs at batch {checked.batch_size}: {checked.verdict},"
+            f" {error}against {reference}\n"
+        )
+    return lines
+
+
+def _render_cell(cell: Cell) -> Text:
+    lines = Text(f"Batch {cell.batch_size}", "bold")
+    lines += Text(
+        f"   {text.format_milliseconds(cell.seconds.median)} ms"
+        f"   {format_interval(cell.speedup)} at 95 %"
+        f"   {text.format_number(cell.throughput.value)} {cell.throughput.unit}"
+        f"   {cell.seconds.samples} calls\n"
+    )
+    generation = render_generation(cell.generation)
+    return lines + Text(f"  {generation}\n" if generation else "")
+
+
+def _render_visits(decision: Decision, arm: str, batch_size: int) -> Text:
+    """Return a bar for the median call time of each visit."""
+    medians = [
+        (visit.round, statistics.median(visit.seconds))
+        for process in decision.state.processes.get(arm, ())
+        for visit in process.visits
+        if visit.batch_size == batch_size
+    ]
+    longest = max((seconds for _, seconds in medians), default=1.0)
+    return Text(
+        "".join(
+            f"  visit {number:>3} {bar(seconds / longest, BAR_CELLS):<{BAR_CELLS}}"
+            f" {text.format_milliseconds(seconds)}\n"
+            for number, seconds in medians
+        )
+    )
+
+
+def render_code(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
+    """Return the options, the requirements and the measured code of an arm.
+
+    The code is composed from the source in `probes`; it is left out if that is not possible.
+    """
+    workflow_id = _find_measurement(decision, arm).workflow
+    workflow = next(
+        entry for entry in decision.header.catalogue.workflows if entry.id == workflow_id
+    )
+    plan, declared = decision.state.plan, workflow.declared
+    options = next((each.options for each in plan.arms if each.id == arm), {}) if plan else {}
+    values = ", ".join(f"{name} = {value!r}" for name, value in options.items())
+    export = "yes" if declared.export_step.value else "no"
+    lines = Text(f"{text.printable(workflow.title)}\n", "bold")
+    lines += Text(f"options   {text.printable(values or 'defaults of the stack', 300)}\n")
+    lines += Text(f"install   {text.printable(workflow.how_to_get, 300)}\n")
+    lines += Text(f"changes   {declared.lines_changed.value} lines, export step: {export}\n")
+    lines += Text(f"source    {text.printable(declared.lines_changed.source, 300)}\n\n", "dim")
+    lines += Text("Measure it again\n", "bold")
+    lines += Text(f"{text.printable(repeat_command(decision, arm), 1000)}\n")
+    return lines + _render_script(decision, arm, probes)
+
+
+def repeat_command(decision: Decision, arm: str) -> str:
+    """Return the command that measures an arm again."""
+    question = decision.header.question
+    sizes = ",".join(map(str, question.batch_sizes))
+    task = ""
+    if question.task == "generate":
+        task = (
+            f" --task generate --input-tokens {question.input_tokens}"
+            f" --output-tokens {question.output_tokens}"
+        )
+    return (
+        f"p3-advisor recommend --model {shlex.quote(question.model.name)}{task}"
+        f" --batch-sizes {sizes} --workflows {shlex.quote(arm)}"
+    )
+
+
+def _render_script(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
+    try:
+        found = recipe.find_recipe(decision, arm, probes)
+    except NoRecipeError:
+        return Text()
+    if found is None:
+        return Text()
+    lines = [
+        *(f"# {requirement}" for requirement in found.recipe.requirements),
+        *found.recipe.imports,
+        *found.recipe.source.splitlines(),
+    ]
+    command = text.printable(f"p3-advisor recipe {decision.header.run_id} --workflow {arm}", 200)
+    title = Text("\nThe measured code", "bold")
+    title += Text(f"   {command} writes it with its figures\n", "dim")
+    return title + Text("".join(f"{text.printable(line, 400)}\n" for line in lines))
+
+
+def render_environment(decision: Decision, arm: str) -> Text:
+    """Return the versions and settings of an arm, and the machine."""
+    measured, machine = _find_measurement(decision, arm), decision.header.machine
+    lines = _render_pairs("Versions", measured.versions, " ")
+    lines += _render_pairs("Settings", measured.settings, " = ")
+    lines += Text("Machine\n", "bold")
+    lines += Text(
+        f"  {text.printable(machine.cpu.model)}, {machine.cpu.usable_processors} processors,"
+        f" {machine.kernel}\n"
+    )
+    for gpu in machine.gpus:
+        lines += Text(f"  {text.printable(gpu.name)}, driver {gpu.driver}\n")
+    return lines
+
+
+def _render_pairs(title: str, pairs: Mapping[str, str], separator: str) -> Text:
+    lines = "".join(
+        f"  {text.printable(name)}{separator}{text.printable(value, 200)}\n"
+        for name, value in pairs.items()
+    )
+    return Text(f"{title}\n", "bold") + Text(lines)
+
+
+def _find_measurement(decision: Decision, arm: str) -> Measurement:
+    return next(entry for entry in decision.results.measurements if entry.arm == arm)
+
+
+def bar(share: float, cells: int) -> str:
+    """Return a bar for a share between 0 and 1, with a resolution of an eighth of a cell."""
+    eighths = round(min(max(share, 0.0), 1.0) * cells * 8)
+    return FULL * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")

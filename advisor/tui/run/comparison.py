@@ -1,0 +1,81 @@
+"""Arrange two runs as rows, with the figures of both and the verdict of `p3-advisor compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from advisor.domain.measurement import Cell, Interval
+from advisor.report.comparison import Comparison, SpeedVerdict, compare_documents
+from advisor.report.document import RunDocument
+
+#: Speeds within this share of each other count as equal; the default of `p3-advisor compare`.
+THRESHOLD = 0.05
+
+Verdict = SpeedVerdict | Literal["only-in-first", "only-in-second", "not-compared"]
+
+
+class ComparisonRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm at one batch size; a cell is None where that run has no figures."""
+
+    arm: str
+    batch_size: int
+    first: Cell | None
+    second: Cell | None
+    #: Speed in the second run over the speed in the first; None where they are not comparable.
+    speed: Interval | None
+    verdict: Verdict
+
+
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two runs: what differs between them, and one row per arm and batch size."""
+
+    comparison: Comparison
+    rows: tuple[ComparisonRow, ...]
+
+    @property
+    def generates_text(self) -> bool:
+        """Whether both runs generated text, so that the rate is shown instead of the call time."""
+        return all(
+            cell.generation is not None
+            for row in self.rows
+            for cell in (row.first, row.second)
+            if cell is not None
+        )
+
+
+def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
+    """Compare two runs and return a row for every arm of either run."""
+    comparison = compare_documents(first, second, THRESHOLD)
+    return RunComparison(comparison=comparison, rows=tuple(_rows(first, second, comparison)))
+
+
+def _rows(
+    first: RunDocument, second: RunDocument, comparison: Comparison
+) -> Iterator[ComparisonRow]:
+    changes = {(change.arm, change.batch_size): change for change in comparison.changes}
+    first_cells, second_cells = _cells(first), _cells(second)
+    for key in dict.fromkeys([*first_cells, *second_cells]):
+        arm, batch_size = key
+        change = changes.get(key)
+        verdict: Verdict = change.verdict if change else "not-compared"
+        if key not in first_cells:
+            verdict = "only-in-second"
+        elif key not in second_cells:
+            verdict = "only-in-first"
+        yield ComparisonRow(
+            arm=arm,
+            batch_size=batch_size,
+            first=first_cells.get(key),
+            second=second_cells.get(key),
+            speed=change.speed if change else None,
+            verdict=verdict,
+        )
+
+
+def _cells(document: RunDocument) -> dict[tuple[str, int], Cell]:
+    return {
+        (entry.arm, cell.batch_size): cell for entry in document.workflows for cell in entry.cells
+    }

@@ -1,0 +1,79 @@
+"""Show the answer for a GPU that is not attached, from a stored run or published figures."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from advisor.report import text_report
+from advisor.report.document import RunDocument
+from advisor.tui.rendering import text
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.widgets.key_footer import KeyFooter
+
+
+class AbsentGpuScreen(AdvisorScreen):
+    """The answer of `p3-advisor recommend` for such a GPU; its first lines name the origin."""
+
+    HELP_TEXT = """\
+Nothing was measured on this machine. The first lines name the source of the figures: a stored run
+with its date and machine, or a publication. r opens the stored run, where the weights can be
+changed; e writes the answer as HTML, Markdown, CSV or JSON; the extension of the file selects the
+format."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "r",
+            "open",
+            "Open the run",
+            id="open",
+            tooltip="open the stored run that is the source of this answer",
+        ),
+        Binding("e", "export", "Export", id="export"),
+        Binding("n", "app.setup", "New", id="new"),
+        Binding("escape", "app.setup", "Back", id="back", show=False),
+        Binding("q", "app.leave", "Quit", id="quit"),
+    ]
+
+    def __init__(self, document: RunDocument) -> None:
+        super().__init__()
+        self._document = document
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar()
+        lines = [
+            text.printable(line, 600) for line in text_report.render(self._document).splitlines()
+        ]
+        with VerticalScroll(id="body"):
+            yield Static(Text("\n".join(lines[:2]), "bold"), markup=False)
+            yield Static(Text("\n".join(lines[2:])), markup=False)
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        question = self._document.question
+        origin = (
+            "from a stored run"
+            if self._document.provenance is not None
+            else "from published figures"
+        )
+        self.query_one(TitleBar).set_text(
+            Text(f"Not measured here  {text.printable(question.model.name, 30)}"), f"{origin} "
+        )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Offer to open the run if the answer has one."""
+        return action != "open" or self._document.provenance is not None
+
+    def action_open(self) -> None:
+        """Open the run that is the source of the answer."""
+        if self._document.provenance is not None:
+            self.app_interface.run_controller.open(self._document.provenance.run)
+
+    def action_export(self) -> None:
+        """Write the answer to a file that the user names."""
+        self.app_interface.run_controller.export(self._document)

@@ -1,0 +1,86 @@
+"""The title bar, help, and minimum size that all screens share."""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Static
+
+from advisor.tui.interfaces import AppInterface
+from advisor.tui.rendering import text
+
+MIN_WIDTH, MIN_HEIGHT = 60, 16
+
+
+class TitleBar(Static):
+    """The first line: the title of the screen, and a status on the right."""
+
+    def __init__(self) -> None:
+        super().__init__("", id="top", markup=False)
+        self._left, self._right = Text(), ""
+
+    def set_text(self, left: Text, right: str = "") -> None:
+        """Show a title and a status."""
+        self._left, self._right = left, text.printable(right, 60)
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        line = Text(" p3 ", style="bold reverse", no_wrap=True) + Text(" ") + self._left
+        gap = self.size.width - line.cell_len - len(self._right)
+        if gap > 1:
+            line += Text(" " * gap + self._right)
+        self.update(line, layout=False)
+
+
+class AdvisorScreen(Screen[None]):
+    """A screen with breakpoints, help, and a notice in terminals that are too small."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (140, "-wide")]  # noqa: RUF012 - Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (30, "-tall")]  # noqa: RUF012 - as above
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help", key_display="?", id="help"),
+        Binding("f1", "help", "Help", key_display="F1"),  # in inputs, ? is text
+        Binding("ctrl+o", "jump", "Jump", show=False, priority=True, id="jump"),
+    ]
+    #: The description of the screen in the help.
+    HELP_TEXT: ClassVar[str] = ""
+
+    @property
+    def app_interface(self) -> AppInterface:
+        """The app, with the type that screens may use."""
+        return cast("AppInterface", self.app)
+
+    def compose_too_small_notice(self) -> Static:
+        """Return the notice that replaces the screen in a small terminal."""
+        return Static("", id="too-small", markup=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show a notice if the terminal is too small."""
+        width, height = event.size.width, event.size.height
+        is_too_small = width < MIN_WIDTH or height < MIN_HEIGHT
+        self.set_class(is_too_small, "-too-small")
+        if is_too_small:
+            for notice in self.query("#too-small").results(Static):
+                notice.update(
+                    f"The terminal is {width}x{height}.\n"
+                    f"At least {MIN_WIDTH}x{MIN_HEIGHT} is needed (80x24 is recommended).\n"
+                    "A run continues meanwhile."
+                )
+
+    def action_help(self) -> None:
+        from advisor.tui.dialogs.help_dialog import HelpDialog  # noqa: PLC0415 - only when asked for
+
+        self.app.push_screen(HelpDialog(self))
+
+    def action_jump(self) -> None:
+        """Label every focusable widget with a letter."""
+        from advisor.tui.dialogs.jump_overlay import JumpOverlay  # noqa: PLC0415 - only when asked for
+
+        self.app.push_screen(JumpOverlay(self))

@@ -1,0 +1,79 @@
+"""Show the keys of a screen in its last line: help first, the exit last, the others as they fit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
+
+HELP_ACTION = "help"
+#: Actions that close a screen or the program.
+EXIT_ACTIONS = ("app.leave", "app.pop_screen", "back", "dismiss")
+
+
+class KeyFooter(Footer):
+    """A footer that hides the keys that do not fit; Textual's footer would cut them off."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, show_command_palette=False)
+        self._composed_bindings: list[object] = []
+
+    def compose(self) -> ComposeResult:
+        """Yield all hints in the order in which they are shown."""
+        self._composed_bindings = self._bindings_to_show() if self._bindings_ready else []
+        hints = [hint for hint in super().compose() if isinstance(hint, FooterKey)]
+        ordered = [hints[place] for place in visible_hints(hint_texts(hints), sys.maxsize)]
+        hide_excess_hints(ordered, self.app.size.width)
+        yield from ordered
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Recompose the hints if they differ, because that lays out the whole screen."""
+        if not self._bindings_ready or self._composed_bindings != self._bindings_to_show():
+            super().bindings_changed(screen)
+
+    def _bindings_to_show(self) -> list[object]:
+        return [
+            (active.binding, active.enabled)
+            for active in self.screen.active_bindings.values()
+            if active.binding.show
+        ]
+
+    def on_resize(self, event: events.Resize) -> None:
+        hide_excess_hints(list(self.query(FooterKey)), event.size.width)
+
+
+def hint_texts(hints: Sequence[FooterKey]) -> list[tuple[str, str]]:
+    """Return the action and the text of each hint."""
+    return [(hint.action, f"{hint.key_display} {hint.description}") for hint in hints]
+
+
+def hide_excess_hints(hints: Sequence[FooterKey], width: int) -> None:
+    """Hide the hints that do not fit into `width` cells."""
+    shown = visible_hints(hint_texts(hints), width)
+    for place, hint in enumerate(hints):
+        hint.display = place in shown
+
+
+def visible_hints(hints: Sequence[tuple[str, str]], width: int) -> list[int]:
+    """Return the indices of the hints that fit into `width` cells, in the order to show them.
+
+    `hints` are pairs of action and text.
+    """
+    first = [place for place, (action, _) in enumerate(hints) if action == HELP_ACTION]
+    last = [
+        place for place, (action, _) in enumerate(hints) if action.partition("(")[0] in EXIT_ACTIONS
+    ][-1:]
+    between = [place for place in range(len(hints)) if place not in {*first, *last}]
+
+    def needed(places: list[int]) -> int:
+        return sum(cell_len(hints[place][1]) + 1 for place in places) - 1
+
+    while between and needed([*first, *between, *last]) > width:
+        between.pop()
+    return [*first, *between, *last]

@@ -1,0 +1,93 @@
+"""Answers for a GPU that is not attached, from a stored run or from published figures."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import builders
+import pytest
+from onscreen import (
+    SIZES,
+    async_test,
+    check_screen_at,
+    go_to_step,
+    key_hints,
+    running_app,
+    screen_text,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
+from recorded_runs import make_run
+from textual.widgets import Input
+
+from advisor.context import Context
+from advisor.question.answers import Answers
+from advisor.store import Store
+from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.options import LaunchOptions
+from advisor.tui.screens.absent_gpu import AbsentGpuScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
+
+GPU = builders.gpu(name="NVIDIA H100 80GB HBM3")
+
+
+@pytest.fixture
+def context(tmp_path: pathlib.Path) -> Context:
+    """The shipped catalogue, and an imported run on a GPU that is not attached."""
+    store = Store(tmp_path)
+    question = builders.question(batch_sizes=(1,), device="cuda", gpu=GPU.uuid)
+    make_run(
+        store, finished=True, question=question, machine=builders.gpu_machine(GPU), imported=True
+    )
+    return Context(environment=dict(os.environ), store=store)
+
+
+@async_test
+async def test_a_stored_run_answers_and_can_be_opened(context: Context) -> None:
+    answers = Answers(gpu="H100", model="synthetic/ffn@8x16")
+    async with running_app(AdvisorApp(LaunchOptions(answers=answers), context)) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, AbsentGpuScreen)
+        assert "open" in key_hints(pilot)
+        assert "from a stored run" in screen_text(pilot)
+        for size in SIZES:
+            await check_screen_at(pilot, size)
+        await pilot.press("r")
+        await wait_for_screen(pilot, ResultsScreen)
+
+
+@async_test
+async def test_published_figures_answer_without_a_stored_run(tmp_path: pathlib.Path) -> None:
+    context = Context(environment=dict(os.environ), store=Store(tmp_path))
+    answers = Answers(model="TinyLlama/TinyLlama-1.1B-Chat-v1.0")
+    async with running_app(AdvisorApp(LaunchOptions(answers=answers), context)) as pilot:
+        setup = await go_to_step(pilot, 1)
+        setup.query_one("#absent_gpu", Input).value = "RTX 4090"
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, AbsentGpuScreen)
+        assert "open" not in key_hints(pilot)
+        assert "from published figures" in screen_text(pilot)
+        await pilot.press("e")
+        dialog = await wait_for_screen(pilot, ExportDialog)
+        file = tmp_path / "published.html"
+        dialog.query_one(Input).value = str(file)
+        await pilot.press("enter")
+        await wait_for(pilot, file.exists)
+        assert "RTX 4090" in file.read_text()
+        await wait_for_screen(pilot, AbsentGpuScreen)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, SetupScreen)
+
+
+@async_test
+async def test_an_error_is_shown_for_a_gpu_without_any_figures(tui_context: Context) -> None:
+    answers = Answers(gpu="Abacus 9000")
+    async with running_app(AdvisorApp(LaunchOptions(answers=answers), tui_context)) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_text(pilot, "Abacus 9000")
+        assert isinstance(pilot.app.screen, SetupScreen)
+        assert pilot.app.screen.query_one("#error").has_class("-shown")

@@ -1,0 +1,159 @@
+"""Two runs compared: their rows and verdicts, and the screen."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import msgspec
+import pytest
+from onscreen import async_test, running_app, screen_text, settle, wait_for_screen
+from recorded_runs import make_run
+
+from advisor.context import Context
+from advisor.domain.measurement import CallSeconds, GenerationMetrics, Interval, Throughput
+from advisor.pipeline.decision import decide
+from advisor.report.document import RunDocument
+from advisor.report.measured_document import compose as compose_document
+from advisor.store import Store
+from advisor.system.number_format import format_interval
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import LaunchOptions
+from advisor.tui.run.comparison import compare_runs
+from advisor.tui.screens.compare import VERDICT_LABELS, CompareScreen
+from advisor.tui.screens.history import HistoryScreen
+
+
+@pytest.fixture
+def document(tmp_path: pathlib.Path) -> RunDocument:
+    return slowed(compose_document(decide(make_run(Store(tmp_path), finished=True))), 1.0)
+
+
+def slowed(document: RunDocument, factor: float) -> RunDocument:
+    """Return the document with all times multiplied; their intervals are one percent wide."""
+    entries = []
+    for entry in document.workflows:
+        cells = []
+        for cell in entry.cells:
+            median = cell.seconds.median * factor
+            seconds = CallSeconds(
+                median=median, low=median * 0.99, high=median * 1.01, samples=cell.seconds.samples
+            )
+            cells.append(msgspec.structs.replace(cell, seconds=seconds))
+        entries.append(msgspec.structs.replace(entry, cells=tuple(cells)))
+    return msgspec.structs.replace(document, workflows=tuple(entries))
+
+
+def as_text_generation(document: RunDocument) -> RunDocument:
+    """Return the document as if each call had generated 32 tokens."""
+    unknown: dict[str, Any] = dict.fromkeys(GenerationMetrics.__struct_fields__)
+    entries = []
+    for entry in document.workflows:
+        cells = tuple(
+            msgspec.structs.replace(
+                cell,
+                generation=GenerationMetrics(**unknown),
+                throughput=Throughput(value=32 / cell.seconds.median, unit="tokens/s"),
+            )
+            for cell in entry.cells
+        )
+        entries.append(msgspec.structs.replace(entry, cells=cells))
+    return msgspec.structs.replace(document, workflows=tuple(entries))
+
+
+def with_question(document: RunDocument, **changes: Any) -> RunDocument:
+    """Return the document with fields of its question replaced."""
+    return msgspec.structs.replace(
+        document, question=msgspec.structs.replace(document.question, **changes)
+    )
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (1.5, "slower"), (0.5, "faster")])
+def test_every_arm_of_both_runs_has_a_row_with_a_verdict(
+    document: RunDocument, factor: float, verdict: str
+) -> None:
+    compared = compare_runs(document, slowed(document, factor))
+    assert [row.arm for row in compared.rows] == [
+        entry.arm for entry in document.workflows if entry.cells
+    ]
+    assert {row.verdict for row in compared.rows} == {verdict}
+    assert {round(row.speed.value, 6) for row in compared.rows if row.speed} == {
+        round(1 / factor, 6)
+    }
+
+
+def test_runs_with_different_questions_are_shown_without_a_verdict(
+    document: RunDocument,
+) -> None:
+    compared = compare_runs(document, with_question(document, dtype="float16"))
+    assert {(row.verdict, row.speed) for row in compared.rows} == {("not-compared", None)}
+    assert all(row.first and row.second for row in compared.rows)
+
+
+def test_an_arm_of_only_one_run_is_marked(document: RunDocument) -> None:
+    without = msgspec.structs.replace(
+        document, workflows=tuple(entry for entry in document.workflows if entry.arm != "exported")
+    )
+    assert {
+        row.verdict for row in compare_runs(document, without).rows if row.arm == "exported"
+    } == {"only-in-first"}
+    assert {
+        row.verdict for row in compare_runs(without, document).rows if row.arm == "exported"
+    } == {"only-in-second"}
+
+
+@async_test
+async def test_generated_text_is_compared_by_its_rate(
+    document: RunDocument, tui_context: Context
+) -> None:
+    first, second = (as_text_generation(each) for each in (document, slowed(document, 2.0)))
+    rate = first.workflows[0].cells[0].throughput.value
+    interval = Interval(value=rate, low=rate / 1.01, high=rate / 0.99)
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context), (140, 30)) as pilot:
+        await pilot.app.push_screen(CompareScreen(compare_runs(first, second)))
+        await wait_for_screen(pilot, CompareScreen)
+        assert "A tok/s" in screen_text(pilot)
+        assert format_interval(interval, unit="", decimals=None) in screen_text(pilot)
+        await pilot.app.pop_screen()
+        await pilot.app.push_screen(CompareScreen(compare_runs(first, document)))
+        await settle(pilot)
+        assert "A ms" in screen_text(pilot)
+
+
+@async_test
+async def test_two_marked_runs_are_compared(tui_context: Context, tmp_path: pathlib.Path) -> None:
+    context = dataclasses.replace(tui_context, store=Store(tmp_path))
+    runs = [make_run(context.store, finished=finished) for finished in (True, False)]
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await pilot.press("c")
+        assert isinstance(app.screen, HistoryScreen)
+        await pilot.press("space", "down", "space", "c")
+        await wait_for_screen(pilot, CompareScreen)
+        assert all(run.directory.name[-11:] in screen_text(pilot) for run in runs)
+        assert VERDICT_LABELS["not told apart"] in screen_text(pilot)
+        await pilot.press("d", "escape")
+        await wait_for_screen(pilot, HistoryScreen)
+
+
+@async_test
+async def test_a_decisive_difference_is_shown_before_the_figures_and_prevents_a_verdict(
+    document: RunDocument, tui_context: Context
+) -> None:
+    slow = slowed(document, 2.0)
+    async with running_app(AdvisorApp(LaunchOptions(), tui_context), (140, 30)) as pilot:
+        await pilot.app.push_screen(
+            CompareScreen(compare_runs(document, with_question(slow, dtype="float16")))
+        )
+        await wait_for_screen(pilot, CompareScreen)
+        text = screen_text(pilot)
+        assert "! precision           float32  \N{RIGHTWARDS ARROW}  float16" in text
+        assert text.index("! precision") < text.index("A ms")
+        assert VERDICT_LABELS["slower"] not in text
+        await pilot.app.pop_screen()
+        await pilot.app.push_screen(CompareScreen(compare_runs(document, slow)))
+        await settle(pilot)
+        assert f"0.50x (0.49 to 0.51)  {VERDICT_LABELS['slower']}" in screen_text(pilot)
