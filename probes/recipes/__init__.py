@@ -1,1 +1,1 @@
-"""Code that only the scripts for users have; `advisor.recipes` bundles it. No worker loads it."""
+"""Main programs of the recipes. `advisor.recipes` bundles them; no worker uses them."""

@@ -157,7 +157,7 @@ def compare_with_eager(
     if not worst <= 1:
         message = (
             f"the outputs differ from eager by {worst:.1f} times the allowed error:"
-            " do not serve with this"
+            " do not use this recipe"
         )
         raise ArithmeticError(message)
     return worst

@@ -144,8 +144,8 @@ def compare_texts(tokens: Sequence[Any], eager: EagerText, allowed: float | None
     if [each.shape for each in tokens] != [each.shape for each in eager.tokens]:
         shapes = ", ".join(str(each.shape) for each in tokens)
         message = (
-            f"it generated {shapes} tokens instead of {eager.tokens[0].shape}:"
-            " do not serve with this"
+            f"the recipe generated {shapes} tokens instead of {eager.tokens[0].shape}:"
+            " do not use this recipe"
         )
         raise ArithmeticError(message)
     found = find_divergence(tokens, eager)
@@ -154,8 +154,8 @@ def compare_texts(tokens: Sequence[Any], eager: EagerText, allowed: float | None
     gap = found.gap or 0.0
     if not gap <= allowed:
         message = (
-            f"eager PyTorch prefers other tokens by {gap:.2e}, and the precision accounts for"
-            f" {allowed:.2e}; {found.excerpt}: do not serve with this"
+            f"eager PyTorch prefers other tokens by {gap:.2e}, but the precision explains only"
+            f" {allowed:.2e}; {found.excerpt}: do not use this recipe"
         )
         raise ArithmeticError(message)
     return gap / allowed

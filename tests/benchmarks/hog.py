@@ -1,11 +1,11 @@
-"""A run beside a process that keeps processors busy: does it say so, and does it name a false winner? Real workers of known speeds.
+"""Race workers of known speed while other processes keep processors busy; count false winners.
 
-    python tests/benchmarks/hog.py                              # 20 runs without and 20 with a busy process: about 6 minutes
+    python tests/benchmarks/hog.py             # 20 runs each with 0, 1 and 2 busy processes
     python tests/benchmarks/hog.py --runs 1
 
-Three arms: two are equal, one does 5 % more work. A false winner is an arm that is shown faster
-than an equal one by more than the margin, or the slower arm shown best. Target: none; and the
-disturbance is seen in the discards or in visits that count although the machine was not fit.
+Two of the three arms are equal; the third does 5 % more work. A false winner is an arm that is
+reported faster than an equal one by more than the margin, or the slower arm if it is reported best.
+Targets: no false winner. Discarded visits or visits marked unfit show the disturbance.
 """
 
 from __future__ import annotations
@@ -14,37 +14,35 @@ import argparse
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
+import benchmark_report
 import builders
-import figures
-import spinning
+import known_speed_workers
 from builders import BASELINE, DUPLICATE
-from simulation import SimulatedRun
+from sessions import exhaust
 
 from advisor import catalogue, measure, recommend
 from advisor.domain.question import Budget
-from advisor.pipeline import (
-    racing,
-    replay,
-)
-from advisor.pipeline.arms import plan_of
+from advisor.pipeline import racing, replay
+from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
 from advisor.recommend import trust
 
-BUSY = "while True: pass"
-EXTRAS = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
-RULES = catalogue.load().presets.guard
+BUSY_LOOP = "while True: pass"
+EXTRA_WORK = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
+GUARD_RULES = catalogue.load().presets.guard
 
 
 @contextmanager
-def hogs(count: int) -> Iterator[None]:
+def busy_processors(count: int) -> Iterator[None]:
     """Keep `count` processors busy while the block runs."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP]) for _ in range(count)]
     try:
         yield
     finally:
@@ -54,33 +52,29 @@ def hogs(count: int) -> Iterator[None]:
 
 
 def run_once(session: Session, seed: int) -> dict[str, Any]:
-    """Race and judge as the pipeline does."""
-    import time  # noqa: PLC0415 - the one place that needs the real clock
-
-    run = SimulatedRun(["equal", "slower"])
-    plan = plan_of(run.state)
+    """Race once as the pipeline does, and return the verdict and the quality of the visits."""
+    plan = builders.plan("equal", "slower")
     question = builders.question(
         budget=Budget(name="quick", measuring_seconds=45, most_rounds=13), seed=seed
     )
-    run.state = builders.run_state(
-        {arm.id: builders.process(loaded=None) for arm in plan.arms}, plan=plan
-    )
-    run.take(racing.drive(session, lambda: run.state, question, RULES, time.monotonic))
+    processes = {arm.id: builders.process(loaded=None) for arm in plan.arms}
+    recorder = Recorder(builders.run_state(processes, plan=plan), time.monotonic)
+    exhaust(racing.race_batch_sizes(session, recorder, question, GUARD_RULES, time.monotonic))
     results = measure.summarise(
-        run.state,
-        replay.results_by_batch_size(run.state, question),
+        recorder.state,
+        replay.results_by_batch_size(recorder.state, question),
         dtype="float32",
         margin=recommend.EPSILON,
     )
     race = results.races[0]
     grade, reasons = trust.grade(results, race.verdict)
-    false = race.best == "slower" or (
+    is_false_winner = race.best == "slower" or (
         race.verdict == "PROVEN" and {BASELINE, "equal"} & set(race.eliminated) != set()
     )
     return {
         "verdict": race.verdict,
         "best": race.best,
-        "false_winner": bool(false) and ratio_beyond_margin(results, race.best),
+        "false_winner": bool(is_false_winner) and is_beyond_margin(results, race.best),
         "discarded": results.visits.discarded,
         "unfit": results.visits.unfit,
         "made": results.visits.made,
@@ -90,8 +84,8 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
     }
 
 
-def ratio_beyond_margin(results: Any, best: str) -> bool:
-    """Say whether the named winner is shown faster than an equal arm by more than the margin, or is the slower one."""
+def is_beyond_margin(results: Any, best: str) -> bool:
+    """Return whether `best` is the slower arm, or the equal arms differ by more than the margin."""
     if best == "slower":
         return True
     (measurement,) = [entry for entry in results.measurements if entry.arm == "equal"]
@@ -101,31 +95,33 @@ def ratio_beyond_margin(results: Any, best: str) -> bool:
 
 
 def main() -> None:
-    """Run without and with busy processes and tell."""
+    """Run with each number of busy processes and publish the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--hogs", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
-    asked = parser.parse_args()
-    found: dict[int, list[dict[str, Any]]] = {}
-    with spinning.session(EXTRAS) as session:
-        for count in asked.hogs:
-            with hogs(count):
-                found[count] = [run_once(session, seed) for seed in range(asked.runs)]
+    parser.add_argument(
+        "--hogs", dest="busy_counts", type=int, nargs="*", default=[0, 1, 2], help="busy processes"
+    )
+    parser.add_argument("--out", type=pathlib.Path, default=benchmark_report.RESULTS)
+    options = parser.parse_args()
+    runs_by_count: dict[int, list[dict[str, Any]]] = {}
+    with known_speed_workers.session(EXTRA_WORK) as session:
+        for count in options.busy_counts:
+            with busy_processors(count):
+                runs_by_count[count] = [run_once(session, seed) for seed in range(options.runs)]
     rows = []
-    for count, runs in found.items():
-        made = sum(one["made"] for one in runs)
-        grades = "".join(sorted(one["trust"] for one in runs))
+    for count, runs in runs_by_count.items():
+        made = sum(run["made"] for run in runs)
+        grades = "".join(sorted(run["trust"] for run in runs))
         rows.append(
             [
                 str(count),
-                str(sum(one["false_winner"] for one in runs)),
-                f"{sum(one['discarded'] for one in runs) / made:.1%}",
-                f"{sum(one['unfit'] for one in runs) / made:.1%}",
+                str(sum(run["false_winner"] for run in runs)),
+                f"{sum(run['discarded'] for run in runs) / made:.1%}",
+                f"{sum(run['unfit'] for run in runs) / made:.1%}",
                 ", ".join(f"{grades.count(grade)} {grade}" for grade in "ABCD" if grade in grades),
-                ", ".join(sorted({one["verdict"] for one in runs})),
+                ", ".join(sorted({run["verdict"] for run in runs})),
             ]
         )
     header = [
@@ -136,8 +132,13 @@ def main() -> None:
         "trust",
         "verdicts",
     ]
-    figures.publish(
-        "hog", f"{asked.runs} runs beside busy processes", header, rows, {"runs": found}, asked.out
+    benchmark_report.publish(
+        "hog",
+        f"{options.runs} runs with each number of busy processes",
+        header,
+        rows,
+        {"runs": runs_by_count},
+        options.out,
     )
 
 

@@ -1,8 +1,8 @@
-"""Times one function with one tool, in the interpreter that has it: `python one_tool.py TOOL SECONDS THREADS`; it prints one JSON object.
+"""Time one function with one tool: `python one_tool.py TOOL SECONDS THREADS` prints a JSON object.
 
-Tools: `p3-advisor`, `torch.utils.benchmark`, `pyperf`, `optimum-benchmark`. Each is used as its
-documentation says, for about SECONDS. With SECONDS 0 an empty function is timed instead, 100,000
-times: what the tool itself takes.
+Tools: `p3-advisor`, `torch.utils.benchmark`, `pyperf`, `optimum-benchmark`. The interpreter must
+have the tool. Each is used as documented, for about SECONDS. With SECONDS 0 the tool times an empty
+function 100,000 times, which shows the tool's own overhead.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def make_function(threads: int) -> Callable[[], object]:
 
 
 def p3_advisor(function: Callable[[], object], seconds: float, threads: int) -> float:
-    """Return the median over visits of each visit's median, as the project's worker takes them."""
+    """Return the median of the blocks' medians, timed as the project's worker does."""
     del threads
     sys.path.insert(0, str(ROOT))
     from probes.measuring import timing  # noqa: PLC0415 - as above
 
     block = timing.size_block(
-        timing.warm_up(lambda _: function(), [None], no_wait, 0.2).typical_seconds, 0.05
+        timing.warm_up(lambda _: function(), [None], do_not_wait, 0.2).typical_seconds, 0.05
     )
     medians, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
         medians.append(
             statistics.median(
-                timing.time_block(lambda _: function(), [None], no_wait, block).seconds
+                timing.time_block(lambda _: function(), [None], do_not_wait, block).seconds
             )
         )
     return statistics.median(medians)
@@ -68,14 +68,14 @@ def torch_utils_benchmark(function: Callable[[], object], seconds: float, thread
 
 
 def pyperf(function: Callable[[], object], seconds: float, threads: int) -> float:
-    """Return the median of the values of one worker process, each of about a tenth of a second."""
+    """Return the median of the values of one worker process, of about 0.1 s each."""
     del threads
     import pyperf as tool  # noqa: PLC0415 - as above
 
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(WARMUP_CALLS):
         function()
-    loops = max(round(0.1 * WARMUP_CALLS / (time.perf_counter() - begun)), 1)
+    loops = max(round(0.1 * WARMUP_CALLS / (time.perf_counter() - start)), 1)
     sys.argv = [
         sys.argv[0],
         "--worker",
@@ -89,7 +89,7 @@ def pyperf(function: Callable[[], object], seconds: float, threads: int) -> floa
 
 
 def optimum_benchmark(function: Callable[[], object], seconds: float, threads: int) -> float:
-    """Return the median of its latency tracker, driven as its inference scenario drives it."""
+    """Return the median of its latency tracker, used as its inference scenario does."""
     del threads
     from optimum_benchmark.trackers.latency import LatencySessionTracker  # noqa: PLC0415 - as above
 
@@ -101,8 +101,8 @@ def optimum_benchmark(function: Callable[[], object], seconds: float, threads: i
     return float(tracker.get_latency().p50)
 
 
-def no_wait() -> None:
-    """Stand for a device that has always finished."""
+def do_not_wait() -> None:
+    """Replace the synchronisation of a device; the function runs on the processor."""
 
 
 TOOLS = {
@@ -113,42 +113,41 @@ TOOLS = {
 }
 
 
-def time_nothing(tool: str) -> dict[str, float]:
-    """Return what the tool adds within its clock, and what a call takes with everything around it."""
+def measure_overhead(tool: str) -> dict[str, float]:
+    """Return the seconds of an empty call as the tool measures it, and by the wall clock."""
 
-    def nothing(_: object = None) -> None:
-        """Do nothing."""
+    def empty_function(_: object = None) -> None:
+        pass
 
     if tool == "p3-advisor":
         sys.path.insert(0, str(ROOT))
         from probes.measuring import timing  # noqa: PLC0415 - as above
 
-        begun = time.perf_counter()
-        timed = timing.time_block(nothing, [None], no_wait, timing.Block(EMPTY_CALLS, 0))
+        start = time.perf_counter()
+        timed = timing.time_block(empty_function, [None], do_not_wait, timing.Block(EMPTY_CALLS, 0))
         return {
             "inside": statistics.median(timed.seconds),
-            "around": (time.perf_counter() - begun) / EMPTY_CALLS,
+            "around": (time.perf_counter() - start) / EMPTY_CALLS,
         }
     from optimum_benchmark.trackers.latency import LatencySessionTracker  # noqa: PLC0415 - as above
 
     tracker = LatencySessionTracker(device="cpu", backend="pytorch")
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with tracker.session():
         while tracker.count() < EMPTY_CALLS:
             with tracker.track():
-                nothing()
-    around = (time.perf_counter() - begun) / EMPTY_CALLS
+                empty_function()
+    around = (time.perf_counter() - start) / EMPTY_CALLS
     return {"inside": float(tracker.get_latency().p50), "around": around}
 
 
 def main() -> None:
-    """Time what was asked for."""
     tool, seconds, threads = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     if seconds == 0:
-        answer: dict[str, float] = time_nothing(tool)
+        result: dict[str, float] = measure_overhead(tool)
     else:
-        answer = {"median": TOOLS[tool](make_function(threads), seconds, threads)}
-    sys.stdout.write("\n" + json.dumps(answer) + "\n")
+        result = {"median": TOOLS[tool](make_function(threads), seconds, threads)}
+    sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
-"""What a ranking of the same arms costs: p3-advisor against optimum-benchmark run once an arm with its defaults.
+"""Compare the time that p3-advisor and optimum-benchmark need to rank the same arms.
 
     python -m venv .venv-ob
-    .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 "datasets<5" "huggingface_hub<1" optimum-benchmark==0.6.0
-    python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python        # 3 arms: about 6 minutes
-    python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python --duration 1 --warmups 2
+    .venv-ob/bin/pip install torch==2.13.0 transformers==4.57.6 \\
+        "datasets<5" "huggingface_hub<1" optimum-benchmark==0.6.0
+    # 3 arms: about 6 minutes
+    python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python
+    python tests/benchmarks/ranking_cost.py --optimum-python .venv-ob/bin/python \\
+        --duration 1 --warmups 2
 
-A small BERT with random weights, batch size 1, 64 tokens: eager PyTorch, `torch.compile`,
-`torch.compile` with max-autotune. The measuring time counts, without builds: for p3-advisor from
-the opening to the closing of the race, for optimum-benchmark from its first warm-up call to the end
-of its tracking, as its own report has them. Both programs' own processes are watched for the
-processor time that they use while their workers measure. Targets: at most a fifth of the wall time;
-at most 2 % of one core in the parent.
+The model is a small BERT with random weights, at batch size 1 with 64 tokens. The arms are eager
+PyTorch, `torch.compile`, and `torch.compile` with max-autotune. optimum-benchmark runs once for
+each arm, with its defaults.
+
+The measuring time excludes builds. For p3-advisor it is the time from the start to the end of the
+race. For optimum-benchmark it is the time of the warm-up and of the tracked calls, from its own
+report. The processor time of each program's parent process is recorded too. Targets: at most a
+fifth of optimum-benchmark's measuring time, and at most 2 % of one core in the parent.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import figures
+import benchmark_report
 import psutil
 
 from advisor.domain.run_events import RaceClosed, RaceOpened
@@ -39,17 +44,22 @@ MAKE_MODEL = """
 import sys, torch
 from transformers import BertConfig, BertModel
 torch.manual_seed(0)
-config = BertConfig(vocab_size=2048, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024)
+config = BertConfig(
+    vocab_size=2048, hidden_size=256, num_hidden_layers=4, num_attention_heads=4,
+    intermediate_size=1024,
+)
 BertModel(config).eval().save_pretrained(sys.argv[1])
 """
 CONFIGURATION = """
 defaults: [benchmark, scenario: inference, launcher: process, backend: pytorch, _self_]
 name: ranking
 backend: {library: transformers, task: feature-extraction, model_type: bert, device: cpu}
-hydra: {run: {dir: 'runs/${name}'}, job: {chdir: true, env_set: {OVERRIDE_BENCHMARKS: 1, LOG_LEVEL: ERROR}}}
+hydra:
+  run: {dir: 'runs/${name}'}
+  job: {chdir: true, env_set: {OVERRIDE_BENCHMARKS: 1, LOG_LEVEL: ERROR}}
 """
 TOKENS = 64
-#: Arms by what each tool calls them.
+#: optimum-benchmark's options by the name of the arm in p3-advisor.
 ARMS = {
     "pytorch-eager": [],
     "torch-compile-inductor": ["backend.torch_compile=true"],
@@ -63,7 +73,7 @@ POLL_SECONDS = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What one tool took."""
+    """The time one tool needed, and its ranking."""
 
     wall_seconds: float
     measuring_seconds: float
@@ -73,33 +83,33 @@ class Cost:
     median_seconds: dict[str, float]
 
 
-class Watch:
-    """Follows the processor time of a process and of all its descendants until it ends."""
+class CpuTimeMonitor:
+    """Records the processor time of a process and of all its descendants until it ends."""
 
     def __init__(self, process: psutil.Popen) -> None:
         self._process = process
-        self._seen: dict[int, float] = {}
+        self._child_cpu_seconds: dict[int, float] = {}
         self.parent_cpu_seconds = 0.0
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
 
-    def _follow(self) -> None:
+    def _poll(self) -> None:
         while self._process.poll() is None:
-            self._look()
+            self._sample()
             time.sleep(POLL_SECONDS)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         try:
             self.parent_cpu_seconds = sum(self._process.cpu_times()[:2])
             for child in self._process.children(recursive=True):
-                self._seen[child.pid] = sum(child.cpu_times()[:2])
+                self._child_cpu_seconds[child.pid] = sum(child.cpu_times()[:2])
         except psutil.Error:
             return
 
     @property
     def tree_cpu_seconds(self) -> float:
-        """Processor seconds of the process and of everything it started, as last seen."""
-        return self.parent_cpu_seconds + sum(self._seen.values())
+        """Processor seconds of the process and its descendants, at the last sample."""
+        return self.parent_cpu_seconds + sum(self._child_cpu_seconds.values())
 
     def wait(self) -> None:
         """Return when the process has ended."""
@@ -109,20 +119,20 @@ class Watch:
 
 def run(
     command: list[str], environment: dict[str, str], directory: pathlib.Path, log: pathlib.Path
-) -> tuple[float, Watch]:
-    """Run to the end and return the wall seconds and what was seen."""
-    begun = time.monotonic()
+) -> tuple[float, CpuTimeMonitor]:
+    """Run a command to its end; return the wall seconds and the processor time."""
+    start = time.monotonic()
     with log.open("wb") as file:
-        watch = Watch(
+        monitor = CpuTimeMonitor(
             psutil.Popen(command, env=environment, cwd=directory, stdout=file, stderr=file)
         )
-        watch.wait()
-    return time.monotonic() - begun, watch
+        monitor.wait()
+    return time.monotonic() - start, monitor
 
 
-def rank_with_advisor(model: pathlib.Path, place: pathlib.Path) -> Cost:
+def rank_with_advisor(model: pathlib.Path, directory: pathlib.Path) -> Cost:
     """Run p3-advisor once for all arms."""
-    home = place / "home"
+    home = directory / "home"
     command = [
         sys.executable,
         "-m",
@@ -147,7 +157,7 @@ def rank_with_advisor(model: pathlib.Path, place: pathlib.Path) -> Cost:
         "float32",
     ]
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    wall, watch = run(command, environment, place, place / "advisor.log")
+    wall, monitor = run(command, environment, directory, directory / "advisor.log")
     stored = Store(home).find("latest")
     times = {
         type(event.run_event): event.at
@@ -164,22 +174,22 @@ def rank_with_advisor(model: pathlib.Path, place: pathlib.Path) -> Cost:
         for entry in document["workflows"]
         if entry["cells"]
     }
-    measuring = times[RaceClosed] - times[RaceOpened]
+    measuring_seconds = times[RaceClosed] - times[RaceOpened]
     return Cost(
         wall,
-        measuring,
-        watch.parent_cpu_seconds,
-        watch.tree_cpu_seconds,
+        measuring_seconds,
+        monitor.parent_cpu_seconds,
+        monitor.tree_cpu_seconds,
         sorted(medians, key=medians.__getitem__),
         medians,
     )
 
 
 def rank_with_optimum(
-    python: str, model: pathlib.Path, place: pathlib.Path, warmups: int, duration: int
+    python: str, model: pathlib.Path, directory: pathlib.Path, warmups: int, duration: int
 ) -> Cost:
-    """Run optimum-benchmark once an arm."""
-    configuration = place / "ob"
+    """Run optimum-benchmark once for each arm."""
+    configuration = directory / "ob"
     configuration.mkdir()
     (configuration / "ranking.yaml").write_text(CONFIGURATION)
     command = [
@@ -198,43 +208,61 @@ def rank_with_optimum(
         "+scenario.input_shapes.batch_size=1",
         f"+scenario.input_shapes.sequence_length={TOKENS}",
     ]
-    walls, measuring, parents, trees, medians = 0.0, 0.0, 0.0, 0.0, {}
+    wall_seconds, measuring_seconds, parent_cpu_seconds, tree_cpu_seconds, medians = (
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        {},
+    )
     for number, (arm, options) in enumerate(ARMS.items()):
-        line = [*command, f"name=arm{number}", *options]
-        wall, watch = run(
-            line, {**os.environ, "HF_HUB_OFFLINE": "1"}, place, place / f"optimum-{number}.log"
+        arm_command = [*command, f"name=arm{number}", *options]
+        wall, monitor = run(
+            arm_command,
+            {**os.environ, "HF_HUB_OFFLINE": "1"},
+            directory,
+            directory / f"optimum-{number}.log",
         )
-        report = json.loads((place / "runs" / f"arm{number}" / "benchmark_report.json").read_text())
+        report = json.loads(
+            (directory / "runs" / f"arm{number}" / "benchmark_report.json").read_text()
+        )
         values = report["forward"]["latency"]["values"]
-        walls, parents, trees = (
-            walls + wall,
-            parents + watch.parent_cpu_seconds,
-            trees + watch.tree_cpu_seconds,
+        wall_seconds, parent_cpu_seconds, tree_cpu_seconds = (
+            wall_seconds + wall,
+            parent_cpu_seconds + monitor.parent_cpu_seconds,
+            tree_cpu_seconds + monitor.tree_cpu_seconds,
         )
         medians[arm] = sorted(values)[len(values) // 2]
-        measuring += sum(values) + warmups * medians[arm]
-    return Cost(walls, measuring, parents, trees, sorted(medians, key=medians.__getitem__), medians)
+        measuring_seconds += sum(values) + warmups * medians[arm]
+    return Cost(
+        wall_seconds,
+        measuring_seconds,
+        parent_cpu_seconds,
+        tree_cpu_seconds,
+        sorted(medians, key=medians.__getitem__),
+        medians,
+    )
 
 
 def main() -> None:
-    """Rank with both and tell."""
+    """Rank with both tools and publish the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--optimum-python", required=True)
     parser.add_argument("--warmups", type=int, default=10, help="optimum-benchmark's own default")
     parser.add_argument("--duration", type=int, default=10, help="optimum-benchmark's own default")
-    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
-    asked = parser.parse_args()
+    parser.add_argument("--out", type=pathlib.Path, default=benchmark_report.RESULTS)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        place = pathlib.Path(scratch)
-        model = place / "tiny-bert"
-        # Made by the older transformers of the two: the newer one reads it too.
-        subprocess.run([asked.optimum_python, "-c", MAKE_MODEL, str(model)], check=True)
+        directory = pathlib.Path(scratch)
+        model = directory / "tiny-bert"
+        # The older of the two versions of transformers writes the model; both can read it.
+        subprocess.run([options.optimum_python, "-c", MAKE_MODEL, str(model)], check=True)
         costs = {
-            "p3-advisor": rank_with_advisor(model, place),
+            "p3-advisor": rank_with_advisor(model, directory),
             "optimum-benchmark": rank_with_optimum(
-                asked.optimum_python, model, place, asked.warmups, asked.duration
+                options.optimum_python, model, directory, options.warmups, options.duration
             ),
         }
     rows = [
@@ -242,7 +270,10 @@ def main() -> None:
             tool,
             f"{cost.measuring_seconds:.1f} s",
             f"{cost.wall_seconds:.1f} s",
-            f"{cost.parent_cpu_seconds:.1f} s ({cost.parent_cpu_seconds / cost.wall_seconds:.1%} of a core)",
+            (
+                f"{cost.parent_cpu_seconds:.1f} s"
+                f" ({cost.parent_cpu_seconds / cost.wall_seconds:.1%} of a core)"
+            ),
             f"{cost.tree_cpu_seconds:.1f} s",
             " < ".join(f"{arm} {cost.median_seconds[arm] * 1e3:.3g} ms" for arm in cost.ranking),
         ]
@@ -258,10 +289,10 @@ def main() -> None:
     ]
     data: dict[str, Any] = {
         "costs": {tool: dataclasses.asdict(cost) for tool, cost in costs.items()},
-        "duration": asked.duration,
+        "duration": options.duration,
     }
-    figures.publish(
-        "ranking-cost", f"What a ranking of {len(ARMS)} arms costs", header, rows, data, asked.out
+    benchmark_report.publish(
+        "ranking-cost", f"The cost of ranking {len(ARMS)} arms", header, rows, data, options.out
     )
 
 

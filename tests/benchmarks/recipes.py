@@ -1,13 +1,17 @@
-"""Does a recipe reach, in an environment made from its own header, what was measured? Pairs of a run and the recipes that came of it.
+"""Compare the throughput of recipes with the throughput of the run that they come from.
 
     python tests/benchmarks/recipes.py          # five pairs, five arms: about 25 minutes
-    python tests/benchmarks/recipes.py --make openvino,iree --workflows pytorch-eager,openvino,iree --name recipes-own
-    python tests/benchmarks/recipes.py --python python3 --gpu cpu --name recipes-many-cores     # where nothing can be installed
+    python tests/benchmarks/recipes.py --make openvino,iree \\
+        --workflows pytorch-eager,openvino,iree --name recipes-own
+    # where nothing can be installed
+    python tests/benchmarks/recipes.py --python python3 --gpu cpu --name recipes-many-cores
 
-Needs uv, which makes the environments, unless an interpreter is named that has what the recipes
-need. Target: in the median of five pairs each recipe's throughput is within 5 % of the measured
-one. The same ratio of the speed-ups over eager PyTorch stands beside it: both sides of a speed-up
-are timed by turns, so it forgives a machine that has become slower meanwhile.
+A pair is one run and the recipes of its arms. uv runs each recipe in an environment made from the
+recipe's header. With `--python`, that interpreter must have all packages and uv is not needed.
+
+Target: in the median of five pairs, the throughput of each recipe is within 5 % of the measured
+one. The table also shows the ratio of the speed-ups over eager PyTorch. Both times of a speed-up
+come from alternating blocks, so this ratio does not change when the whole machine becomes slower.
 """
 
 from __future__ import annotations
@@ -27,28 +31,28 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-import figures
+import benchmark_report
 
 COMMAND = (sys.executable, "-m", "advisor")
 WORKFLOWS = "pytorch-eager,torch-compile-inductor/default,aotinductor,onnxruntime-cpu"
 
 
-def measure(
-    asked: argparse.Namespace, environment: dict[str, str]
+def measure_arms(
+    options: argparse.Namespace, environment: dict[str, str]
 ) -> dict[str, dict[int, dict[str, float]]]:
-    """Do an ordinary run; return throughput and speed-up by arm and batch size."""
+    """Run the advisor; return throughput and speed-up by arm and batch size."""
     question = [
         "--model",
-        asked.model,
+        options.model,
         "--batch-sizes",
-        asked.batch_sizes,
+        options.batch_sizes,
         "--workflows",
-        asked.workflows,
+        options.workflows,
         "--budget",
-        asked.budget,
+        options.budget,
     ]
-    question += ["--python", asked.python] if asked.python else []
-    question += ["--gpu", asked.gpu] if asked.gpu else []
+    question += ["--python", options.python] if options.python else []
+    question += ["--gpu", options.gpu] if options.gpu else []
     answer = subprocess.run(
         [*COMMAND, "--json", *question], env=environment, stdout=subprocess.PIPE, check=True
     )
@@ -65,10 +69,13 @@ def measure(
     }
 
 
-def serve(
+def run_recipe(
     arm: str, home: pathlib.Path, python: str | None, environment: dict[str, str]
 ) -> dict[int, dict[str, float]]:
-    """Run the recipe of an arm of the newest run, with that interpreter or in an environment made from the recipe's header."""
+    """Run the recipe of an arm of the newest run; return its results by batch size.
+
+    It runs with the interpreter `python`; without one, in an environment made from its header.
+    """
     script = home / f"serve-{arm.replace('/', '-')}.py"
     subprocess.run(
         [*COMMAND, "recipe", "latest", "--workflow", arm, "-o", script], env=environment, check=True
@@ -78,11 +85,11 @@ def serve(
     answer = subprocess.run(
         [*runner, script, "--json"], env=environment, stdout=subprocess.PIPE, check=True, text=True
     )
-    return {found["batch_size"]: found for found in map(json.loads, answer.stdout.splitlines())}
+    return {result["batch_size"]: result for result in map(json.loads, answer.stdout.splitlines())}
 
 
-def publish(pairs: list[dict[str, Any]], asked: argparse.Namespace) -> None:
-    """Print for each arm and batch size what came of the pairs so far, and keep all of them."""
+def publish(pairs: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print the ratios by arm and batch size, and write all pairs measured so far."""
     ratios: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for pair in pairs:
         for arm, sizes in pair["reached"].items():
@@ -95,8 +102,8 @@ def publish(pairs: list[dict[str, Any]], asked: argparse.Namespace) -> None:
                     (reached["throughput"] / measured["throughput"], speedup)
                 )
     rows = []
-    for (arm, size), found in sorted(ratios.items()):
-        throughputs, speedups = zip(*found, strict=True)
+    for (arm, size), arm_ratios in sorted(ratios.items()):
+        throughputs, speedups = zip(*arm_ratios, strict=True)
         spread = f"{min(throughputs):.3f} to {max(throughputs):.3f}"
         rows.append(
             [
@@ -107,25 +114,25 @@ def publish(pairs: list[dict[str, Any]], asked: argparse.Namespace) -> None:
                 f"{statistics.median(speedups):.3f}",
             ]
         )
-    head = [
+    header = [
         "arm",
         "batch",
         "recipe's throughput over the measured one, median",
         "all pairs",
-        "the same of the speed-ups",
+        "ratio of the speed-ups, median",
     ]
-    figures.publish(
-        asked.name,
-        f"Recipes against what was measured: {asked.model}",
-        head,
+    benchmark_report.publish(
+        options.name,
+        f"Recipes compared with measurements: {options.model}",
+        header,
         rows,
         {"pairs": pairs},
-        asked.out,
+        options.out,
     )
 
 
 def main() -> None:
-    """Do all pairs and tell."""
+    """Measure all pairs; publish the table after each."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -134,22 +141,20 @@ def main() -> None:
     parser.add_argument("--workflows", default=WORKFLOWS)
     parser.add_argument("--budget", default="10")
     parser.add_argument(
-        "--make", default="", help="environments of their own that the workflows need"
+        "--make", default="", help="environments to create for the workflows, separated by commas"
     )
     parser.add_argument(
-        "--python", help="the interpreter of the run and of the recipes, instead of environments"
+        "--python", help="the interpreter of the run and of the recipes; default: environments"
     )
     parser.add_argument("--gpu", help="the GPU, or cpu, where a machine has both")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument(
-        "--name", default="recipes", help="what the file with the results is called"
-    )
-    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        home = pathlib.Path(place)
-        environment = {**os.environ, "P3_ADVISOR_HOME": place}
-        for name in filter(None, asked.make.split(",")):
+    parser.add_argument("--name", default="recipes", help="name of the file with the results")
+    parser.add_argument("--out", type=pathlib.Path, default=benchmark_report.RESULTS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        home = pathlib.Path(directory)
+        environment = {**os.environ, "P3_ADVISOR_HOME": directory}
+        for name in filter(None, options.make.split(",")):
             subprocess.run(
                 [*COMMAND, "env", "create", name],
                 env=environment,
@@ -157,17 +162,17 @@ def main() -> None:
                 check=True,
             )
         pairs = []
-        for _ in range(asked.pairs):
-            measured = measure(asked, environment)
+        for _ in range(options.pairs):
+            measured = measure_arms(options, environment)
             pairs.append(
                 {
                     "measured": measured,
                     "reached": {
-                        arm: serve(arm, home, asked.python, environment) for arm in measured
+                        arm: run_recipe(arm, home, options.python, environment) for arm in measured
                     },
                 }
             )
-            publish(pairs, asked)
+            publish(pairs, options)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Does the short probe name the winner that a run twenty times as long names? Real stacks, every cell of models x batch sizes.
+"""Compare the winner of an ordinary run with the winner of a run of twenty times the rounds.
 
-    python tests/benchmarks/short_against_long.py              # 3 models x 5 arms x 3 batch sizes: about 45 minutes
-    python tests/benchmarks/short_against_long.py --models synthetic/matmul@64x128 --batch-sizes 1,2 --times 2 --budget 5
+    # 3 models x 5 arms x 3 batch sizes: about 45 minutes
+    python tests/benchmarks/short_against_long.py
+    python tests/benchmarks/short_against_long.py --models synthetic/matmul@64x128 \\
+        --batch-sizes 1,2 --times 2 --budget 5
 
-The short probe is an ordinary run. The long one has the same workers' arms in fresh processes and
-visits every arm in every round, with nobody eliminated, for twenty times the rounds of the short
-one. Targets: same winner, or within 2 % of it, in at least 95 % of the cells; Kendall's tau-b, with
-pairs closer than 2 % as ties, at least 0.90; mean regret at most 0.5 %.
+A cell is one model at one batch size, measured with real stacks. The short run is an ordinary run.
+The long run measures the same arms in new processes, visits every arm in every round and eliminates
+none. Targets: the same winner, or one within 2 % of it, in at least 95 % of the cells; Kendall's
+tau-b of at least 0.90, where arms closer than 2 % are ties; a mean regret of at most 0.5 %.
 """
 
 from __future__ import annotations
@@ -22,29 +24,24 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-import figures
+import benchmark_report
+from sessions import exhaust
 
 from advisor import measure
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run import Header
-from advisor.domain.run_events import RunEvent
-from advisor.pipeline import (
-    racing,
-)
+from advisor.pipeline import racing
 from advisor.pipeline.arms import plan_of
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import (
-    execute,
-    open_session,
-)
-from advisor.probing.conditions import GpuWatch, Guard
+from advisor.pipeline.execution import execute, open_session
+from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.session import Session
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -56,7 +53,7 @@ MARGIN = 0.02
 
 @dataclasses.dataclass
 class Cell:
-    """One model at one batch size: log seconds against the baseline by arm, as both runs have them."""
+    """One model at one batch size, with log seconds against the baseline by arm in both runs."""
 
     model: str
     batch_size: int
@@ -67,7 +64,7 @@ class Cell:
 
     @property
     def regret(self) -> float:
-        """By how much the short probe's choice is slower than the long run's best, as the long run has it."""
+        """Slowdown of the short run's choice against the best arm, both in the long run."""
         return math.expm1(self.long[self.chosen] - min(self.long.values()))
 
     @property
@@ -77,43 +74,47 @@ class Cell:
 
         arms = sorted(self.long)
         value = kendalltau(
-            ranks([self.short[arm] for arm in arms]), ranks([self.long[arm] for arm in arms])
+            rank_with_ties([self.short[arm] for arm in arms]),
+            rank_with_ties([self.long[arm] for arm in arms]),
         ).statistic
         return None if math.isnan(value) else float(value)
 
 
-def ranks(values: list[float]) -> list[int]:
-    """Return ranks in which an arm closer than the margin to the one before it shares that one's."""
+def rank_with_ties(values: list[float]) -> list[int]:
+    """Return ranks; a value within the margin of the previous one shares its rank."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    found = [0] * len(values)
-    for before, place in itertools.pairwise(order):
-        found[place] = found[before] + (values[place] - values[before] > math.log1p(MARGIN))
-    return found
+    ranks = [0] * len(values)
+    for before, position in itertools.pairwise(order):
+        is_apart = values[position] - values[before] > math.log1p(MARGIN)
+        ranks[position] = ranks[before] + is_apart
+    return ranks
 
 
-def run_short(answers: Answers, world: Context) -> tuple[Run, Decision]:
-    """Do an ordinary run."""
-    run = prepare(answers, world)
-    for _ in execute(run, world):
-        pass
+def run_short(answers: Answers, context: Context) -> tuple[Run, Decision]:
+    """Execute an ordinary run."""
+    run = prepare(answers, context)
+    exhaust(execute(run, context))
     return run, decide(run)
 
 
 def run_long(
-    answers: Answers, world: Context, arms: Mapping[int, list[str]], rounds: Mapping[int, int]
+    answers: Answers, context: Context, arms: Mapping[int, list[str]], rounds: Mapping[int, int]
 ) -> dict[int, dict[str, float]]:
-    """Visit all `arms` of a batch size in every round; return the median log seconds against the baseline."""
-    run = prepare(answers, world)
+    """Return the median log seconds against the baseline by batch size and arm.
+
+    Every round visits all `arms` of the batch size.
+    """
+    run = prepare(answers, context)
     header = run.header()
-    guard = Guard(GpuWatch(header.question.gpu) if header.question.gpu else None)
+    guard = ConditionsMonitor(GpuMonitor(header.question.gpu) if header.question.gpu else None)
     plan = plan_of(decide(run).state)
-    wanted = [arm for arm in plan.arms if any(arm.id in names for names in arms.values())]
-    with guard.running(), open_session(run, header, world, guard) as session:
-        exhaust(session.make_reference(plan.baseline, 0))
-        exhaust(session.start([(arm, 0) for arm in wanted]))
+    raced_arms = [arm for arm in plan.arms if any(arm.id in names for names in arms.values())]
+    with guard.running(), open_session(run, header, context, guard) as session:
+        exhaust(session.start_reference(plan.baseline, 0))
+        exhaust(session.start([(arm, 0) for arm in raced_arms]))
         if session.is_running(REFERENCE):
-            exhaust(session.ask(REFERENCE, "stop"))
-        for arm in wanted:
+            exhaust(session.send_and_wait(REFERENCE, "stop"))
+        for arm in raced_arms:
             exhaust(session.build(arm.id))
         return {
             size: race_all(session, plan.baseline, names, size, rounds[size], header)
@@ -124,45 +125,40 @@ def run_long(
 def race_all(
     session: Session, baseline: Arm, names: list[str], batch_size: int, rounds: int, header: Header
 ) -> dict[str, float]:
-    """Visit every arm in every round, in fresh random order."""
-    chance = random.Random(header.question.seed + batch_size)
-    discards = racing.Discards(header.catalogue.presets.guard)
+    """Visit every arm in every round, each time in a new random order."""
+    rng = random.Random(header.question.seed + batch_size)
+    discards = racing.DiscardCounts(header.catalogue.presets.guard)
     differences: dict[str, list[float]] = {name: [] for name in names}
     for number in range(1, rounds + 1):
         values = {}
-        for name in chance.sample(names, len(names)):
-            exhaust(racing.make_visit(session, name, batch_size, number, discards))
+        for name in rng.sample(names, len(names)):
+            exhaust(racing.measure_visit(session, name, batch_size, number, discards))
             visit = session.last_visit(name)
             if visit is not None:
-                values[name] = measure.block_value(visit)
+                values[name] = measure.log_median_seconds(visit)
         for name, value in values.items():
             differences[name].append(value - values[baseline.id])
     return {name: statistics.median(each) for name, each in differences.items()}
 
 
-def exhaust(run_events: Iterator[RunEvent]) -> None:
-    for _ in run_events:
-        pass
-
-
-def compare(
-    model: str, asked: argparse.Namespace, world: Context
+def run_both(
+    model: str, options: argparse.Namespace, context: Context
 ) -> tuple[list[Cell], float, float]:
-    """Run short and long for one model; return its cells and the seconds both measured."""
+    """Run short and long for one model; return its cells and the wall seconds of both runs."""
     answers = Answers(
         model=model,
-        batch_sizes=asked.batch_sizes,
-        workflows=asked.workflows,
-        budget=asked.budget,
-        gpu=asked.gpu,
+        batch_sizes=options.batch_sizes,
+        workflows=options.workflows,
+        budget=options.budget,
+        gpu=options.gpu,
     )
-    begun = time.monotonic()
-    _, decision = run_short(answers, world)
+    start = time.monotonic()
+    _, decision = run_short(answers, context)
     middle = time.monotonic()
     races = {race.batch_size: race for race in decision.results.races}
     arms = [measurement.arm for measurement in decision.results.measurements]
-    rounds = {size: race.rounds * asked.times for size, race in races.items()}
-    truth = run_long(answers, world, dict.fromkeys(races, arms), rounds)
+    rounds = {size: race.rounds * options.times for size, race in races.items()}
+    long_medians = run_long(answers, context, dict.fromkeys(races, arms), rounds)
     end = time.monotonic()
     short = decision.results.log_speedups
     cells = [
@@ -172,15 +168,15 @@ def compare(
             race.best,
             race.verdict,
             {arm: -statistics.fmean(short[arm][size]) for arm in arms},
-            truth[size],
+            long_medians[size],
         )
         for size, race in races.items()
     ]
-    return cells, middle - begun, end - middle
+    return cells, middle - start, end - middle
 
 
 def main() -> None:
-    """Run all models and tell."""
+    """Run all models and publish the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -190,21 +186,21 @@ def main() -> None:
     parser.add_argument("--budget", default="quick")
     parser.add_argument("--gpu", default="")
     parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
-    asked = parser.parse_args()
+    parser.add_argument("--out", type=pathlib.Path, default=benchmark_report.RESULTS)
+    options = parser.parse_args()
     cells: list[Cell] = []
     seconds = [0.0, 0.0]
     with tempfile.TemporaryDirectory() as home:
-        world = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
-        for model in asked.models.split(","):
-            found, short, long = compare(model, asked, world)
-            cells += found
+        context = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
+        for model in options.models.split(","):
+            model_cells, short, long = run_both(model, options, context)
+            cells += model_cells
             seconds = [seconds[0] + short, seconds[1] + long]
-    publish(cells, seconds, asked)
+    publish(cells, seconds, options)
 
 
-def publish(cells: list[Cell], seconds: list[float], asked: argparse.Namespace) -> None:
-    """Write a row for each cell and one for all."""
+def publish(cells: list[Cell], seconds: list[float], options: argparse.Namespace) -> None:
+    """Publish a row for each cell and one for all cells."""
     rows = []
     for cell in cells:
         best = min(cell.long, key=cell.long.__getitem__)
@@ -222,13 +218,13 @@ def publish(cells: list[Cell], seconds: list[float], asked: argparse.Namespace) 
             ]
         )
     taus = [cell.tau for cell in cells if cell.tau is not None]
-    within = sum(cell.regret <= MARGIN for cell in cells)
+    within_margin = sum(cell.regret <= MARGIN for cell in cells)
     mean_tau = f"{statistics.fmean(taus):.2f}" if taus else "all tied"
     rows.append(
         [
             "all",
             "",
-            f"{within} of {len(cells)} within 2 %",
+            f"{within_margin} of {len(cells)} within 2 %",
             "",
             "",
             f"{statistics.fmean(cell.regret for cell in cells):.2%}",
@@ -239,9 +235,9 @@ def publish(cells: list[Cell], seconds: list[float], asked: argparse.Namespace) 
     header = [
         "model",
         "batch",
-        "short probe says",
+        "winner of the short run",
         "verdict",
-        f"{asked.times} times as long says",
+        f"winner of a run {options.times} times as long",
         "regret",
         "tau-b",
         "arms",
@@ -251,10 +247,15 @@ def publish(cells: list[Cell], seconds: list[float], asked: argparse.Namespace) 
             {**dataclasses.asdict(cell), "regret": cell.regret, "tau": cell.tau} for cell in cells
         ],
         "seconds_with_builds": {"short": seconds[0], "long": seconds[1]},
-        "times": asked.times,
+        "times": options.times,
     }
-    figures.publish(
-        "short-against-long", "The short probe against a long run", header, rows, data, asked.out
+    benchmark_report.publish(
+        "short-against-long",
+        "Winner of a short run and of a long run",
+        header,
+        rows,
+        data,
+        options.out,
     )
 
 

@@ -1,4 +1,4 @@
-"""A workflow whose extra work is known exactly: its option `repeats` counts small products, so that 103 is 3 % more than 100."""
+"""A workflow that multiplies small matrices `repeats` times, so 103 is 3 % more work than 100."""
 
 import numpy as np
 
@@ -41,10 +41,10 @@ class Program:
     def feed(self, inputs):
         return inputs[0]
 
-    def __call__(self, fed):
+    def __call__(self, device_inputs):
         output = None
         for _ in range(self.repeats):
-            output = fed @ self.matrix
+            output = device_inputs @ self.matrix
         return output
 
     def collect(self, output):
@@ -70,8 +70,8 @@ def synchronise():
     pass
 
 
-def engagement(program, fed):
-    return Engagement(1.0, "it is what it says", {})
+def engagement(program, device_inputs):
+    return Engagement(1.0, "the program multiplies matrices", {})
 
 
 def integration(request):

@@ -1,9 +1,8 @@
-"""How quick the history and a comparison are with a thousand stored runs, as a table.
+"""Time `history` and `compare` with 1,000 stored runs.
 
-`python tests/benchmarks/stored_runs.py [HOME]`; each run is a copy, under another id, of the newest
-finished run in HOME, or of one made by hand. Times are those of whole commands, by the clock and by
-what the processor did; they hold for the machine they were taken on, so those of `--version` stand
-beside them.
+`python tests/benchmarks/stored_runs.py [HOME]` prints a table. The runs are copies, each with its
+own id, of the newest finished run in HOME; without HOME, of a synthetic run. The table has the wall
+and the processor time of whole commands. Both depend on the machine, so it includes `--version`.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ RUNS, REPEATS = 1000, 5
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
-def template(home: pathlib.Path | None) -> tuple[bytes, bytes]:
-    """Return header and events to be copied."""
+def read_template(home: pathlib.Path | None) -> tuple[bytes, bytes]:
+    """Return the encoded header and events of the run to copy."""
     if home is not None:
         newest = next(entry for entry in Store(home).history() if entry.finished)
         run: Run = Store(home).find(newest.run_id)
@@ -45,24 +44,30 @@ def template(home: pathlib.Path | None) -> tuple[bytes, bytes]:
     )
 
 
-def fill(home: pathlib.Path, header: bytes, events: bytes) -> list[str]:
-    """Store the copies; return their ids."""
-    ids = [f"20261121-{place // 60:04d}{place % 60:02d}-{place:04x}" for place in range(RUNS)]
+def store_copies(home: pathlib.Path, header: bytes, events: bytes) -> list[str]:
+    """Store the copies and return their run ids."""
+    ids = [
+        f"20261121-{position // 60:04d}{position % 60:02d}-{position:04x}"
+        for position in range(RUNS)
+    ]
     fields = msgspec.json.decode(header)
     for run_id in ids:
-        place = home / "runs" / run_id
-        place.mkdir(parents=True)
-        (place / "run.json").write_bytes(msgspec.json.encode({**fields, "run_id": run_id}))
-        (place / "events.jsonl").write_bytes(events)
+        directory = home / "runs" / run_id
+        directory.mkdir(parents=True)
+        (directory / "run.json").write_bytes(msgspec.json.encode({**fields, "run_id": run_id}))
+        (directory / "events.jsonl").write_bytes(events)
     return ids
 
 
-def seconds(home: pathlib.Path, *arguments: str) -> tuple[float, float]:
-    """Return the median seconds that a command takes once the index is there, by the clock and of the processor."""
+def median_command_seconds(home: pathlib.Path, *arguments: str) -> tuple[float, float]:
+    """Return the median wall and processor seconds of a command.
+
+    The first call also builds the index of the store.
+    """
     environment = {**os.environ, "P3_ADVISOR_HOME": str(home)}
     by_clock, of_processor = [], []
     for _ in range(REPEATS):
-        begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [COMMAND, *arguments],
             env=environment,
@@ -71,26 +76,26 @@ def seconds(home: pathlib.Path, *arguments: str) -> tuple[float, float]:
             check=False,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        by_clock.append(time.perf_counter() - begun)
+        by_clock.append(time.perf_counter() - start)
         of_processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return statistics.median(by_clock), statistics.median(of_processor)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the commands and print the table."""
     home = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder)
-        ids = fill(place, *template(home))
+        test_home = pathlib.Path(folder)
+        ids = store_copies(test_home, *read_template(home))
         for name, arguments in (
             ("--version", ["--version"]),
             ("history", ["history"]),
             ("history --model", ["history", "--model", "demo", "--json"]),
             ("compare", ["compare", ids[0], ids[-1]]),
         ):
-            clock, processor = seconds(place, *arguments)
+            wall, processor = median_command_seconds(test_home, *arguments)
             sys.stdout.write(
-                f"{name:18} {clock:6.2f} s by the clock, {processor:6.2f} s of the processor\n"
+                f"{name:18} {wall:6.2f} s wall time, {processor:6.2f} s processor time\n"
             )
 
 

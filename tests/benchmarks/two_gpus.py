@@ -1,8 +1,9 @@
-"""Two models on two GPUs of one host: races one after the other and side by side, beside what the contention check says of them.
+"""Race two models on two GPUs of one host, in sequence and in parallel; run the contention check.
 
-Needs two GPUs and no Ray: it drives what a node does, in two processes. Prints wall times, each
-model's winner and speed-ups both ways, and the verdict of the check for each model, as soon as it
-has them. Target: where the check allows it, the winners are the same and the wall time is less.
+Needs two GPUs, but no Ray: it runs the code of a fleet's node in two processes. It prints the wall
+times, each model's winner and speed-ups in both modes, and the verdict of the contention check for
+each model, as soon as each is known. Target: where the check allows parallel races, both modes have
+the same winners, and the parallel mode takes less wall time.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-import figures
+import benchmark_report
 import msgspec
 
-from advisor.domain.fleet import Contention
+from advisor.domain.fleet import ContentionCheck
 from advisor.fleet import contention, node
-from advisor.fleet.node import Packed, Task
+from advisor.fleet.node import RaceResult, Task
 from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.store import Store
@@ -34,45 +35,45 @@ from advisor.store import Store
 HOST = "host"
 
 
-def race(task: bytes, gpu: str) -> bytes:
-    """Make one race in this process."""
+def run_race(task: bytes, gpu: str) -> bytes:
+    """Run one race in this process."""
     return msgspec.msgpack.encode(
-        node.race(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None)
+        node.run_race(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None)
     )
 
 
 def race_all(
-    models: Sequence[str], gpus: Sequence[str], answers: Answers, *, at_once: bool
+    models: Sequence[str], gpus: Sequence[str], answers: Answers, *, in_parallel: bool
 ) -> dict[str, Any]:
-    """Make every model's race on its GPU; return the wall time and what came out."""
-    begun, context = time.perf_counter(), multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(len(models) if at_once else 1, context) as pool:
+    """Race each model on its GPU; return the wall time and the result of each race."""
+    start, context = time.perf_counter(), multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(len(models) if in_parallel else 1, context) as pool:
         races = {}
         for number, (model, gpu) in enumerate(zip(models, gpus, strict=True), start=1):
             task = Task(
                 number=number,
                 kind="gpu",
                 answers=msgspec.structs.replace(answers, model=model),
-                beside=(HOST,) if at_once else (),
+                parallel_nodes=(HOST,) if in_parallel else (),
             )
-            races[model] = pool.submit(race, msgspec.msgpack.encode(task), gpu)
-        packed = {
-            model: msgspec.msgpack.decode(future.result(), type=Packed)
+            races[model] = pool.submit(run_race, msgspec.msgpack.encode(task), gpu)
+        result = {
+            model: msgspec.msgpack.decode(future.result(), type=RaceResult)
             for model, future in races.items()
         }
     return {
-        "seconds": time.perf_counter() - begun,
-        "answers": {model: read(one) for model, one in packed.items()},
+        "seconds": time.perf_counter() - start,
+        "answers": {model: summarise_result(entry) for model, entry in result.items()},
     }
 
 
-def read(packed: Packed) -> dict[str, Any]:
-    """Decide on a race that came back; without a run there is only the reason."""
-    if packed.header is None:
-        return {"problem": packed.reason}
+def summarise_result(result: RaceResult) -> dict[str, Any]:
+    """Return the decision on a race; for a race that failed before its run, only the reason."""
+    if result.header is None:
+        return {"problem": result.reason}
     with tempfile.TemporaryDirectory() as home:
-        run = Store(pathlib.Path(home)).create(packed.header)
-        run.rewrite(packed.events, {})
+        run = Store(pathlib.Path(home)).create(result.header)
+        run.replace_contents(result.events, {})
         decision = decide(run)
     speedups = {
         measurement.arm: math.prod(cell.speedup.value for cell in measurement.cells)
@@ -86,12 +87,12 @@ def read(packed: Packed) -> dict[str, Any]:
         "verdict": advice.verdict if advice else None,
         "noise_floor": decision.results.noise_floor,
         "speedups": speedups,
-        "problem": packed.reason,
+        "problem": result.reason,
     }
 
 
 def main() -> None:
-    """Race both ways, check, print."""
+    """Race in both modes, run the check, and publish after each step."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -105,57 +106,62 @@ def main() -> None:
     )
     parser.add_argument("--batch-sizes", default="64")
     parser.add_argument("--budget", default="quick")
-    parser.add_argument("--out", type=pathlib.Path, default=figures.RESULTS)
+    parser.add_argument("--out", type=pathlib.Path, default=benchmark_report.RESULTS)
     options = parser.parse_args()
     models, gpus = options.models.split(","), options.gpus.split(",")
     answers = Answers(
         workflows=options.workflows, batch_sizes=options.batch_sizes, budget=options.budget
     )
-    found: dict[str, dict[str, Any]] = {}
-    for name, at_once in (("side by side", True), ("in turn", False)):
-        found[name] = race_all(models, gpus, answers, at_once=at_once)
-        narrate(f"{name}: {found[name]['seconds']:.0f} s")
-        publish(found, [], models, options.out)
-    checks: list[Contention] = []
+    results: dict[str, dict[str, Any]] = {}
+    for name, in_parallel in (("side by side", True), ("in turn", False)):
+        results[name] = race_all(models, gpus, answers, in_parallel=in_parallel)
+        log_progress(f"{name}: {results[name]['seconds']:.0f} s")
+        publish(results, [], models, options.out)
+    checks: list[ContentionCheck] = []
     for model in models:
         checks.append(
-            contention.check(
+            contention.check_contention(
                 Task(number=0, kind="gpu", answers=msgspec.structs.replace(answers, model=model)),
                 HOST,
                 gpus[:2],
             )
         )
-        narrate(f"{model}: {checks[-1].words}")
-        publish(found, checks, models, options.out)
+        log_progress(f"{model}: {checks[-1].explanation}")
+        publish(results, checks, models, options.out)
 
 
 def publish(
-    found: Mapping[str, Mapping[str, Any]],
-    checks: Sequence[Contention],
+    results: Mapping[str, Mapping[str, Any]],
+    checks: Sequence[ContentionCheck],
     models: Sequence[str],
     out: pathlib.Path,
 ) -> None:
-    """Print and keep what there is so far: a machine that is lent may be gone before the rest."""
+    """Publish the results so far, because a borrowed machine may be gone before the end."""
     rows = [
-        [name, f"{one['seconds']:.0f}", *(_text(one["answers"][model]) for model in models)]
-        for name, one in found.items()
+        [
+            name,
+            f"{entry['seconds']:.0f}",
+            *(format_answer(entry["answers"][model]) for model in models),
+        ]
+        for name, entry in results.items()
     ]
-    rows += [["check", "", *(check.words for check in checks)]] if checks else []
-    data = {"checks": msgspec.to_builtins(checks), **found}
-    figures.publish(
+    rows += [["check", "", *(check.explanation for check in checks)]] if checks else []
+    data = {"checks": msgspec.to_builtins(checks), **results}
+    benchmark_report.publish(
         "two_gpus", "Two models on two GPUs of one host", ["", "wall s", *models], rows, data, out
     )
 
 
-def narrate(words: str) -> None:
-    """Say what is done so far: the whole takes many minutes."""
-    print(f"{time.strftime('%X')} {words}", file=sys.stderr, flush=True)  # noqa: T201
+def log_progress(message: str) -> None:
+    """Print a line with the time; the whole benchmark takes many minutes."""
+    print(f"{time.strftime('%X')} {message}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _text(answer: Mapping[str, Any]) -> str:
+def format_answer(answer: Mapping[str, Any]) -> str:
     if answer.get("arm") is None:
         return str(answer["problem"])
-    return f"{answer['arm']} ({answer['speedups'].get(answer['arm'], math.nan):.2f}x, {answer['verdict']})"
+    speedup = answer["speedups"].get(answer["arm"], math.nan)
+    return f"{answer['arm']} ({speedup:.2f}x, {answer['verdict']})"
 
 
 if __name__ == "__main__":

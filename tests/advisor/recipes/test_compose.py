@@ -264,4 +264,4 @@ def test_a_recipe_with_wrong_outputs_fails(
         [sys.executable, script, "--seconds", "0.05"], capture_output=True, text=True, check=False
     )
     assert answer.returncode != 0
-    assert "do not serve" in answer.stderr
+    assert "do not use this recipe" in answer.stderr

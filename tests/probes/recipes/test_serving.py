@@ -169,5 +169,5 @@ def test_a_recipe_allows_the_error_of_the_measurement_plus_that_of_eager(
         )
 
     assert compare(0.99 * allowed) == pytest.approx(0.99)
-    with pytest.raises(ArithmeticError, match="do not serve"):
+    with pytest.raises(ArithmeticError, match="do not use this recipe"):
         compare(1.01 * allowed)

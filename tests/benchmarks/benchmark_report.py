@@ -1,4 +1,4 @@
-"""What every benchmark ends with: a Markdown table with machine and date, and the same as JSON under `results/`."""
+"""Publish the result of a benchmark as a Markdown table and as JSON under `results/`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what the figures hold for."""
+    """Return the date, the hardware, the load and the package versions."""
     installed = {
         distribution.name: distribution.version for distribution in metadata.distributions()
     }
@@ -46,12 +46,15 @@ def publish(
     data: Mapping[str, Any],
     out: pathlib.Path,
 ) -> None:
-    """Print the table and write the JSON."""
+    """Print the table, and write `data` with the machine to `name`.json in the folder `out`."""
     machine = describe_machine()
     lines = [
         f"### {title}",
         "",
-        f"{machine['cpu']}, {machine['processors']} processors, torch {machine['torch']}, load {machine['load']:.1f}; {machine['date']}",
+        (
+            f"{machine['cpu']}, {machine['processors']} processors, torch {machine['torch']},"
+            f" load {machine['load']:.1f}; {machine['date']}"
+        ),
         "",
         "| " + " | ".join(header) + " |",
         "|" + "---|" * len(header),

@@ -1,4 +1,4 @@
-"""Real resident workers whose speeds are known: the project's worker, harness and session, and the workflow `spin` beside this file."""
+"""Start real resident workers that run the workflow `spin` with a known amount of work."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ import msgspec
 
 from advisor import catalogue, machine
 from advisor.domain.plan import REFERENCE, Arm
-from advisor.probing.conditions import Guard
+from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
 
 HERE = pathlib.Path(__file__).parent
-#: Products in a call of the fastest arm: about half a millisecond.
+#: Matrix products in a call of the fastest arm: about half a millisecond.
 REPEATS = 300
 
 
 def arm(name: str, extra: float) -> Arm:
-    """Return an arm whose calls do `extra` more work, as a share."""
+    """Return an arm whose calls do a share of `extra` more work."""
     return builders.arm(name, workflow="spin", options={"repeats": round(REPEATS * (1 + extra))})
 
 
 @contextlib.contextmanager
 def session(extras: Mapping[str, float]) -> Iterator[Session]:
-    """Yield a session in which one worker of each arm is built and warm."""
+    """Yield a session with one resident worker of each arm, built and warmed up."""
     with tempfile.TemporaryDirectory() as scratch:
-        place = pathlib.Path(scratch)
-        probes = place / "probes"
+        directory = pathlib.Path(scratch)
+        probes = directory / "probes"
         shutil.copytree(
             catalogue.probes_directory(),
             probes,
             ignore=shutil.ignore_patterns("workflows", "__pycache__"),
         )
         (probes / "workflows").mkdir()
-        (probes / "workflows" / "__init__.py").write_text('"""One workflow."""\n')
+        (probes / "workflows" / "__init__.py").write_text('"""Contains one workflow."""\n')
         shutil.copy(HERE / "spin.py", probes / "workflows")
-        site = RunConfig(
+        run_config = RunConfig(
             question=builders.question(python=sys.executable, batch_sizes=(1,)),
             machine=msgspec.structs.replace(builders.machine(), cpu=machine.detect_cpu()),
-            arms=place / "arms",
-            scratch=place / "scratch",
-            probes=probes,
+            arms_directory=directory / "arms",
+            scratch_directory=directory / "scratch",
+            probes_directory=probes,
             minimum_engaged_share=0.0,
             environment=dict(os.environ),
         )
         arms = [arm(name, extra) for name, extra in extras.items()]
         with Supervisor(catalogue.load().presets.deadlines) as supervisor:
-            workers = Session(supervisor, site, Guard())
+            workers = Session(supervisor, run_config, ConditionsMonitor())
             for run_events in (
-                workers.make_reference(arms[0], 0),
-                workers.start([(one, 0) for one in arms]),
+                workers.start_reference(arms[0], 0),
+                workers.start([(each, 0) for each in arms]),
             ):
                 for _ in run_events:
                     pass
             if workers.is_running(REFERENCE):
-                for _ in workers.ask(REFERENCE, "stop"):
+                for _ in workers.send_and_wait(REFERENCE, "stop"):
                     pass
-            for one in arms:
-                for _ in workers.build(one.id):
+            for each in arms:
+                for _ in workers.build(each.id):
                     pass
-                if not workers.is_running(one.id):
-                    message = f"the worker of {one.id} ended"
+                if not workers.is_running(each.id):
+                    message = f"the worker of {each.id} ended"
                     raise RuntimeError(message)
             yield workers
