@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probes.adapter import ModelError
+from probes.partial_file import replace_when_complete
 from probes.protocol import Correctness
 
 #: Multiplier and tolerance by tested precision. The multipliers are those of PyTorch's compiler
@@ -112,9 +113,8 @@ def save_reference(reference: Reference, file: pathlib.Path) -> None:
         arrays |= {f"input-{number}-{index}": array for index, array in enumerate(arguments)}
         arrays |= {f"expected-{number}-{index}": array for index, array in enumerate(outputs)}
         arrays[f"errors-{number}"] = np.array(errors)
-    partial = file.with_suffix(".part.npz")
-    np.savez(partial, **arrays)
-    partial.rename(file)
+    with replace_when_complete(file) as partial:
+        np.savez(partial, **arrays)
 
 
 def load_reference(file: pathlib.Path) -> Reference:

@@ -87,7 +87,7 @@ def keep_top_tokens(logprobs: Any) -> TokenLogprobs:
 
 
 def top_token_ids(logprobs: Any, count: int = TOP_TOKENS) -> Any:
-    """Return the indices of the `count` largest values on the last axis, largest first, as int64."""
+    """Return the indices of the `count` largest values on the last axis, largest first."""
     import numpy as np  # noqa: PLC0415
 
     count = min(count, logprobs.shape[-1])

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 from probes.adapter import ModelError
 from probes.checking.correctness import RULES
 from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
+from probes.partial_file import replace_when_complete
 from probes.protocol import Agreement, Correctness
 
 #: Limits of the divergence in nats, and of the share of positions with the same top token.
@@ -141,9 +142,8 @@ def save_reference(
     merged = merge(eager_metrics)
     for field in dataclasses.fields(FidelityMetrics):
         arrays[f"eager-{field.name}"] = np.array(getattr(merged, field.name))
-    partial = file.with_suffix(".part.npz")
-    np.savez(partial, **arrays)
-    partial.rename(file)
+    with replace_when_complete(file) as partial:
+        np.savez(partial, **arrays)
 
 
 def load_reference(file: pathlib.Path) -> TokenReference:

@@ -10,6 +10,7 @@ import pathlib
 from typing import Any
 
 from probes import protocol
+from probes.partial_file import replace_when_complete
 
 
 class Channel:
@@ -36,9 +37,8 @@ class Channel:
 
     def respond(self, outcome: Any) -> None:
         """Write the response atomically."""
-        partial = self._directory / (protocol.RESPONSE + ".part")
-        partial.write_text(encode(outcome), encoding="utf-8", errors="replace")
-        partial.rename(self._directory / protocol.RESPONSE)
+        with replace_when_complete(self._directory / protocol.RESPONSE) as partial:
+            partial.write_text(encode(outcome), encoding="utf-8", errors="replace")
         self._notify()
 
     def read_token(self) -> list[str]:
