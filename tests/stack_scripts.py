@@ -1,4 +1,4 @@
-"""Scripts in interpreters of their own, with the probes and stand-ins for stacks on their path."""
+"""Run scripts in their own interpreter, with the probes and fake stacks on their path."""
 
 from __future__ import annotations
 
@@ -12,23 +12,34 @@ from typing import Any
 from advisor import catalogue
 
 STACKS = pathlib.Path(__file__).parent / "fakes" / "stacks"
-#: Each script runs in an interpreter of its own, with the probes and a stand-in on its path, and
-#: prints one object in JSON.
+#: Precedes each script, which fills `results`, printed as JSON at the end.
 BEGIN = """
 import json, os, pathlib, sys, tempfile
+
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 import torch, workers
 
 place = pathlib.Path(tempfile.mkdtemp())
-subject = {"kind": "synthetic", "block": "ffn", "hidden": 8, "intermediate": 16, "layers": 1, "heads": 1}
-request = workers.make_request(place / "none.py", place, subject=subject, dtype="bfloat16", options={"feeding": "host"})
-told = {}
+subject = {
+    "kind": "synthetic",
+    "block": "ffn",
+    "hidden": 8,
+    "intermediate": 16,
+    "layers": 1,
+    "heads": 1,
+}
+request = workers.make_request(
+    place / "none.py", place, subject=subject, dtype="bfloat16", options={"feeding": "host"}
+)
+results = {}
 
-def tell(name, work):
+
+def record(name, work):
     try:
-        told[name] = work()
+        results[name] = work()
     except Exception as problem:
-        told[name] = {"raised": type(problem).__name__, "reason": str(problem)}
+        results[name] = {"raised": type(problem).__name__, "reason": str(problem)}
+
 
 def engage(workflow, sizes):
     workflow.settings(request)
@@ -39,11 +50,13 @@ def engage(workflow, sizes):
     found = workflow.engagement(program, program.feed(inputs))
     return {"share": found.share, "proof": found.proof}
 """
-END = "\nprint(json.dumps(told))"
+END = """
+print(json.dumps(results))
+"""
 
 
 def run(script: str, *stacks: str) -> dict[str, Any]:
-    """Return what the script told, with these stand-ins on its path."""
+    """Return the `results` of the script, run with these fake stacks on its path."""
     tests, root = pathlib.Path(__file__).parent, catalogue.probes_directory().parent
     environment = {
         **os.environ,
@@ -52,5 +65,5 @@ def run(script: str, *stacks: str) -> dict[str, Any]:
     command = [sys.executable, "-W", "ignore", "-c", BEGIN + script + END, str(root), str(tests)]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert answer.returncode == 0, answer.stderr
-    told: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-    return told
+    results: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return results

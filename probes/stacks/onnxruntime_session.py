@@ -187,5 +187,5 @@ import torch
 with torch.no_grad():
     torch.onnx.export(model, inputs, dynamo=True).save("model.onnx", external_data=True)
 {opening or plain}
-assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; its log says why"
+assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

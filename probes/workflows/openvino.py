@@ -71,7 +71,10 @@ def to_array(tensor: Any) -> Any:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Export, convert and compile in the model's precision, which is not OpenVINO's default."""
+    """Export, convert and compile in the model's precision, which is not OpenVINO's default.
+
+    `subject` is a `CausalLm` for text, else a `TorchSubject` or an `OnnxSubject`.
+    """
     if request.task == protocol.GENERATE:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 

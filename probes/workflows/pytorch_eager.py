@@ -25,7 +25,10 @@ def versions() -> dict[str, str]:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Return the module, a captured call of it, or its `generate` with a growing cache."""
+    """Return the module, a captured call of it, or its `generate` with a growing cache.
+
+    `subject` is a `CausalLm` for text, else a `TorchSubject`.
+    """
     captured = request.options.get("cuda_graph")
     if request.task == protocol.GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds

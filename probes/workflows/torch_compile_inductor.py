@@ -36,7 +36,8 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Compile for these shapes only, so that a second batch size does not make them dynamic.
 
     A language model is compiled as a module that `generate` calls, as in the paper. The workflow
-    `torch-compile-inductor-static-cache` compiles its decode step instead.
+    `torch-compile-inductor-static-cache` compiles its decode step instead. `subject` is
+    a `CausalLm` for text, else a `TorchSubject`.
     """
     if request.task == protocol.GENERATE:
         from probes.subjects.transformers_generate import TextGeneration  # noqa: PLC0415 - imports transformers, which takes seconds

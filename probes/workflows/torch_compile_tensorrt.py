@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,6 +12,9 @@ from probes.protocol import Engagement, Request
 from probes.stacks import pytorch, torch_tensorrt_engines
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.by_request import open_by_task
+
+if TYPE_CHECKING:
+    from probes.subjects.causal_lm import CausalLm
 
 TASKS = (protocol.FORWARD, protocol.GENERATE)
 
@@ -26,7 +29,10 @@ synchronise = pytorch.synchronise
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Compile for these shapes; a failure raises instead of running eager code."""
+    """Compile for these shapes; a failure raises instead of running eager code.
+
+    `subject` is a `CausalLm` for text, else a `TorchSubject`.
+    """
     options = {
         **torch_tensorrt_engines.compile_options(subject, request),
         "pass_through_build_failures": True,
@@ -41,7 +47,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
 
 
 def build_generate(
-    subject: Any, inputs: list[Any], request: Request, options: dict[str, Any]
+    subject: CausalLm, inputs: list[Any], request: Request, options: dict[str, Any]
 ) -> Program:
     """Compile the module that `generate` calls, as in the paper.
 

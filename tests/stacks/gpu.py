@@ -1,11 +1,12 @@
-"""What the measuring itself is worth on an NVIDIA GPU, as JSON: `python tests/stacks/gpu.py memory agreement ramp equal killed crowded`.
+"""Check the measurements on an NVIDIA GPU, and print the results as JSON.
 
-Not collected by pytest: it needs the GPU, torch and some minutes. Kept answers lie in
-`evidence/measuring/`.
+Run `python tests/stacks/gpu.py`, or name some checks: memory agreement ramp equal killed crowded.
+It needs a GPU, torch and some minutes. Kept results are in `evidence/measuring/`.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import datetime as dt
@@ -28,7 +29,7 @@ import psutil
 
 from advisor import machine, measure
 from advisor.context import Context
-from advisor.domain.run_events import Ended, RaceOpened, WorkerReported
+from advisor.domain.run_events import RaceOpened, WorkerEnded, WorkerReported
 from advisor.domain.run_state import fold
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.machine import gpus
@@ -36,8 +37,8 @@ from advisor.pipeline.arms import plan_of
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
-from advisor.probing.conditions import Guard
-from advisor.probing.device_memory import MemoryWatch
+from advisor.probing.conditions import ConditionsMonitor
+from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 from advisor.probing.supervisor import Supervisor
@@ -58,15 +59,18 @@ def uuid() -> str:
     return found[0].uuid
 
 
-def a_world() -> Context:
+def make_context() -> Context:
     return Context(environment=dict(os.environ), store=Store(pathlib.Path(tempfile.mkdtemp())))
 
 
-# T12: bytes taken in and outside PyTorch are seen from outside
+# NVML sees allocations made by PyTorch and by others
 
 
 def hold() -> None:
-    """In a process of its own: take so many bytes in the way that is asked for, say so, until the input ends."""
+    """Make the allocation of each input line and confirm it, until the input ends.
+
+    A line is `torch` or `cudaMalloc` and a number of MiB. It runs in its own process.
+    """
     import torch  # noqa: PLC0415 - only this process needs it
 
     torch.zeros(1, device="cuda")
@@ -76,16 +80,20 @@ def hold() -> None:
         if "libcudart" in line
     }
     runtime = ctypes.CDLL(next(iter(libraries)))
-    held: list[Any] = []
+    allocated: list[Any] = []
     print("ready", flush=True)  # noqa: T201
     for line in sys.stdin:
-        way, mebibytes = line.split()
-        if way == "torch":
-            held.append(torch.empty(int(mebibytes) * MEBIBYTE, dtype=torch.uint8, device="cuda"))
+        allocator, mebibytes = line.split()
+        if allocator == "torch":
+            allocated.append(
+                torch.empty(int(mebibytes) * MEBIBYTE, dtype=torch.uint8, device="cuda")
+            )
         else:
-            place = ctypes.c_void_p()
+            pointer = ctypes.c_void_p()
             assert (
-                runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(int(mebibytes) * MEBIBYTE))
+                runtime.cudaMalloc(
+                    ctypes.byref(pointer), ctypes.c_size_t(int(mebibytes) * MEBIBYTE)
+                )
                 == 0
             )
         torch.cuda.synchronize()
@@ -94,7 +102,7 @@ def hold() -> None:
 
 @contextlib.contextmanager
 def holder() -> Iterator[Callable[[str], None]]:
-    """Yield a function that has a process take bytes of the GPU; afterwards that process is gone."""
+    """Yield a function that allocates GPU memory in another process, which ends afterwards."""
     with subprocess.Popen(
         [sys.executable, __file__, "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -102,47 +110,47 @@ def holder() -> Iterator[Callable[[str], None]]:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
 
-        def take(order: str) -> None:
+        def allocate(order: str) -> None:
             assert process.stdin
             assert process.stdout
             print(order, file=process.stdin, flush=True)
             assert process.stdout.readline() == "done\n"
 
-        yield take
+        yield allocate
         process.stdin.close()
 
 
-def used(watch: MemoryWatch) -> int:
-    """Return what NVML says is used."""
-    found = watch.used_bytes()
-    assert found is not None, "NVML says nothing of the memory"
+def used(monitor: DeviceMemoryMonitor) -> int:
+    """Return the bytes in use by NVML."""
+    found = monitor.used_bytes()
+    assert found is not None, "NVML does not report the memory"
     return found
 
 
 def memory() -> dict[str, Any]:
-    """Compare what is taken with what NVML says, for both ways and three sizes; and what is left when the process has ended."""
-    watch = MemoryWatch(uuid())
-    begin = used(watch)
+    """Compare allocations with NVML's figures, and return what remains after the process ends."""
+    monitor = DeviceMemoryMonitor(uuid())
+    begin = used(monitor)
     errors: dict[str, int] = {}
-    with holder() as take:
-        for way in ("torch", "cudaMalloc"):
+    with holder() as allocate:
+        for allocator in ("torch", "cudaMalloc"):
             for mebibytes in (64, 256, 1024):
-                before = used(watch)
-                take(f"{way} {mebibytes}")
+                before = used(monitor)
+                allocate(f"{allocator} {mebibytes}")
                 time.sleep(SETTLED_SECONDS)
-                errors[f"{way} {mebibytes} MiB"] = used(watch) - before - mebibytes * MEBIBYTE
+                errors[f"{allocator} {mebibytes} MiB"] = (
+                    used(monitor) - before - mebibytes * MEBIBYTE
+                )
     time.sleep(SETTLED_SECONDS)
-    return {"error_bytes": errors, "left_after_the_process_bytes": used(watch) - begin}
+    return {"error_bytes": errors, "left_after_the_process_bytes": used(monitor) - begin}
 
 
-# The same callables, timed by others
+# The same callables, timed by other tools
 
 
 def agreement(repeats: int = 10) -> dict[str, Any]:
-    """Time the same callables in turn with this project's blocks, `triton.testing.do_bench` and `torch.utils.benchmark`."""
+    """Time the same callables with our blocks, with Triton's and with PyTorch's benchmark."""
     import torch  # noqa: PLC0415 - only this needs it
-    import triton.testing as triton  # noqa: PLC0415
-    from torch.utils import benchmark  # noqa: PLC0415
 
     torch.inference_mode().__enter__()
     found: dict[str, Any] = {}
@@ -158,29 +166,7 @@ def agreement(repeats: int = 10) -> dict[str, Any]:
         ]
         module = torch.nn.Sequential(*stack)
         value = torch.randn(rows, 2048, device="cuda", dtype=torch.bfloat16)
-        warmth = timing.warm_up(module, [value], torch.cuda.synchronize, 1.0)
-        block = timing.size_block(warmth.typical_seconds, 0.05)
-        times: dict[str, list[float]] = {
-            "p3-advisor": [],
-            "triton do_bench": [],
-            "torch.utils.benchmark": [],
-        }
-        times |= {"p3-advisor, enqueued": [], "p3-advisor, sustained": []}
-        for _ in range(repeats):
-            timed = timing.time_block(module, [value], torch.cuda.synchronize, block)
-            times["p3-advisor"].append(statistics.median(timed.seconds))
-            times["p3-advisor, enqueued"].append(timed.enqueue_seconds)
-            calls, taken = timing.sustain(module, [value], torch.cuda.synchronize, 0.3)
-            times["p3-advisor, sustained"].append(taken / calls)
-            times["triton do_bench"].append(
-                triton.do_bench(lambda: module(value), return_mode="median") * 1e-3  # noqa: B023
-            )
-            timer = benchmark.Timer(
-                "module(value)",
-                globals={"module": module, "value": value},
-                num_threads=torch.get_num_threads(),
-            )
-            times["torch.utils.benchmark"].append(timer.blocked_autorange(min_run_time=0.2).median)
+        times = time_with_each_tool(module, value, repeats)
         ours = statistics.median(times["p3-advisor"])
         found[name] = {
             tool: {
@@ -193,11 +179,40 @@ def agreement(repeats: int = 10) -> dict[str, Any]:
     return found
 
 
-# How long clocks take to settle
+def time_with_each_tool(module: Any, value: Any, repeats: int) -> dict[str, list[float]]:
+    """Time `module(value)` with each tool in turn; return the seconds of each repeat by tool."""
+    import torch  # noqa: PLC0415 - only this needs it
+    import triton.testing as triton  # noqa: PLC0415
+    from torch.utils import benchmark  # noqa: PLC0415
+
+    warmth = timing.warm_up(module, [value], torch.cuda.synchronize, 1.0)
+    block = timing.size_block(warmth.typical_seconds, 0.05)
+    times: dict[str, list[float]] = collections.defaultdict(list)
+    for _ in range(repeats):
+        timed = timing.time_block(module, [value], torch.cuda.synchronize, block)
+        times["p3-advisor"].append(statistics.median(timed.seconds))
+        times["p3-advisor, enqueued"].append(timed.enqueue_seconds)
+        calls, taken = timing.sustain(module, [value], torch.cuda.synchronize, 0.3)
+        times["p3-advisor, sustained"].append(taken / calls)
+        milliseconds = triton.do_bench(lambda: module(value), return_mode="median")
+        times["triton do_bench"].append(milliseconds * 1e-3)
+        timer = benchmark.Timer(
+            "module(value)",
+            globals={"module": module, "value": value},
+            num_threads=torch.get_num_threads(),
+        )
+        times["torch.utils.benchmark"].append(timer.blocked_autorange(min_run_time=0.2).median)
+    return times
+
+
+# Time until the clocks are stable
 
 
 def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
-    """After a pause, call without one for two seconds; return the median call of each tenth of a second over that of the last second."""
+    """After a pause, call for two seconds without one.
+
+    Return the median call of each tenth of a second, divided by that of the last second.
+    """
     import torch  # noqa: PLC0415 - only this needs it
 
     torch.inference_mode().__enter__()
@@ -211,8 +226,8 @@ def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
         torch.cuda.synchronize()
         time.sleep(idle_seconds)
         tenths: list[list[float]] = [[] for _ in range(20)]
-        begun = time.perf_counter()
-        while (since := time.perf_counter() - begun) < len(tenths) / 10:
+        begin = time.perf_counter()
+        while (since := time.perf_counter() - begin) < len(tenths) / 10:
             start = time.perf_counter()
             module(value)
             torch.cuda.synchronize()
@@ -222,30 +237,30 @@ def ramp(idle_seconds: float = 3.0, repeats: int = 3) -> dict[str, Any]:
     return {"idle_seconds": idle_seconds, "tenths_of_a_second": courses}
 
 
-# T2: two equal workers
+# Two equal workers
 
 
 @contextlib.contextmanager
 def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
-    """Yield a session in which eager PyTorch is ready twice."""
-    world = a_world()
+    """Yield a session with two workers of eager PyTorch that have built."""
+    context = make_context()
     run = prepare(
-        Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), world
+        Answers(model=BLOCK, batch_sizes=batch_sizes, workflows="pytorch-eager/default"), context
     )
     header, state = run.header(), fold(run.events())
-    site = RunConfig(
+    run_config = RunConfig(
         question=header.question,
         machine=header.machine,
-        arms=run.arms,
-        scratch=run.scratch,
-        probes=world.probes,
+        arms_directory=run.arms,
+        scratch_directory=run.scratch,
+        probes_directory=context.probes,
         minimum_engaged_share=0.5,
-        environment=world.environment,
+        environment=context.environment,
     )
     first, second = plan_of(state).arms
     with Supervisor(header.catalogue.presets.deadlines) as supervisor:
-        session = Session(supervisor, site, Guard())
-        for _ in session.make_reference(first, 0):
+        session = Session(supervisor, run_config, ConditionsMonitor())
+        for _ in session.start_reference(first, 0):
             pass
         for _ in session.start([(first, 0), (second, 0)]):
             pass
@@ -256,7 +271,7 @@ def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
 
 
 def equal(seconds: float = 60.0) -> dict[str, Any]:
-    """Race two equal workers again and again; return how often they were called different."""
+    """Race two equal workers repeatedly; return how often a race calls them different."""
     kinds: dict[str, int] = {}
     ratios = []
     with two_workers("16") as (session, arms):
@@ -269,7 +284,7 @@ def equal(seconds: float = 60.0) -> dict[str, Any]:
                         pass
                     visit = session.last_visit(arm)
                     assert visit
-                    race.record(arm, measure.block_value(visit))
+                    race.record(arm, measure.log_median_seconds(visit))
             kinds[race.verdict.kind] = kinds.get(race.verdict.kind, 0) + 1
             ratios.append(race.ratio(arms[1], to=arms[0]).value)
             seed += 1
@@ -284,15 +299,15 @@ def equal(seconds: float = 60.0) -> dict[str, Any]:
     }
 
 
-# What dies leaves the others alone
+# A worker that dies does not affect the others
 
 
 def kill_worker(run: Run, arm: str) -> None:
-    """Kill the arm's worker and nothing else, as the kernel would for want of memory."""
+    """Kill the arm's worker only, as the kernel does when memory runs out."""
     mark = str(run.arms / arm.replace("/", "+") / "0")
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(protocol.MARK) == mark and "worker.py" in " ".join(
+            if process.environ().get(protocol.MARK_VARIABLE) == mark and "worker.py" in " ".join(
                 process.cmdline()
             ):
                 process.kill()
@@ -314,7 +329,8 @@ def planned(entry: dict[str, Any]) -> bool:
 
 
 def pipeline_document(run: Run) -> list[dict[str, Any]]:
-    from advisor.report.document import compose, encode  # noqa: PLC0415 - only here
+    from advisor.report.document import encode  # noqa: PLC0415 - only here
+    from advisor.report.measured_document import compose  # noqa: PLC0415 - only here
 
     decision = decide(run)
     document = compose(decision)
@@ -323,59 +339,69 @@ def pipeline_document(run: Run) -> list[dict[str, Any]]:
 
 
 def killed() -> dict[str, Any]:
-    """Kill one worker while it builds and another while it is timed; return how the run ends and what is left in the GPU's memory."""
+    """Kill one worker in its build and another in a visit.
+
+    Return the arms' statuses, the memory that each death frees, and what remains after the run.
+    """
     building, visiting = "torch-compile-inductor", "torch-compile-cudagraphs"
-    world, watch = a_world(), MemoryWatch(uuid())
-    before = used(watch)
+    context, monitor = make_context(), DeviceMemoryMonitor(uuid())
+    before = used(monitor)
     run = prepare(
         Answers(
             model=BLOCK, batch_sizes="16", workflows=f"{building}/default,{visiting},pytorch-eager"
         ),
-        world,
+        context,
     )
     freed: dict[str, int] = {}
     held: dict[str, int] = {}
     visits = 0
-    for event in execute(run, world):
+    for event in execute(run, context):
         match event.run_event:
-            case WorkerReported(arm=arm, said=PhaseStarted(phase="build")) if arm == building:
+            case WorkerReported(arm=arm, worker_event=PhaseStarted(phase="build")) if (
+                arm == building
+            ):
                 time.sleep(SETTLED_SECONDS)
-                held[arm] = used(watch)
+                held[arm] = used(monitor)
                 kill_worker(run, arm)
-            case WorkerReported(arm=arm, said=BlockTimed()) if arm == visiting:
+            case WorkerReported(arm=arm, worker_event=BlockTimed()) if arm == visiting:
                 visits += 1
                 if visits == 2:
-                    held[arm] = used(watch)
+                    held[arm] = used(monitor)
                     kill_worker(run, arm)
-            case Ended(arm=arm) if arm in held and arm not in freed:
+            case WorkerEnded(arm=arm) if arm in held and arm not in freed:
                 time.sleep(SETTLED_SECONDS)
-                freed[arm] = held[arm] - used(watch)
+                freed[arm] = held[arm] - used(monitor)
             case _:
                 pass
     time.sleep(SETTLED_SECONDS)
     return {
         "ends": statuses(run),
         "freed_bytes": freed,
-        "left_after_the_run_bytes": used(watch) - before,
+        "left_after_the_run_bytes": used(monitor) - before,
     }
 
 
 def crowded(free_gibibytes: int = 7) -> dict[str, Any]:
-    """Leave so little of the GPU that not all arms fit; return how the run ends."""
-    world, watch = a_world(), MemoryWatch(uuid())
+    """Leave too little GPU memory for all arms; return the raced arms and the statuses."""
+    context, monitor = make_context(), DeviceMemoryMonitor(uuid())
     found, _ = gpus.detect_gpus()
     run = None
     raced: tuple[str, ...] = ()
-    with holder() as take:
-        take(f"cudaMalloc {found[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}")
+    with holder() as allocate:
+        allocate(
+            f"cudaMalloc {found[0].free_memory_bytes // MEBIBYTE - free_gibibytes * 1024 - 600}"
+        )
         time.sleep(SETTLED_SECONDS)
-        left = found[0].memory_bytes - used(watch)
-        names = "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,torch-compile-cudagraphs"
+        left = found[0].memory_bytes - used(monitor)
+        names = (
+            "pytorch-eager,torch-compile-inductor/default,torch-compile-inductor/reduce-overhead,"
+            "torch-compile-cudagraphs"
+        )
         run = prepare(
             Answers(model="synthetic/ffn-multilayer@tinyllama", batch_sizes="16", workflows=names),
-            world,
+            context,
         )
-        for event in execute(run, world):
+        for event in execute(run, context):
             if isinstance(event.run_event, RaceOpened):
                 raced = event.run_event.arms
     return {"free_bytes": left, "raced": list(raced), "ends": statuses(run)}
@@ -392,7 +418,7 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def main(names: list[str]) -> None:
-    """Do the checks in turn, each in a process of its own so that none sees another's memory."""
+    """Run each check in its own process, so that it sees no other check's memory."""
     if names == ["hold"]:
         hold()
     elif len(names) == 1:

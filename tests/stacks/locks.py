@@ -1,7 +1,7 @@
-"""The locks that ship: `python tests/stacks/locks.py [NAME...]` resolves them anew for this platform.
+"""Resolve the shipped locks for this platform: `python tests/stacks/locks.py [NAME...]`.
 
-A lock pins versions and names neither an index nor a build: which build of torch is taken is
-decided where an environment is made.
+A lock pins versions and names neither an index nor a build: the build of torch is chosen when an
+environment is created.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import uv
 
 from advisor import catalogue
 from advisor.domain.workflow import Environment
-from advisor.probing.environments import places, sources
+from advisor.probing.environments import registry, sources
 
-#: Oldest Python that a lock is resolved for, where the environment takes it.
+#: The Python version that locks are resolved for.
 PYTHON = "3.11"
-HEADER = "# Resolved for {name}; made anew by: python tests/stacks/locks.py {name}\n"
-#: `torch==2.13.0+cpu`: what follows the sign says which build, which is not the lock's business.
+HEADER = "# Resolved for {name}; update with: python tests/stacks/locks.py {name}\n"
+#: The build in a version such as `2.13.0+cpu`.
 BUILD = re.compile(r"\+\S+")
 
 
 def resolve(environment: Environment, variables: Mapping[str, str]) -> str:
-    """Return the pins of everything that the environment asks for, one a line."""
+    """Return the pins of the environment's requirements and their dependencies, one a line."""
     backend = sources.torch_backend(environment.torch, variables)
     options = [
         "--no-header",
@@ -37,7 +37,7 @@ def resolve(environment: Environment, variables: Mapping[str, str]) -> str:
         "--quiet",
         "--upgrade",
     ]
-    with sources.excludes(environment.leaves_out) as excludes:
+    with sources.excludes(environment.excluded_packages) as excludes:
         answer = subprocess.run(
             [
                 uv.find_uv_bin(),
@@ -62,10 +62,10 @@ def resolve(environment: Environment, variables: Mapping[str, str]) -> str:
 def refresh(names: list[str], inherited: Mapping[str, str]) -> Iterator[pathlib.Path]:
     """Write the locks of these environments, or of all, and yield each file."""
     rubric = catalogue.rubric_directory()
-    known = places.own_environments(catalogue.load().workflows)
+    known = registry.own_environments(catalogue.load().workflows)
     variables = sources.uv_environment(inherited, sources.read_pip_settings(inherited))
     for name in names or sorted(known):
-        file = places.lock_file(rubric, name)
+        file = registry.lock_file(rubric, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(
             HEADER.format(name=name) + resolve(known[name], variables), encoding="utf-8"

@@ -1,4 +1,4 @@
-"""What stacks are given, and what for: precision, shapes, weights and devices; with stand-ins for those that want a GPU."""
+"""Stacks get the right precision, shapes, weights and devices; GPU stacks are fakes."""
 
 from __future__ import annotations
 
@@ -7,58 +7,84 @@ from stack_scripts import run
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-#: A file that leaves free how many sequences there are and how long they are, but not how many
-#: heads.
+#: An ONNX file with a free batch size and sequence length, and a fixed number of heads.
 PROFILES = """
 import dataclasses
 import onnx, tensorrt as trt
 from onnx import TensorProto, helper
-from probes import tensorrt_stack as stack
+from probes.stacks import tensorrt_engine as stack
 
 free = {"tokens": ["batch", "sequence"], "mask": ["batch", 2, "sequence"]}
-values = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name, shape in free.items()]
-ended = [helper.make_tensor_value_info(f"{name}_out", TensorProto.INT64, shape) for name, shape in free.items()]
+values = [
+    helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name, shape in free.items()
+]
+outputs = [
+    helper.make_tensor_value_info(f"{name}_out", TensorProto.INT64, shape)
+    for name, shape in free.items()
+]
 nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in free]
-graph = helper.make_graph(nodes, "free", values, ended)
+graph = helper.make_graph(nodes, "free", values, outputs)
 file = place / "free.onnx"
-onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
-request = dataclasses.replace(request, subject={"kind": "onnx", "name": str(file)}, input_tokens=32, batch_sizes=[1, 4])
+onnx.save(
+    helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file
+)
+request = dataclasses.replace(
+    request, subject={"kind": "onnx", "name": str(file)}, input_tokens=32, batch_sizes=[1, 4]
+)
+
 
 def profiles():
     subject = stack.open_subject(request)
-    stack.obtain_engine(trt, file, subject, request, place / "free.engine")
+    stack.load_or_build_engine(trt, file, subject, request, place / "free.engine")
     return json.loads((place / "free.engine").read_bytes())
-tell("profiles", profiles)
 
-def profiles_elsewhere():
+
+record("profiles", profiles)
+
+
+def profiles_of_cross_build():
     sys.modules["tensorrt_rtx"] = trt
     from probes.workflows import tensorrt_rtx as workflow
+
     trt.ComputeCapability = type("ComputeCapability", (), {"SM89": 89})
     trt.Config.set_compute_capability = lambda self, capability, place: None
     subject = workflow.open_subject(request)
     workflow.build_for("sm_89", subject, subject.inputs(4, 0), request)
     return json.loads((place / "sm_89.engine").read_bytes())
-tell("elsewhere", profiles_elsewhere)
+
+
+record("cross build", profiles_of_cross_build)
 """
-#: torchax and JAX as far as weights and caches go: what is extracted, from where, and which of it
-#: each program is called with.
+#: torchax and JAX as fakes that record which weights are extracted, and from which device.
 EXTRACTED = """
 import dataclasses, types
+
+
 class Stack(types.ModuleType):
     tree_util = config = numpy = types.SimpleNamespace()
+
     def jit(self, function):
-        return types.SimpleNamespace(lower=lambda weights, fed: types.SimpleNamespace(compile=lambda: function))
+        return types.SimpleNamespace(
+            lower=lambda weights, fed: types.SimpleNamespace(compile=lambda: function)
+        )
+
     def device_put(self, array):
         return array
+
     def default_backend(self):
         return "gpu"
+
     def extract_jax(self, module):
-        told.setdefault("extracted", []).append(list(moved))
-        return {"weights": len(told["extracted"])}, lambda weights, fed: fed
+        results.setdefault("extracted", []).append(list(moved))
+        return {"weights": len(results["extracted"])}, lambda weights, fed: fed
+
+
 for name in ("jax", "torchax", "torchax.decompositions"):
     sys.modules[name] = Stack(name)
 moved, updates = [], {}
-sys.modules["jax"].config = types.SimpleNamespace(update=updates.__setitem__, jax_default_matmul_precision=None)
+sys.modules["jax"].config = types.SimpleNamespace(
+    update=updates.__setitem__, jax_default_matmul_precision=None
+)
 from probes.workflows import openxla_jax as workflow
 
 os.environ["JAX_COMPILATION_CACHE_DIR"] = "set after the import"
@@ -66,52 +92,75 @@ workflow.settings(request)
 subject = workflow.open_subject(request)
 subject.module.to = moved.append
 programs = [workflow.build(subject, subject.inputs(size, 0), request) for size in (1, 4)]
-told["weights"] = [program.weights["weights"] for program in programs]
-told["moved"] = moved
-told["cache"] = updates["jax_compilation_cache_dir"]
-told["precision"] = []
+results["weights"] = [program.weights["weights"] for program in programs]
+results["moved"] = moved
+results["cache"] = updates["jax_compilation_cache_dir"]
+results["precision"] = []
 for dtype in ("bfloat16", "float32"):
     workflow.settings(dataclasses.replace(request, device="cuda", dtype=dtype))
-    told["precision"].append(updates.get("jax_default_matmul_precision"))
+    results["precision"].append(updates.get("jax_default_matmul_precision"))
 """
-#: Torch-TensorRT with a range of batch sizes, as far as `torch.export` takes it.
+#: Torch-TensorRT with a range of batch sizes, exported by the real `torch.export`.
 RANGES = """
 import dataclasses
-sys.modules["torch_tensorrt"] = stand_in = type(sys)("torch_tensorrt")
-stand_in.Input = lambda **shapes: {name: list(shape)[:1] for name, shape in shapes.items() if name != "dtype"}
+
+sys.modules["torch_tensorrt"] = fake = type(sys)("torch_tensorrt")
+fake.Input = lambda **shapes: {
+    name: list(shape)[:1] for name, shape in shapes.items() if name != "dtype"
+}
+
+
 def compile(exported, arg_inputs, **options):
-    least, most = (arg_inputs[0][f"{name}_shape"][0] for name in ("min", "max"))
+    low, high = (arg_inputs[0][f"{name}_shape"][0] for name in ("min", "max"))
     module, (tensor,) = exported.module(), subject.tensors(subject.inputs(1, 0))
-    told[f"{least} to {most}"] = [arg_inputs[0]["opt_shape"][0], *(len(module(workflow.of_batch(tensor, size))) for size in (least, most))]
+    results[f"{low} to {high}"] = [
+        arg_inputs[0]["opt_shape"][0],
+        *(len(module(workflow.repeat_rows(tensor, size))) for size in (low, high)),
+    ]
     return module
-stand_in.dynamo = type(sys)("dynamo")
-stand_in.dynamo.compile = compile
+
+
+fake.dynamo = type(sys)("dynamo")
+fake.dynamo.compile = compile
 from probes.workflows import torch_tensorrt as workflow
+
 subject = workflow.open_subject(dataclasses.replace(request, dtype="float32"))
 for sizes in ([1], [4], [1, 4]):
-    asked = dataclasses.replace(request, dtype="float32", batch_sizes=sizes, options={"dynamic": True})
+    asked = dataclasses.replace(
+        request, dtype="float32", batch_sizes=sizes, options={"dynamic": True}
+    )
     with torch.no_grad():
-        workflow.compile_module(subject, subject.tensors(subject.inputs(sizes[0], 0)), asked, dynamic=True)
+        workflow.compile_module(
+            subject, subject.tensors(subject.inputs(sizes[0], 0)), asked, dynamic=True
+        )
     lines = workflow.integration(asked)
-    told[f"lines for {sizes}"] = [line.strip() for line in lines.splitlines() if "_shape=" in line or "Dim" in line]
+    results[f"lines for {sizes}"] = [
+        line.strip() for line in lines.splitlines() if "_shape=" in line or "Dim" in line
+    ]
 """
-#: A real session on the processor, fed as sessions on a GPU are: there is no other way to try that
-#: without one.
+#: A real session on the CPU, with the feeding of sessions on a GPU.
 FEEDING = """
 import dataclasses
 import numpy, onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
-from probes import onnxruntime_stack as stack
+from probes.stacks import onnxruntime_session as stack
+
 
 def doubled(kind):
-    nodes = [helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["f", "f"], ["d"])]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["f", "f"], ["d"]),
+    ]
     nodes.append(helper.make_node("Cast", ["d"], ["y"], to=kind))
     values = [helper.make_tensor_value_info(name, kind, ["batch", 3]) for name in ("x", "y")]
     graph = helper.make_graph(nodes, "doubled", values[:1], values[1:])
     file = place / f"{kind}.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file
+    )
     return file
+
 
 for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
     for feeding in ("host", "io-binding"):
@@ -120,44 +169,62 @@ for kind in ("FLOAT", "FLOAT16", "BFLOAT16"):
         program = stack.gpu_program(session, stack.CPU, asked)
         array = numpy.array([[1.0, 2.0, 3.5]], dtype="float32")
         outputs = program.collect(program(program.feed([array])))
-        told[f"{kind} {feeding}"] = [outputs[0].tolist(), stack.engagement(program, None).share]
+        results[f"{kind} {feeding}"] = [outputs[0].tolist(), stack.engagement(program, None).share]
 """
-#: What is compiled for a GPU can be tried without one: PyTorch only exports, on the processor.
+#: A module can be compiled for a GPU without one: PyTorch only exports, on the CPU.
 TARGETS = """
 import dataclasses, subprocess
 from composed_recipes import compose_recipe, facts, script_of
 from probes.workflows import iree as workflow
+
 for device in ("cpu", "cuda"):
     request = dataclasses.replace(request, device=device, scratch_directory=str(place / device))
+
     def compiled():
         engage(workflow, [2])
         (module,) = (place / device).rglob("*.vmfb")
-        return {**json.loads(module.read_bytes()), "driver": workflow.settings(request)["driver"], "cuda": torch.cuda.is_initialized()}
-    tell(device, compiled)
+        return {
+            **json.loads(module.read_bytes()),
+            "driver": workflow.settings(request)["driver"],
+            "cuda": torch.cuda.is_initialized(),
+        }
 
-def engaged_beside():
-    workflow.MOST_BYTES_INSIDE = 0
-    return engage(workflow, [2])["share"], len(list((place / "beside").rglob("*.irpa")))
-request = dataclasses.replace(request, device="cpu", scratch_directory=str(place / "beside"))
-tell("weights beside", engaged_beside)
+    record(device, compiled)
+
+
+def engage_with_archive():
+    workflow.MAX_EMBEDDED_BYTES = 0
+    return engage(workflow, [2])["share"], len(list((place / "archive").rglob("*.irpa")))
+
+
+request = dataclasses.replace(request, device="cpu", scratch_directory=str(place / "archive"))
+record("weights in an archive", engage_with_archive)
+
 
 def serve():
-    asked = dataclasses.replace(request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2])
+    asked = dataclasses.replace(
+        request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2]
+    )
     script = place / "serve.py"
     script.write_text(script_of(compose_recipe(asked, facts({2: (1e-7,)}))))
     return subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
-tell("recipe", serve)
+
+
+record("recipe", serve)
 """
-#: A GPU's settings can be made without one.
+#: Settings for a GPU can be applied without one.
 PRECISION = """
 import dataclasses
-from probes import onnxruntime_stack
-settings = onnxruntime_stack.settings_of_tensorrt(dataclasses.replace(request, device="cuda"))
-told["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_cudnn")} | {"environment": os.environ["NVIDIA_TF32_OVERRIDE"]}
+from probes.stacks import onnxruntime_session
+
+settings = onnxruntime_session.tensorrt_settings(dataclasses.replace(request, device="cuda"))
+results["precision"] = {name: settings[name] for name in ("tf32_matmul", "tf32_cudnn")} | {
+    "environment": os.environ["NVIDIA_TF32_OVERRIDE"]
+}
 """
 
 
-def test_float32_is_not_rounded_by_pytorch_s_convolutions_nor_by_nvidia_s_libraries() -> None:
+def test_tf32_is_off_in_pytorch_and_in_nvidia_s_libraries() -> None:
     assert run(PRECISION, "")["precision"] == {
         "tf32_matmul": "False",
         "tf32_cudnn": "False",
@@ -165,51 +232,49 @@ def test_float32_is_not_rounded_by_pytorch_s_convolutions_nor_by_nvidia_s_librar
     }
 
 
-def test_an_engine_s_profiles_are_for_the_shapes_that_are_fed() -> None:
-    told = run(PROFILES, "tensorrt")
+def test_an_engine_has_a_profile_for_each_batch_size() -> None:
+    results = run(PROFILES, "tensorrt")
     shapes = [{"tokens": [[size, 32]] * 3, "mask": [[size, 2, 32]] * 3} for size in (1, 4)]
-    assert told["profiles"] == shapes
-    assert told["elsewhere"] == shapes
+    assert results["profiles"] == shapes
+    assert results["cross build"] == shapes
 
 
-def test_a_range_of_batch_sizes_is_wide_enough_for_one_and_fastest_at_what_is_measured() -> None:
-    told = run(RANGES, "torch_tensorrt_rtx")
-    assert told["1 to 2"] == [1, 1, 2]
-    assert told["4 to 5"] == [4, 4, 5]
-    assert told["1 to 4"] == [4, 1, 4]
-    assert 'Dim("batch", min=4, max=5)' in told["lines for [4]"][-1]
-    assert [line.partition(",")[0] for line in told["lines for [4]"][:3]] == [
+def test_a_range_has_at_least_two_batch_sizes_and_is_optimised_for_the_largest_measured() -> None:
+    results = run(RANGES, "torch_tensorrt_rtx")
+    assert results["1 to 2"] == [1, 1, 2]
+    assert results["4 to 5"] == [4, 4, 5]
+    assert results["1 to 4"] == [4, 1, 4]
+    assert 'Dim("batch", min=4, max=5)' in results["lines for [4]"][-1]
+    assert [line.partition(",")[0] for line in results["lines for [4]"][:3]] == [
         "min_shape=(4",
         "opt_shape=(4",
         "max_shape=(5",
     ]
 
 
-def test_the_weights_are_copied_to_jax_once_and_leave_the_device_for_it_and_keep_their_precision() -> (
-    None
-):
-    told = run(EXTRACTED, "")
-    assert told["extracted"] == [["cpu"]], "once, and from the host"
-    assert told["weights"] == [1, 1], "all batch sizes share them"
-    assert told["moved"] == ["cpu", "cpu"], "a recipe brings them back in between"
-    assert told["cache"] == "set after the import"
-    assert told["precision"] == [None, "highest"], "products of float32 would round to TF32"
+def test_jax_gets_the_weights_once_from_the_host_at_full_precision() -> None:
+    results = run(EXTRACTED, "")
+    assert results["extracted"] == [["cpu"]], "once, from the host"
+    assert results["weights"] == [1, 1], "shared by all batch sizes"
+    assert results["moved"] == ["cpu", "cpu"], "for each build: a recipe moves them back"
+    assert results["cache"] == "set after the import"
+    assert results["precision"] == [None, "highest"], "float32 products would be rounded to TF32"
 
 
-def test_tensors_of_every_type_reach_a_session_from_the_host_and_bound() -> None:
-    told = run(FEEDING)
-    assert len(told) == 6
-    assert all(answer == [[[2.0, 4.0, 7.0]], 1.0] for answer in told.values()), told
+def test_tensors_of_every_type_are_fed_from_the_host_and_bound() -> None:
+    results = run(FEEDING)
+    assert len(results) == 6
+    assert all(answer == [[[2.0, 4.0, 7.0]], 1.0] for answer in results.values()), results
 
 
-def test_iree_compiles_for_the_device_that_is_asked_for() -> None:
-    told = run(TARGETS, "iree")
-    assert (told["cpu"]["target"], told["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), (
-        "one thread: it computes where it is called"
+def test_iree_compiles_for_the_requested_device() -> None:
+    results = run(TARGETS, "iree")
+    assert (results["cpu"]["target"], results["cpu"]["driver"]) == ("llvm-cpu", "local-sync"), (
+        "one thread: the driver that computes in the calling thread"
     )
-    assert (told["cuda"]["target"], told["cuda"]["driver"]) == ("cuda", "cuda"), told
-    assert not told["cuda"]["cuda"], "PyTorch leaves the GPU's memory to IREE"
-    assert told["weights beside"] == [1.0, 1], told
-    assert "do not serve with this" in told["recipe"], (
-        "the stand-in returns what it is given: as far as that the recipe runs"
+    assert (results["cuda"]["target"], results["cuda"]["driver"]) == ("cuda", "cuda"), results
+    assert not results["cuda"]["cuda"], "PyTorch uses no GPU memory"
+    assert results["weights in an archive"] == [1.0, 1], results
+    assert "do not use this recipe" in results["recipe"], (
+        "the fake returns its inputs, so the recipe stops at the comparison of outputs"
     )

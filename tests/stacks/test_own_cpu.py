@@ -1,4 +1,4 @@
-"""Workflows with environments of their own, for real, on the processor: the environments are made by the command users have."""
+"""Workflows with their own environments, on the CPU; the user's command creates these."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from advisor import catalogue
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
-#: What every run of the tests makes and probes; the rest is left to `-m long`.
+#: Workflows of every test run; `-m long` runs the others.
 ALWAYS = ("openvino", "torch-compile-openvino")
 OWN = [
     each
-    for each in catalogue.load().on("cpu").workflows
+    for each in catalogue.load().for_device("cpu").workflows
     if each.has_probe and each.environment.kind == "own"
 ]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]
-SELDOM = tuple(
+LONG_WORKFLOWS = tuple(
     workflow.id
     for workflow in OWN_ON_CPU
     if "forward" in workflow.tasks and workflow.id not in ALWAYS
 )
-WRITERS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
-#: Other precisions that are known to work, and what the proof of engagement then says.
+TEXT_WORKFLOWS = tuple(workflow.id for workflow in OWN_ON_CPU if "generate" in workflow.tasks)
+#: Half precisions that are known to work.
 HALF = {
     "openvino": "bfloat16",
     "iree": "bfloat16",
@@ -55,7 +55,7 @@ def advise(tmp_path_factory: pytest.TempPathFactory) -> Advise:
 
 
 def make(advise: Advise, workflow: str) -> pathlib.Path:
-    """Make the environment that the workflow has on a processor unless it is there, and return its interpreter."""
+    """Create the workflow's environment for a CPU if it does not exist; return its interpreter."""
     name = next(each.environment.name for each in OWN if each.id == workflow)
     answer = advise("env", "create", name)
     assert answer.returncode == 0, answer.stderr
@@ -63,21 +63,21 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
 
 
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
-    """Probe workflows beside the baseline and return the document's entries by workflow."""
+    """Probe workflows and the baseline; return the document's entries by workflow."""
     answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--workflows", workflows, *more)
     assert answer.returncode == 0, answer.stderr
     return {entry["id"]: entry for entry in json.loads(answer.stdout)["workflows"]}
 
 
 def snapshot(python: pathlib.Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of every file of an environment."""
+    """Return the size and modification time of every file of an environment."""
     return {
         str(file): (file.lstat().st_size, file.lstat().st_mtime_ns)
         for file in python.parents[1].rglob("*")
     }
 
 
-def assert_right(entry: dict[str, Any], batch_sizes: list[int]) -> None:
+def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
     assert entry["status"] == "completed", entry["reason"]
     assert entry["engaged_share"] == 1.0
     assert entry["correctness"]["verdict"] == "equivalent"
@@ -85,47 +85,47 @@ def assert_right(entry: dict[str, Any], batch_sizes: list[int]) -> None:
     assert entry["build_seconds"]["cold"] > 0
 
 
-def test_an_environment_is_made_and_its_workflows_are_probed_in_it(advise: Advise) -> None:
+def test_an_environment_is_created_and_its_workflows_are_probed_in_it(advise: Advise) -> None:
     python = make(advise, "openvino")
     before = snapshot(python)
     entries = probe(advise, ",".join(ALWAYS), "--batch-sizes", "2")
     for workflow in ALWAYS:
-        assert_right(entries[workflow], [2])
+        assert_completed(entries[workflow], [2])
     assert snapshot(python) == before, "probing has changed the environment"
     assert "it works" in advise("env", "check", "openvino").stdout
     assert entries["pytorch-eager"]["status"] == "completed"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workflow", SELDOM)
+@pytest.mark.parametrize("workflow", LONG_WORKFLOWS)
 def test_every_other_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
-    assert_right(probe(advise, workflow)[workflow], [1, 16])
+    assert_completed(probe(advise, workflow)[workflow], [1, 16])
     assert snapshot(python) == before, "probing has changed the environment"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workflow", WRITERS)
-def test_every_writer_of_text_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
+@pytest.mark.parametrize("workflow", TEXT_WORKFLOWS)
+def test_every_text_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
     make(advise, workflow)
-    asked = ("--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4")
-    assert_right(probe(advise, workflow, *asked)[workflow], [1, 4])
+    options = ("--task", "generate", "--model", "demo/llama", "--batch-sizes", "1,4")
+    assert_completed(probe(advise, workflow, *options)[workflow], [1, 4])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("workflow", HALF)
-def test_half_precision_is_right(workflow: str, advise: Advise) -> None:
+def test_half_precision_is_correct(workflow: str, advise: Advise) -> None:
     make(advise, workflow)
-    asked = ("--model", "synthetic/ffn@512x2048", "--dtype", HALF[workflow], "--batch-sizes", "1")
-    assert_right(probe(advise, workflow, *asked)[workflow], [1])
+    options = ("--model", "synthetic/ffn@512x2048", "--dtype", HALF[workflow], "--batch-sizes", "1")
+    assert_completed(probe(advise, workflow, *options)[workflow], [1])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_iree_takes_weights_that_lie_beside_the_module(dtype: str, advise: Advise) -> None:
+def test_iree_takes_weights_in_an_archive(dtype: str, advise: Advise) -> None:
     make(advise, "iree")
-    asked = (
+    options = (
         "--model",
         "synthetic/ffn-multilayer@4096x11008x6",
         "--dtype",
@@ -133,11 +133,11 @@ def test_iree_takes_weights_that_lie_beside_the_module(dtype: str, advise: Advis
         "--batch-sizes",
         "1",
     )
-    assert_right(probe(advise, "iree", *asked)["iree"], [1])
+    assert_completed(probe(advise, "iree", *options)["iree"], [1])
 
 
 @pytest.mark.long
-def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refused(
+def test_a_bfloat16_model_is_unsupported_by_openvino_s_backend(
     advise: Advise,
 ) -> None:
     make(advise, "openvino")
@@ -148,9 +148,7 @@ def test_a_bfloat16_model_that_openvino_s_backend_would_hand_to_inductor_is_refu
 
 
 @pytest.mark.long
-def test_an_engine_is_built_for_a_gpu_that_is_not_here(
-    advise: Advise, tmp_path: pathlib.Path
-) -> None:
+def test_an_engine_is_built_for_an_absent_gpu(advise: Advise, tmp_path: pathlib.Path) -> None:
     make(advise, "tensorrt-rtx")
     probe(
         advise,

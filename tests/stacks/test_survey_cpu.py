@@ -1,4 +1,4 @@
-"""The survey's panel for real, as far as there is time for it: every model opens and runs; one is built by a real stack."""
+"""The survey's panel: every model opens and runs, and a real stack builds one of them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,23 @@ from advisor.store import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
-#: Runs where the stacks are: opens each model as a worker does, and computes what outputs are
-#: compared with.
+#: Opens each model as a worker does, and computes its reference outputs.
 OPEN_ALL = """
 import json, pathlib, sys, tempfile
+
 sys.path[:0] = json.loads(sys.argv[1])
 import torch, workers
-from probes.subjects.opening import open_torch_subject
+from probes.subjects.torch_subject import open_torch_subject
+
 torch.inference_mode().__enter__()
 for subject in json.loads(sys.argv[2]):
     with tempfile.TemporaryDirectory() as place:
         workflow = pathlib.Path("pytorch_eager.py")
-        opened = open_torch_subject(workers.make_request(workflow, pathlib.Path(place), subject=subject, batch_sizes=[2], input_tokens=16))
+        opened = open_torch_subject(
+            workers.make_request(
+                workflow, pathlib.Path(place), subject=subject, batch_sizes=[2], input_tokens=16
+            )
+        )
         inputs = opened.inputs(2, 0)
         outputs = next(opened.reference([inputs])[1])
         assert all(output.shape[0] == 2 for output in outputs), subject
@@ -43,7 +48,7 @@ for subject in json.loads(sys.argv[2]):
 
 def test_every_model_of_the_panel_opens_and_runs() -> None:
     panel = builders.shipped_catalogue().panel
-    subjects = [model.as_subject() for model in panel.model]
+    subjects = [model.to_model() for model in panel.model]
     paths = [str(pathlib.Path(__file__).parents[1]), str(catalogue.probes_directory().parent)]
     encoded = [msgspec.json.encode(value).decode() for value in (paths, subjects)]
     command = [sys.executable, "-W", "ignore", "-c", OPEN_ALL, *encoded]
@@ -53,7 +58,7 @@ def test_every_model_of_the_panel_opens_and_runs() -> None:
 
 
 @pytest.mark.long
-def test_a_model_of_the_panel_is_built_and_checked_by_a_real_stack(tmp_path: pathlib.Path) -> None:
+def test_a_real_stack_builds_and_checks_a_model_of_the_panel(tmp_path: pathlib.Path) -> None:
     world = Context(environment=dict(os.environ), store=Store(tmp_path))
     answers = Answers(
         gpu="cpu", survey=True, batch_sizes="1", budget="1", workflows="onnxruntime-cpu/host"

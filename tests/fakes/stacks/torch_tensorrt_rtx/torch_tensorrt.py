@@ -1,7 +1,7 @@
 """Torch-TensorRT's RTX build 2.11, which leaves what it cannot build to PyTorch and logs a line.
 
-`P3_FAKE` chooses the result for a graph: `engine`, `fails` (as for a named precision) or `lies`
-(eager code without a failure).
+`P3_FAKE` chooses the result for a graph: `engine`, `fails` (as for a named precision) or `eager`
+(eager code without an error).
 """
 
 import importlib.machinery
@@ -25,7 +25,7 @@ sys.modules["tensorrt"] = engines
 def backend(module, inputs, **keywords):
     options = keywords.get("options") or {}
     assert options["disable_tf32"], "float32 products would be rounded"
-    if os.environ["P3_FAKE"] == "lies":
+    if os.environ["P3_FAKE"] == "eager":
         return module
     if os.environ["P3_FAKE"] == "fails" or "enabled_precisions" in options:
         if options.get("pass_through_build_failures"):
