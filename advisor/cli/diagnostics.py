@@ -38,7 +38,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
 @app.command()
 @takes_answers
 def workflows(answers: Answers, *, json: AsJson = False) -> None:
-    """List the workflows: which apply, why not, how to install them, where they were verified."""
+    """List the workflows that apply. Others have a reason and the step that enables them."""
     from advisor.report.tabular import plain_table
 
     rows = list_workflows(answers, make_context())
@@ -79,7 +79,7 @@ def doctor(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Check GPU, driver, interpreter, disk and environments; exit code 3 if a check fails."""
+    """Check GPU, interpreter, disk and environments. Exit code 3 if a check fails."""
     from advisor import doctor as checks
     from advisor.store import default_home
 

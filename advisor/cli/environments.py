@@ -23,7 +23,7 @@ MEBIBYTE = 2**20
 
 app = typer.Typer(
     name="env",
-    help="Create, list, check and remove the environments of workflows that need their own.",
+    help="Manage the environments of workflows that need their own.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -70,7 +70,7 @@ def create(
     ] = "",
     offline: Annotated[bool, typer.Option(help="install from uv's cache only")] = False,
 ) -> None:
-    """Create environments; a working one is kept."""
+    """Create environments. A working one is kept."""
     for directory in create_environments(names, python=python, offline=offline):
         print_text(directory)
 
@@ -125,7 +125,7 @@ def check(
         typer.Argument(help="workflows or environments; default: all created ones"),
     ] = None,
 ) -> None:
-    """Import the packages of each environment and compare its files; exit code 3 if one fails."""
+    """Check the imports and files of environments. Exit code 3 if one fails."""
     from advisor.errors import EnvironmentNotUsableError
     from advisor.probing.environments import health, registry
 

@@ -43,7 +43,7 @@ def show_fleet(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show the results of a fleet: a row for each model and kind of device."""
+    """Show the results of a fleet. Each model and kind of device has a row."""
     context = make_context()
     record = context.store.fleets.find(name)
     raise typer.Exit(

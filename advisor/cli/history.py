@@ -71,7 +71,7 @@ def export_run(
         bool, typer.Option("--host-name", help="store the name of this machine in the file")
     ] = False,
 ) -> None:
-    """Write a run to one file, without the paths and the name of this machine."""
+    """Write a run to one file. The paths and the name of this machine are removed."""
     from advisor.store import export_file
 
     found = open_store().find(run)
@@ -86,7 +86,7 @@ def export_run(
 def import_run(
     files: Annotated[list[str], typer.Argument(help="files that export-run wrote")],
 ) -> None:
-    """Import runs from other machines as evidence; nothing in them is executed."""
+    """Import runs from other machines. Nothing in them is executed."""
     from advisor.pipeline.decision import evaluate_imported
     from advisor.store import export_file
 
@@ -103,7 +103,7 @@ def note(
     run: RunName,
     text: Annotated[str, typer.Argument(help="the note, one line; an empty one removes it")],
 ) -> None:
-    """Add a note to a run, which `history` shows."""
+    """Add a note to a run. The history shows it."""
     open_store().find(run).write_note(text)
 
 

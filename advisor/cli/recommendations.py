@@ -58,7 +58,7 @@ def recommend(
         ),
     ] = None,
 ) -> None:
-    """Measure the workflows on the model, score them and recommend one."""
+    """Measure and score the workflows, and recommend one."""
     from advisor.pipeline.draft import prepare
 
     context = make_context()
@@ -106,7 +106,7 @@ def decide_again(
     run: RunName = "latest",
     *,
     priority: Annotated[
-        str, typer.Option("--priority", "--weights", help="new weights of the three Ps")
+        str, typer.Option("--priority", "--weights", help="new weights, as in recommend")
     ] = "",
     preset: Annotated[str, typer.Option(help="new priorities, by name")] = "",
     require: Annotated[str, typer.Option(help="new constraints")] = "",
@@ -116,7 +116,7 @@ def decide_again(
     ] = "",
     json: AsJson = False,
 ) -> None:
-    """Score a stored run again, with new weights if given."""
+    """Score a stored run again. The options replace those of the run."""
     from advisor import catalogue
     from advisor.pipeline.decision import decide
     from advisor.question.priorities import choose_priorities, parse_constraints
@@ -146,7 +146,7 @@ def explain(
     ] = "",
     criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
 ) -> None:
-    """Show how measurements and facts lead to the tiers and the score."""
+    """Explain the tiers and the score of a workflow."""
     from advisor.pipeline.decision import decide
     from advisor.report import explanation, measured_document
 
@@ -169,7 +169,7 @@ def build(
         str, typer.Option("-o", "--output", help="the directory for the engine")
     ] = ".",
 ) -> None:
-    """Build a run's model for a GPU that is not attached; the engine is not run."""
+    """Build a run's model for a GPU that is not attached. The engine is not run."""
     from advisor.domain.run_events import LoggedEvent
     from advisor.pipeline import cross_build
     from advisor.report import progress_lines

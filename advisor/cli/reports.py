@@ -49,7 +49,7 @@ def report(
         str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")
     ] = ".",
 ) -> None:
-    """Write a report of a run, or of the same question on several devices."""
+    """Write a report of one run, or of runs on several devices."""
     from advisor.report import csv_rows, document, markdown, page, recipe
 
     wanted = parse_formats(formats)
@@ -80,7 +80,7 @@ def recipe(
     ] = "",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Write a script that runs a workflow with the measured model, dtype, shapes and versions."""
+    """Write a script that runs a workflow as it was measured."""
     from advisor.report import recipe as recipes
 
     decision, composed = _decide(open_store().find(run))
@@ -114,7 +114,7 @@ def verify(
     ] = "5%",
     json: AsJson = False,
 ) -> None:
-    """Run a recipe on this machine and check the measured throughput; exit code 1 if it fails."""
+    """Run a recipe and check the measured throughput. Exit code 1 if it is not reached."""
     from advisor.domain.worker_settings import thread_count
     from advisor.probing import rerun
     from advisor.probing.environments.variables import worker_environment
@@ -161,7 +161,7 @@ def compare(
     formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Compare a run with an earlier one: question, machine, and the speed of every arm."""
+    """Compare a run with an earlier one."""
     from advisor.report import comparison_text, document
     from advisor.report.comparison import compare_documents
 

@@ -89,7 +89,7 @@ def ask(  # noqa: PLR0913 - one for each option
         ),
     ] = False,
 ) -> None:
-    """Ask for the options on the terminal, show the measurements live, and the results."""
+    """Start the terminal program. It asks for the options and shows the run and its results."""
     from advisor.tui.options import LaunchOptions
 
     options = LaunchOptions(

@@ -49,9 +49,10 @@ def _parse_field(part: str) -> tuple[str, str]:
 
 
 def choose_pools(requested: Sequence[Pool], devices: Mapping[str, int]) -> tuple[Pool, ...]:
-    """Return the requested pools with their counts; raise `FleetRequestError` when devices lack.
+    """Return the requested pools with their counts.
 
-    Without a request, choose every kind of accelerator, or the CPUs when there is none.
+    Without a request, choose every kind of accelerator, or the CPUs when there is none. Raise
+    `FleetRequestError` when the fleet has fewer devices.
     """
     if not requested:
         requested = [Pool(kind=kind) for kind in sorted(devices) if kind != CPU]

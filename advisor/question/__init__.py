@@ -168,7 +168,7 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
             ]
             close = difflib.get_close_matches(name, known, n=1)
             raise UnknownWorkflowError(
-                f"there is no workflow {name!r}",
+                f"unknown workflow {name!r}",
                 f"did you mean {close[0]}?" if close else "see p3-advisor workflows",
             )
     return chosen

@@ -48,7 +48,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     priority: Annotated[
         str,
         msgspec.Meta(
-            description="weights of the three Ps, such as "
+            description="weights that sum to 100, such as "
             "performance=60,productivity=25,portability=15"
         ),
     ] = ""

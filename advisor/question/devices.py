@@ -104,7 +104,7 @@ def _not_attached(
     known = find_known_gpu(text, catalogue)
     if known is None:
         return UnknownGpuError(
-            f"there is no GPU {text!r}; attached: {attached}",
+            f"unknown GPU {text!r}; attached: {attached}",
             f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}",
         )
     return GpuNotAttachedError(

@@ -1,4 +1,4 @@
-"""What a user is told has one name and one exit code for each thing that can go wrong."""
+"""Every user error has a unique name, a meaning and an exit code."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from advisor import errors
 from advisor.errors import UserError
 
 
-def kinds(parent: type[UserError] = UserError) -> list[type[UserError]]:
-    return [kind for child in parent.__subclasses__() for kind in (child, *kinds(child))]
+def subclasses_of(parent: type[UserError]) -> list[type[UserError]]:
+    return [kind for child in parent.__subclasses__() for kind in (child, *subclasses_of(child))]
+
+
+KINDS = subclasses_of(UserError)
 
 
 def test_names_are_unique() -> None:
-    names = [kind.name for kind in kinds()]
+    names = [kind.name for kind in KINDS]
     assert len(names) > 10
     assert sorted(set(names)) == sorted(names)
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_an_error_has_a_name_a_meaning_and_an_exit_code(kind: type[UserError]) -> None:
+def test_every_exit_code_is_used() -> None:
+    assert {kind.exit_code for kind in KINDS} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_has_its_own_name_and_a_meaning(kind: type[UserError]) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.name)
-    assert "name" in vars(kind), "its own name, not that of another error"
-    assert kind.exit_code in {1, 2, 3, 4}
+    assert "name" in vars(kind), "the name is inherited from another error"
     assert kind.__doc__
     assert kind.__module__ == errors.__name__
 
@@ -41,11 +47,11 @@ def test_an_error_has_a_name_a_meaning_and_an_exit_code(kind: type[UserError]) -
         (errors.BudgetSpentError, 4),
     ],
 )
-def test_exit_codes_are_those_that_scripts_rely_on(kind: type[UserError], code: int) -> None:
+def test_exit_codes_are_stable(kind: type[UserError], code: int) -> None:
     assert kind.exit_code == code
 
 
-def test_an_error_says_what_is_wrong_and_what_to_do() -> None:
+def test_an_error_has_a_message_and_a_next_step() -> None:
     error = errors.SizeError("it is too large", "make it smaller")
     assert (str(error), error.what, error.next_step) == (
         "it is too large",

@@ -31,7 +31,7 @@ CASES = {
         2,
         "did you mean torch-compile-inductor?",
     ),
-    "an unknown GPU": (["--gpu", "Voodoo 2"], 2, "there is no GPU"),
+    "an unknown GPU": (["--gpu", "Voodoo 2"], 2, "unknown GPU"),
     "a GPU that is not attached": (["--gpu", "RTX 4090"], 3, "is not attached"),
     "an unknown preset": (["--preset", "fastest"], 2, "unknown preset"),
     "weights that do not sum": (

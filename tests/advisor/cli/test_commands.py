@@ -191,14 +191,16 @@ def test_explain_shows_the_facts_behind_a_tier(finished_run: str, home: pathlib.
 def test_the_recommendation_has_break_even_points_and_its_robustness(
     finished_run: str, home: pathlib.Path
 ) -> None:
-    said = json.loads(
+    advice = json.loads(
         run_program("decide", finished_run, "--preset", "serving", "--json", home=home).stdout
     )["recommendation"]
-    assert 0 < said["simplex_share"] <= 1
-    assert said["arm"] in said["pareto"]
-    assert {entry["batch_size"] for entry in said["break_even"]} == {1, 2}
-    assert {entry["requests"] for entry in said["horizons"]} == {10**power for power in range(2, 8)}
-    assert said["guideline"]["says"]
+    assert 0 < advice["simplex_share"] <= 1
+    assert advice["arm"] in advice["pareto"]
+    assert {entry["batch_size"] for entry in advice["break_even"]} == {1, 2}
+    assert {entry["requests"] for entry in advice["horizons"]} == {
+        10**power for power in range(2, 8)
+    }
+    assert advice["guideline"]["says"]
 
 
 def test_the_answer_for_an_absent_gpu_comes_from_published_figures(home: pathlib.Path) -> None:

@@ -94,9 +94,9 @@ def copy_slower(recorded: pathlib.Path, home: pathlib.Path, **question: object) 
     lines = []
     for line in (recorded / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
-        said = event["happening"].get("said", {})
-        if said.get("event") == "visited":
-            said["seconds"] = [2 * each for each in said["seconds"]]
+        worker_event = event["happening"].get("said", {})
+        if worker_event.get("event") == "visited":
+            worker_event["seconds"] = [2 * each for each in worker_event["seconds"]]
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
     return str(directory)
