@@ -31,7 +31,7 @@ from advisor.domain.workflow import CitedFact, Environment
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 SHIPPED = builders.shipped_catalogue()
 OWN = Environment(kind="own", requirements=("elsewhere==1.0",))
-MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "nobody-has-this>=1"))
+MISSING_PACKAGES = Environment(kind="shared", requirements=("torch>=3", "missing-package>=1"))
 REFUSAL = CitedFact(value="it cannot", source="a test")
 
 

@@ -80,7 +80,7 @@ def test_all_leaders_but_one_are_stopped_for_arms_that_wait(
 
 
 def limit_memory(monkeypatch: pytest.MonkeyPatch, *, is_headroom_known: bool) -> None:
-    """Let a build without memory fail; `has_memory_headroom` says so beforehand only if known."""
+    """Let a build without memory fail; `has_memory_headroom` is right only if it is known."""
     memory = LimitedMemory(4)
 
     real_build = Session._build

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 import builders
+import msgspec
 import psutil
 import pytest
 import sessions
@@ -107,19 +108,30 @@ def killed_run(
 
 def kill_at(matches: Callable[[LoggedEvent], bool], home: pathlib.Path, command: list[str]) -> None:
     """Start or resume the run; kill its process at the first new event that matches."""
-    known = len(stored_events_in(home))
+    _, offset = events_from(0, home)
     driver = subprocess.Popen(command)
     end = time.monotonic() + 240
-    while not any(map(matches, stored_events_in(home)[known:])):
+    while True:
+        new, offset = events_from(offset, home)
+        if any(map(matches, new)):
+            break
         assert driver.poll() is None, "the run ended before the moment to kill it"
         assert time.monotonic() < end
-        time.sleep(0.005)
+        time.sleep(0.01)
     driver.kill()
     driver.wait()
 
 
-def stored_events_in(home: pathlib.Path) -> list[LoggedEvent]:
-    return [event for run in (home / "runs").glob("*") for event in Run(run).events()]
+def events_from(offset: int, home: pathlib.Path) -> tuple[list[LoggedEvent], int]:
+    """Return the complete lines of the run's events from a byte on, and the byte behind them."""
+    for file in (home / "runs").glob("*/events.jsonl"):
+        with file.open("rb") as lines:
+            lines.seek(offset)
+            text = lines.read()
+        complete = text[: text.rfind(b"\n") + 1]
+        events = [msgspec.json.decode(line, type=LoggedEvent) for line in complete.splitlines()]
+        return events, offset + len(complete)
+    return [], offset
 
 
 def processes_alive_after(seconds: float, home: pathlib.Path) -> list[str]:

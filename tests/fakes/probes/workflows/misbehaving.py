@@ -1,4 +1,4 @@
-"""A workflow that fails as its option `fault` says, in the phase in which real stacks fail."""
+"""A workflow with the failure that its option `fault` names, in the phase of real stacks."""
 
 import ctypes
 import gc

@@ -1,6 +1,6 @@
 """A workflow that is correct at the batch sizes it was built for.
 
-Its option `unseen` says what it does at other batch sizes.
+Its option `unseen` names its behaviour at other batch sizes.
 """
 
 import importlib.util
