@@ -24,14 +24,13 @@ from advisor.tui.run.comparison import RunComparison, compare_runs
 from advisor.tui.run.export import RENDERERS, write_document
 from advisor.tui.run.host_process import HostProcess
 from advisor.tui.run.retry import failed_arms, propose_retry
-from advisor.tui.run.session import RunSession
+from advisor.tui.run.session import NOT_OWNED_MESSAGE, RunSession
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 
 BUSY_MESSAGE = "a run is in progress; cancel it or wait until it ends"
-NOT_OWNED_MESSAGE = "this run belongs to another process, or it is a recording"
 
 
 class RunController:

@@ -61,7 +61,7 @@ def recorded(tui_context: Context) -> Run:
     `misbehaving/segfault` crashes.
     """
     answers = Answers(
-        batch_sizes="1,2", budget="4", workflows="quick,alike,misbehaving/segfault", gpu="cpu"
+        batch_sizes="1,2", budget="2", workflows="quick,alike,misbehaving/segfault", gpu="cpu"
     )
     run = prepare(answers, tui_context)
     for _ in execute(run, tui_context):

@@ -58,7 +58,7 @@ def _render_rating(rating: Rating, share: float) -> Text:
 
 def render_timing(decision: Decision, arm: str) -> Text:
     """Return the times of each visit, the build, the memory and the check of the outputs."""
-    measured = _find_measurement(decision, arm)
+    measured = find_measurement(decision, arm)
     lines = Text()
     for cell in measured.cells:
         lines += _render_cell(cell) + _render_visits(decision, arm, cell.batch_size) + Text("\n")
@@ -120,7 +120,7 @@ def render_code(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
 
     The code is composed from the source in `probes`; it is left out if that is not possible.
     """
-    workflow_id = _find_measurement(decision, arm).workflow
+    workflow_id = find_measurement(decision, arm).workflow
     workflow = next(
         entry for entry in decision.header.catalogue.workflows if entry.id == workflow_id
     )
@@ -174,7 +174,7 @@ def _render_script(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
 
 def render_environment(decision: Decision, arm: str) -> Text:
     """Return the versions and settings of an arm, and the machine."""
-    measured, machine = _find_measurement(decision, arm), decision.header.machine
+    measured, machine = find_measurement(decision, arm), decision.header.machine
     lines = _render_pairs("Versions", measured.versions, " ")
     lines += _render_pairs("Settings", measured.settings, " = ")
     lines += Text("Machine\n", "bold")
@@ -195,7 +195,8 @@ def _render_pairs(title: str, pairs: Mapping[str, str], separator: str) -> Text:
     return Text(f"{title}\n", "bold") + Text(lines)
 
 
-def _find_measurement(decision: Decision, arm: str) -> Measurement:
+def find_measurement(decision: Decision, arm: str) -> Measurement:
+    """Return the measurement of an arm."""
     return next(entry for entry in decision.results.measurements if entry.arm == arm)
 
 

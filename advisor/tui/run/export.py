@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from advisor.errors import NotWritableError
 from advisor.report.document import RunDocument, encode
+from advisor.system.atomic_write import write_atomically
 
 #: Returns the script of the recommended arm, None without one.
 ScriptMaker = Callable[[], str | None]
@@ -21,10 +22,8 @@ def write_document(
     `NotWritableError` if the file cannot be written.
     """
     text = RENDERERS[file.suffix.lower()](document, make_script)
-    partial = file.with_name(f".{file.name}.part")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(file)
+        write_atomically(file, text.encode())
     except OSError as problem:
         raise NotWritableError(
             f"{file} cannot be written: {problem.strerror}", "name another file"

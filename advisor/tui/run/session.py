@@ -18,6 +18,8 @@ COMPILING_REFRESH_SECONDS, TIMING_REFRESH_SECONDS, IDLE_REFRESH_SECONDS = 0.2, 0
 #: Seconds between two provisional rankings.
 RANKING_INTERVAL_SECONDS = 3.0
 
+NOT_OWNED_MESSAGE = "this run belongs to another process, or it is a recording"
+
 #: Result of a request to skip an arm; only "skipping" ends a worker.
 SkipResult = Literal["skipping", "not-owned", "required", "not-running"]
 

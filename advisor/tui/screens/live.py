@@ -17,7 +17,7 @@ from advisor.tui.rendering import text
 from advisor.tui.run import device_load
 from advisor.tui.run.logs import LogTail
 from advisor.tui.run.progress import ProcessRow, RunStage, current_stage, progress_rows
-from advisor.tui.run.session import RunSession, SkipResult
+from advisor.tui.run.session import NOT_OWNED_MESSAGE, RunSession, SkipResult
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.screens.live_table import STYLES, arm_width, process_cells, process_columns
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -29,7 +29,7 @@ SILENCE_SECONDS = 10.0
 DEVICE_SECONDS = 3.0
 SKIP_MESSAGES: dict[SkipResult, str] = {
     "skipping": "skipping {arm}",
-    "not-owned": "this run belongs to another process, or it is a recording",
+    "not-owned": NOT_OWNED_MESSAGE,
     "required": "{arm} cannot be skipped: the other arms are compared with it",
     "not-running": "{arm} is not running",
 }

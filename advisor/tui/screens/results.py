@@ -16,12 +16,12 @@ from advisor.report import text_report
 from advisor.report.document import RunDocument
 from advisor.report.measured_document import compose as compose_document
 from advisor.tui.rendering import text
+from advisor.tui.rendering.arm_detail import find_measurement
 from advisor.tui.rendering.reasons import render_reasons
 from advisor.tui.run.retry import failed_arms
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.screens.results_table import (
     SORT_KEYS,
-    find_measurement,
     ranking_cells,
     ranking_columns,
     sort_arms,

@@ -11,6 +11,7 @@ from advisor.pipeline.decision import Decision
 from advisor.report.text_report import TIER_LETTERS
 from advisor.system.number_format import format_mebibytes, format_seconds
 from advisor.tui.rendering import text
+from advisor.tui.rendering.arm_detail import find_measurement
 from advisor.tui.widgets.table import Column
 
 CRITERION_HEADS = {
@@ -54,11 +55,6 @@ def sort_arms(decision: Decision, sort: str) -> list[ScoredArm]:
         decision.scored,
         key=lambda arm: (SORT_KEYS[sort](arm, find_measurement(decision, arm.arm)), arm.rank),
     )
-
-
-def find_measurement(decision: Decision, arm: str) -> Measurement:
-    """Return the measurement of an arm."""
-    return next(entry for entry in decision.results.measurements if entry.arm == arm)
 
 
 def ranking_columns(decision: Decision, width: int, sort: str) -> list[Column]:
