@@ -22,6 +22,7 @@ import msgspec
 import platformdirs
 
 from advisor.errors import SettingsError
+from advisor.system.atomic_write import write_atomically
 
 #: Actions that `[keys]` can rebind: the ids of the bindings.
 ACTIONS = {
@@ -120,10 +121,7 @@ def save_theme(file: pathlib.Path, theme: str) -> None:
             if THEME_LINE.search(top)
             else f"{line}\n{top}"
         )
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f".{file.name}.part")
-        partial.write_text(top + table + rest, encoding="utf-8")
-        partial.replace(file)
+        write_atomically(file, (top + table + rest).encode())
     except (OSError, UnicodeDecodeError) as problem:
         raise SettingsError(
             f"{file} cannot be written: {problem}",

@@ -128,22 +128,22 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         )
     missing = missing_packages(workflow.environment.requirements, machine)
     if workflow.environment.kind == "shared" and missing:
-        wanted = " ".join(f"'{requirement}'" for requirement in missing)
+        quoted = " ".join(f"'{requirement}'" for requirement in missing)
         reason = f"{machine.software.executable} does not have {', '.join(missing)}"
         return _exclude(
             workflow,
             "not-installed",
             reason,
-            f"{machine.software.executable} -m pip install {wanted}",
+            f"{machine.software.executable} -m pip install {quoted}",
         )
     if (
         workflow.environment.kind != "shared"
         and not is_served(workflow, machine)
         and not container_image(workflow, machine)
     ):
-        made = machine.environments.get(environment_name(workflow))
-        if made is None or made.fault:
-            return _missing_environment(workflow, machine, made.fault if made else None)
+        created = machine.environments.get(environment_name(workflow))
+        if created is None or created.fault:
+            return _missing_environment(workflow, machine, created.fault if created else None)
     return None
 
 

@@ -31,8 +31,8 @@ def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
 
 def container_image(workflow: Workflow, machine: Machine) -> str:
     """Return the first local image with the workflow; empty if none, or if no image is needed."""
-    made = machine.environments.get(environment_name(workflow))
-    if is_served(workflow, machine) or (made is not None and made.fault is None):
+    created = machine.environments.get(environment_name(workflow))
+    if is_served(workflow, machine) or (created is not None and created.fault is None):
         return ""
     containers = (
         *workflow.containers,

@@ -57,21 +57,21 @@ for module in (terminal, recommendations, fleet, diagnostics, environments, repo
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given and not terminal.is_terminal(os.environ):
+    args = list(sys.argv[1:] if arguments is None else arguments)
+    if not args and not terminal.is_terminal(os.environ):
         sys.stderr.write(SHORT_HELP)
         sys.exit(2)
-    if not given or (given[0].startswith("-") and given[0] not in ROOT_FLAGS):
-        given.insert(0, "ask" if terminal.wants_terminal(given, os.environ) else "recommend")
+    if not args or (args[0].startswith("-") and args[0] not in ROOT_FLAGS):
+        args.insert(0, "ask" if terminal.wants_terminal(args, os.environ) else "recommend")
     with Interruptions():
-        _run(given)
+        _run(args)
     sys.exit(0)
 
 
-def _run(given: Sequence[str]) -> None:
+def _run(args: Sequence[str]) -> None:
     """Run the command line; turn a `UserError` or an interruption into an exit code."""
     try:
-        app(given, prog_name="p3-advisor")
+        app(args, prog_name="p3-advisor")
     except UserError as problem:
         print_text(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
         sys.exit(problem.exit_code)
@@ -86,14 +86,14 @@ def _run(given: Sequence[str]) -> None:
         sys.exit(128 + signal.SIGPIPE)
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
-    if wanted:
+def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if is_given:
         print_text(advisor.__version__)
         raise typer.Exit
 
 
-def _print_spec(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
-    if wanted:
+def _print_spec(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if is_given:
         from advisor.cli import spec
 
         print_text(spec.render(), nl=False)

@@ -104,21 +104,22 @@ def doctor(
 
 def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
     """Return every workflow with its status for this machine and question."""
-    from advisor import applicability, catalogue, question
+    from advisor import applicability, question
+    from advisor.catalogue import load
     from advisor.pipeline.draft import detect_machine
 
-    known = catalogue.load(context.rubric, probes=context.probes)
-    here = detect_machine(question.worker_interpreter(answers), known, context)
-    asked = question.resolve(
-        answers, here, known, context.environment.get(question.VISIBLE_DEVICES)
+    catalogue = load(context.rubric, probes=context.probes)
+    machine = detect_machine(question.worker_interpreter(answers), catalogue, context)
+    resolved = question.resolve(
+        answers, machine, catalogue, context.environment.get(question.VISIBLE_DEVICES)
     )
     rows = []
-    for workflow in known.workflows:
-        obstacle = applicability.find_obstacle(workflow, asked, here)
+    for workflow in catalogue.workflows:
+        obstacle = applicability.find_obstacle(workflow, resolved, machine)
         interpreter = None
         if obstacle is None:
-            own = applicability.environment_interpreter(workflow, here)
-            interpreter = own or here.software.executable
+            own = applicability.environment_interpreter(workflow, machine)
+            interpreter = own or machine.software.executable
         rows.append(
             WorkflowRow(
                 id=workflow.id,

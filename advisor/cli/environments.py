@@ -81,9 +81,9 @@ def create_environments(
     """Print the cost of each environment, create it and yield its directory."""
     from advisor.probing.environments import creation, registry
 
-    known, root = _load_catalogue()
-    settings = _build_settings(known, root, python, offline=offline)
-    chosen = registry.select(known.workflows, names)
+    catalogue, root = _load_catalogue()
+    settings = _build_settings(catalogue, root, python, offline=offline)
+    chosen = registry.select(catalogue.workflows, names)
     for name, environment in chosen.items():
         footprint = environment.footprint
         size = (
@@ -98,7 +98,7 @@ def create_environments(
             else "; no lock file for this platform, so the newest versions are installed"
         )
         print_status(f"{name}: {size}; licence {environment.licence}{lock}")
-        for device, other in registry.device_alternatives(known.workflows, name).items():
+        for device, other in registry.device_alternatives(catalogue.workflows, name).items():
             print_status(
                 f"{name} does not serve {device}; for {device}: p3-advisor env create {other}"
             )
@@ -111,8 +111,8 @@ def remove(names: Names) -> None:
     """Remove environments."""
     from advisor.probing.environments import creation, registry
 
-    known, root = _load_catalogue()
-    for name in registry.select(known.workflows, names):
+    catalogue, root = _load_catalogue()
+    for name in registry.select(catalogue.workflows, names):
         print_status(
             f"{name}: {'removed' if creation.remove(name, root, print_status) else 'not created'}"
         )
@@ -129,16 +129,16 @@ def check(
     from advisor.errors import EnvironmentNotUsableError
     from advisor.probing.environments import health, registry
 
-    known, root = _load_catalogue()
-    made = registry.find_created(root, known.workflows, _rubric())
-    chosen = registry.select(known.workflows, names or sorted(made))
+    catalogue, root = _load_catalogue()
+    created = registry.find_created(root, catalogue.workflows, _rubric())
+    chosen = registry.select(catalogue.workflows, names or sorted(created))
     faults = []
     for name, environment in chosen.items():
-        here = made.get(name)
-        fault = "it has not been created" if here is None else here.fault
-        if here is not None and fault is None:
+        existing = created.get(name)
+        fault = "it has not been created" if existing is None else existing.fault
+        if existing is not None and fault is None:
             fault = health.check(
-                pathlib.Path(here.python).parents[1], environment, os.environ
+                pathlib.Path(existing.python).parents[1], environment, os.environ
             ).fault
         print_text(f"{name}: {fault or 'ok'}")
         faults += [name] if fault else []
@@ -157,18 +157,19 @@ def path(
     from advisor.errors import EnvironmentNotUsableError
     from advisor.probing.environments import registry
 
-    known, root = _load_catalogue()
-    (chosen,) = registry.select(known.workflows, [name])
-    made = registry.find_created(root, known.workflows, _rubric()).get(chosen)
-    if made is None or made.fault:
+    catalogue, root = _load_catalogue()
+    (chosen,) = registry.select(catalogue.workflows, [name])
+    created = registry.find_created(root, catalogue.workflows, _rubric()).get(chosen)
+    if created is None or created.fault:
         raise EnvironmentNotUsableError(
-            f"{chosen}: {made.fault if made else 'it has not been created'}",
+            f"{chosen}: {created.fault if created else 'it has not been created'}",
             f"p3-advisor env create {name}",
         )
-    print_text(made.python)
+    print_text(created.python)
 
 
 def _load_catalogue() -> tuple[Catalogue, pathlib.Path]:
+    """Return the catalogue and the directory of the environments."""
     from advisor import catalogue
     from advisor.probing.environments import registry
 
@@ -188,7 +189,7 @@ def _names() -> list[str]:
 
 
 def _build_settings(
-    known: Catalogue, root: pathlib.Path, python: str, *, offline: bool
+    catalogue: Catalogue, root: pathlib.Path, python: str, *, offline: bool
 ) -> BuildSettings:
     from advisor import applicability, machine
     from advisor.probing.environments import sources
@@ -199,7 +200,7 @@ def _build_settings(
         rubric=_rubric(),
         inherited=dict(os.environ),
         interpreter=machine.detect_interpreter(
-            python or sys.executable, applicability.required_packages(known)
+            python or sys.executable, applicability.required_packages(catalogue)
         ),
         report=print_status,
         pip_settings=sources.read_pip_settings(os.environ),
@@ -207,27 +208,27 @@ def _build_settings(
     )
 
 
-def _environment_row(name: str, known: Catalogue, root: pathlib.Path) -> EnvironmentRow:
+def _environment_row(name: str, catalogue: Catalogue, root: pathlib.Path) -> EnvironmentRow:
     from advisor.probing.environments import registry
 
-    environment = registry.own_environments(known.workflows)[name]
-    made = registry.find_created(root, known.workflows, _rubric()).get(name)
-    record = registry.read_record(pathlib.Path(made.python).parents[1]) if made else None
+    environment = registry.own_environments(catalogue.workflows)[name]
+    created = registry.find_created(root, catalogue.workflows, _rubric()).get(name)
+    record = registry.read_record(pathlib.Path(created.python).parents[1]) if created else None
     footprint = environment.footprint
     return EnvironmentRow(
         name=name,
         workflows=tuple(
             each.id
-            for each in known.workflows
+            for each in catalogue.workflows
             if name in {own.name for own in each.environments if own.kind == "own"}
         ),
-        state="not made" if made is None else made.fault or "made",
+        state="not made" if created is None else created.fault or "made",
         disk_mib=record.disk_bytes // MEBIBYTE
         if record
         else footprint.disk_mib
         if footprint
         else None,
-        python=made.python if made else None,
+        python=created.python if created else None,
         licence=environment.licence,
         locked=registry.lock_file(_rubric(), name).is_file(),
     )

@@ -41,10 +41,10 @@ def history(
     from advisor.report.tabular import plain_table
     from advisor.store import HistoryFilter
 
-    wanted = HistoryFilter(
+    run_filter = HistoryFilter(
         model=model, device=device, note=noted, since=since, finished=finished, imported=imported
     )
-    entries = open_store().history(wanted)
+    entries = open_store().history(run_filter)
     if json:
         print_text(msgspec.json.encode(entries))
         return
@@ -54,7 +54,7 @@ def history(
             ", imported" if entry.imported else ""
         )
         rows.append([entry.run_id, entry.created, entry.model, entry.device, state, entry.note])
-    is_unfiltered = wanted == HistoryFilter()
+    is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
     print_text("\n".join(plain_table(rows)) if entries else empty)
 
@@ -74,9 +74,9 @@ def export_run(
     """Write a run to one file. The paths and the name of this machine are removed."""
     from advisor.store import export_file
 
-    found = open_store().find(run)
-    content = export_file.encode_run(found, platform.node() if host_name else None)
-    file = output or f"{found.directory.name}{export_file.SUFFIX}"
+    stored_run = open_store().find(run)
+    content = export_file.encode_run(stored_run, platform.node() if host_name else None)
+    file = output or f"{stored_run.directory.name}{export_file.SUFFIX}"
     write_output(file, content)
     if file != STANDARD_OUTPUT:
         print_text(file)

@@ -53,29 +53,29 @@ def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
 
 
 def _ask_all(answers: Answers, context: Context) -> Answers:
-    from advisor import catalogue
+    from advisor.catalogue import load
     from advisor.question.task import suggest_task
 
-    known = catalogue.load(context.rubric, probes=context.probes)
+    catalogue = load(context.rubric, probes=context.probes)
     model = _read(
         "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory", answers.model
     )
-    proposed = answers.task if model == answers.model else suggest_task(model, known.models)
+    suggested = answers.task if model == answers.model else suggest_task(model, catalogue.models)
     task = _choose(
         "2 of 5. Task: forward is one pass, generate produces text token by token",
         get_args(Task),
-        proposed,
+        suggested,
     )
     gpu = _read("3 of 5. Device: the index or name of a GPU, or cpu", answers.gpu or ATTACHED)
     preset = _choose(
         "4 of 5. Priorities",
-        list(known.presets.priorities),
-        answers.preset or known.presets.default_preset,
+        list(catalogue.presets.priorities),
+        answers.preset or catalogue.presets.default_preset,
     )
     budget = _choose(
         "5 of 5. Budget",
-        list(known.presets.budgets),
-        answers.budget or known.presets.default_budget,
+        list(catalogue.presets.budgets),
+        answers.budget or catalogue.presets.default_budget,
     )
     changes = {
         "model": model,
@@ -93,11 +93,11 @@ def _print_plan(draft: DraftRun) -> None:
     seconds = draft.question.budget.measuring_seconds
     print_text(f"Arms to measure: {len(arms)} ({', '.join(arms)}).")
     print_text(f"Measuring takes at most {seconds:g} seconds; builds take extra time.")
-    asked = draft.question
-    if asked.task == "generate":
+    question = draft.question
+    if question.task == "generate":
         print_text(
-            f"{asked.model.name} generates {asked.output_tokens} tokens from "
-            f"{asked.input_tokens} input tokens."
+            f"{question.model.name} generates {question.output_tokens} tokens from "
+            f"{question.input_tokens} input tokens."
         )
     for entry in draft.plan.excluded:
         print_text(f"Excluded: {entry.workflow}, {entry.reason}.")

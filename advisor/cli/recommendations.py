@@ -151,9 +151,9 @@ def explain(
     from advisor.report import explanation, measured_document
 
     decision = decide(open_store().find(run))
-    composed = measured_document.compose(decision)
+    run_document = measured_document.compose(decision)
     print_text(
-        explanation.render(composed, workflow, criterion, decision.header.catalogue.published),
+        explanation.render(run_document, workflow, criterion, decision.header.catalogue.published),
         nl=False,
     )
 
@@ -210,14 +210,16 @@ def _print_decision(decision: Decision, *, as_json: bool, as_events: bool = Fals
         raise typer.Exit(decision.problem.exit_code)
 
 
-def _print_document(composed: RunDocument, *, as_json: bool, as_events: bool) -> None:
+def _print_document(run_document: RunDocument, *, as_json: bool, as_events: bool) -> None:
     """Print a document as one line after the events, as indented JSON or as text."""
     from advisor.report import document, text_report
 
     if as_events:
-        print_text(msgspec.json.encode({"document": composed}))
+        print_text(msgspec.json.encode({"document": run_document}))
     else:
-        print_text(document.encode(composed) if as_json else text_report.render(composed), nl=False)
+        print_text(
+            document.encode(run_document) if as_json else text_report.render(run_document), nl=False
+        )
 
 
 def _answer_for_absent_gpu(
@@ -226,7 +228,7 @@ def _answer_for_absent_gpu(
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
     from advisor.report import absent_gpu
 
-    composed, problem = absent_gpu.answer(answers, context, absent)
-    _print_document(composed, as_json=as_json, as_events=as_events)
+    run_document, problem = absent_gpu.answer(answers, context, absent)
+    _print_document(run_document, as_json=as_json, as_events=as_events)
     if problem:
         raise typer.Exit(problem.exit_code)

@@ -52,21 +52,21 @@ def report(
     """Write a report of one run, or of runs on several devices."""
     from advisor.report import csv_rows, document, markdown, page, recipe
 
-    wanted = parse_formats(formats)
+    selected = parse_formats(formats)
     store = open_store()
     run, *elsewhere = [store.find(name) for name in runs or ["latest"]]
     probes = make_context().probes
-    decision, composed = _decide(run, elsewhere)
+    decision, run_document = _decide(run, elsewhere)
     renderers = {
         "html": lambda: page.render(
-            composed, recipe.render_recommended(composed, decision, probes)
+            run_document, recipe.render_recommended(run_document, decision, probes)
         ),
-        "md": lambda: markdown.render(composed),
-        "csv": lambda: csv_rows.render([composed, *(_decide(each)[1] for each in elsewhere)]),
-        "json": lambda: document.encode(composed),
+        "md": lambda: markdown.render(run_document),
+        "csv": lambda: csv_rows.render([run_document, *(_decide(each)[1] for each in elsewhere)]),
+        "json": lambda: document.encode(run_document),
     }
-    for name in wanted:
-        file = pathlib.Path(directory) / f"{composed.run_id}.{name}"
+    for name in selected:
+        file = pathlib.Path(directory) / f"{run_document.run_id}.{name}"
         write_output(str(file), renderers[name]())
         print_text(str(file))
 
@@ -83,19 +83,19 @@ def recipe(
     """Write a script that runs a workflow as it was measured."""
     from advisor.report import recipe as recipes
 
-    decision, composed = _decide(open_store().find(run))
-    entry, found = recipes.choose(composed, decision, workflow, make_context().probes)
+    decision, run_document = _decide(open_store().find(run))
+    entry, found_recipe = recipes.choose(run_document, decision, workflow, make_context().probes)
     name = pathlib.Path(output).name
-    if recipes.shadows_import(name, found.recipe):
+    if recipes.shadows_import(name, found_recipe.recipe):
         raise OutputFileError(
             f"a file named {name} would shadow the Python module of that name",
             "choose another name, such as serve.py",
         )
-    if composed.imported:
+    if run_document.imported:
         print_status("the run comes from another machine: read the script before you run it")
-    if found.is_source_changed:
+    if found_recipe.is_source_changed:
         print_status(recipes.SOURCE_CHANGED)
-    write_output(output, recipes.render(composed, entry, found))
+    write_output(output, recipes.render(run_document, entry, found_recipe))
 
 
 @app.command()
@@ -122,15 +122,15 @@ def verify(
     from advisor.report import recipe as recipes
 
     share = parse_share(tolerance)
-    decision, composed = _decide(open_store().find(run))
-    if composed.imported:
+    decision, run_document = _decide(open_store().find(run))
+    if run_document.imported:
         raise RunIsImportedError(
-            f"run {composed.run_id} comes from another machine, so its recipe is not executed",
-            f"read the recipe first: p3-advisor recipe {composed.run_id}",
+            f"run {run_document.run_id} comes from another machine, so its recipe is not executed",
+            f"read the recipe first: p3-advisor recipe {run_document.run_id}",
         )
     probes = make_context().probes
-    entry, found = recipes.choose(composed, decision, workflow, probes)
-    if found.is_source_changed:
+    entry, found_recipe = recipes.choose(run_document, decision, workflow, probes)
+    if found_recipe.is_source_changed:
         print_status(recipes.SOURCE_CHANGED)
     question, machine = decision.header.question, decision.header.machine
     with tempfile.TemporaryDirectory() as scratch:
@@ -138,9 +138,12 @@ def verify(
             dict(os.environ), question, thread_count(machine), pathlib.Path(scratch)
         )
         timeout_seconds = (question.max_build_seconds + 10 * seconds) * len(question.batch_sizes)
-        script, interpreter = recipes.render(composed, entry, found), found.recipe.interpreter
+        script, interpreter = (
+            recipes.render(run_document, entry, found_recipe),
+            found_recipe.recipe.interpreter,
+        )
         results = rerun.run_recipe(script, interpreter, variables, seconds, timeout_seconds, probes)
-    verified = verification.verify(composed.run_id, entry, results, share)
+    verified = verification.verify(run_document.run_id, entry, results, share)
     print_text(document.encode(verified) if json else verification.render(verified), nl=False)
     if not verified.holds:
         raise typer.Exit(1)
@@ -175,14 +178,14 @@ def compare(
     threshold = parse_share(fail_on_regression or "5%")
     store = open_store()
     first, second = (_decide(store.find(name))[1] for name in (before, after))
-    found = compare_documents(first, second, threshold)
-    write_output(output, renderers[formats](found))
-    if fail_on_regression and not found.comparable:
+    comparison = compare_documents(first, second, threshold)
+    write_output(output, renderers[formats](comparison))
+    if fail_on_regression and not comparison.comparable:
         raise NotComparableError(
-            comparison_text.conclusion(found)[0],
+            comparison_text.conclusion(comparison)[0],
             "compare runs of the same question on the same device",
         )
-    if fail_on_regression and found.regressions:
+    if fail_on_regression and comparison.regressions:
         raise typer.Exit(1)
 
 
@@ -200,14 +203,14 @@ def parse_share(text: str) -> float:
 
 def parse_formats(text: str) -> list[str]:
     """Parse the formats of a report; raise `FormatError`."""
-    wanted = [name.strip().lower() for name in text.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in FORMATS]
-    if unknown or not wanted:
+    selected = [name.strip().lower() for name in text.split(",") if name.strip()]
+    unknown = [name for name in selected if name not in FORMATS]
+    if unknown or not selected:
         raise FormatError(
             f"unknown format {unknown[0] if unknown else text!r}",
             f"use one or more of {', '.join(FORMATS)}",
         )
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(selected))
 
 
 def _decide(run: Run, platforms: Sequence[Run] = ()) -> tuple[Decision, RunDocument]:

@@ -7,12 +7,13 @@ import inspect
 import msgspec
 
 import advisor
-from advisor import catalogue, errors, schemas
+from advisor import errors, schemas
+from advisor.catalogue import load
 
 
 def render() -> str:
     """Return options, workflows, criteria, errors and schemas as one JSON document."""
-    known = catalogue.load()
+    catalogue = load()
     kinds = [
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -35,10 +36,10 @@ def render() -> str:
             kind.name: {"exit_code": kind.exit_code, "meaning": inspect.getdoc(kind)}
             for kind in kinds
         },
-        "workflows": known.workflows,
-        "rubric": known.rubric,
-        "presets": known.presets,
-        "models": known.models,
+        "workflows": catalogue.workflows,
+        "rubric": catalogue.rubric,
+        "presets": catalogue.presets,
+        "models": catalogue.models,
         "schemas": {name: schemas.generate(name) for name in schemas.SHIPPED},
     }
     return msgspec.json.format(msgspec.json.encode(specification), indent=2).decode() + "\n"

@@ -41,9 +41,9 @@ def is_terminal(environment: Mapping[str, str]) -> bool:
     return has_cursor and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def wants_terminal(given: Sequence[str], environment: Mapping[str, str]) -> bool:
+def wants_terminal(args: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Return whether arguments without a command start the terminal program."""
-    names = [word.partition("=")[0] for word in given]
+    names = [word.partition("=")[0] for word in args]
     if any(name in TERMINAL_FLAGS for name in names):
         return True
     return is_terminal(environment) and not any(name in DATA_FLAGS for name in names)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 import uv
 
-from advisor import applicability, catalogue, machine, question
+from advisor import applicability, machine, question
+from advisor.catalogue import load, rubric_directory
 from advisor.doctor.findings import Finding
 from advisor.doctor.gpu_checks import GIBIBYTE, check_each_gpu, check_selected_gpu
 from advisor.domain.catalogue import Catalogue
@@ -28,22 +29,22 @@ def examine(
     python: str, home: pathlib.Path, variables: Mapping[str, str] = os.environ
 ) -> list[Finding]:
     """Return the findings in the order in which a user would fix them."""
-    known = catalogue.load()
-    detected = machine.detect(python, applicability.required_packages(known))
+    catalogue = load()
+    detected = machine.detect(python, applicability.required_packages(catalogue))
     software = detected.software
     return [
         Finding(
             name="python", status="ok", what=f"{software.executable}, Python {software.version}"
         ),
         check_torch(detected),
-        check_served_workflows(detected, known),
+        check_served_workflows(detected, catalogue),
         check_selected_gpu(detected, variables.get(question.VISIBLE_DEVICES)),
         *check_each_gpu(detected),
         check_compiler(),
         check_load(),
         check_home(home),
         check_uv(),
-        *check_environments(known, variables),
+        *check_environments(catalogue, variables),
     ]
 
 
@@ -60,12 +61,12 @@ def check_uv() -> Finding:
         )
 
 
-def check_environments(known: Catalogue, variables: Mapping[str, str]) -> list[Finding]:
+def check_environments(catalogue: Catalogue, variables: Mapping[str, str]) -> list[Finding]:
     """Start each environment that was created and report whether it works."""
     findings = []
-    own = registry.own_environments(known.workflows)
+    own = registry.own_environments(catalogue.workflows)
     created = registry.find_created(
-        registry.default_root(variables), known.workflows, catalogue.rubric_directory()
+        registry.default_root(variables), catalogue.workflows, rubric_directory()
     )
     for name, environment in created.items():
         directory = pathlib.Path(environment.python).parents[1]
@@ -106,10 +107,12 @@ def check_torch(detected: Machine) -> Finding:
     return Finding(name="torch", status="ok", what=f"{version}, built for {build}")
 
 
-def check_served_workflows(detected: Machine, known: Catalogue) -> Finding:
+def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
     """Report the workflows whose packages the interpreter has."""
     served = [
-        workflow.id for workflow in known.workflows if applicability.is_served(workflow, detected)
+        workflow.id
+        for workflow in catalogue.workflows
+        if applicability.is_served(workflow, detected)
     ]
     return Finding(
         name="serves",

@@ -121,15 +121,15 @@ class RayCluster:
 
     def devices(self) -> Mapping[str, int]:
         """Return the number of devices of each kind on live nodes."""
-        found: collections.Counter[str] = collections.Counter()
+        counts: collections.Counter[str] = collections.Counter()
         for resources in _live_nodes().values():
             kinds = [
                 name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)
             ]
             for kind in kinds:
-                found[kind] += int(resources.get("GPU", 0))
-            found[CPU] += resources.get("CPU", 0) >= 1
-        return {kind: count for kind, count in found.items() if count}
+                counts[kind] += int(resources.get("GPU", 0))
+            counts[CPU] += resources.get("CPU", 0) >= 1
+        return {kind: count for kind, count in counts.items() if count}
 
     def run(
         self, tasks: Mapping[int, Task], pools: tuple[Pool, ...]
@@ -137,8 +137,10 @@ class RayCluster:
         """Run every task on a device of its kind; each ends with `Completed` or `Failed`."""
         parallel_nodes = yield from self._find_parallel_nodes(tasks, pools)
         # On the driver's node, so that the loss of another node does not lose events.
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+        driver_node = NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )
+        queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": driver_node})
         groups = {pool.kind: _reserve_devices(pool) for pool in pools}
         waiting: dict[Any, Task] = {}
         try:
@@ -174,9 +176,9 @@ class RayCluster:
                 continue
             for node, resources in _live_nodes().items():
                 if ACCELERATOR + pool.kind in resources and resources.get("GPU", 0) > 1:
-                    there = NodeAffinitySchedulingStrategy(node, soft=False)
+                    same_node = NodeAffinitySchedulingStrategy(node, soft=False)
                     placed = check_node.options(
-                        num_gpus=2, num_cpus=2 * _cpus_of(pool.kind), scheduling_strategy=there
+                        num_gpus=2, num_cpus=2 * _cpus_of(pool.kind), scheduling_strategy=same_node
                     )
                     for task in own:
                         reference = placed.remote(

@@ -162,11 +162,11 @@ def parse_workflows(text: str, catalogue: Catalogue) -> tuple[str, ...]:
     for name in chosen:
         workflow, _, option = name.partition("/")
         if workflow not in workflows or (option and option not in workflows[workflow].arms):
-            known = [
+            known_names = [
                 *workflows,
                 *(f"{id_}/{arm}" for id_, entry in workflows.items() for arm in entry.arms),
             ]
-            close = difflib.get_close_matches(name, known, n=1)
+            close = difflib.get_close_matches(name, known_names, n=1)
             raise UnknownWorkflowError(
                 f"unknown workflow {name!r}",
                 f"did you mean {close[0]}?" if close else "see p3-advisor workflows",

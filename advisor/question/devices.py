@@ -101,14 +101,14 @@ def _not_attached(
     text: str, machine: Machine, catalogue: Catalogue
 ) -> GpuNotAttachedError | UnknownGpuError:
     attached = ", ".join(f"{gpu.index} {gpu.name}" for gpu in machine.gpus) or "none"
-    known = find_known_gpu(text, catalogue)
-    if known is None:
+    catalogue_name = find_known_gpu(text, catalogue)
+    if catalogue_name is None:
         return UnknownGpuError(
             f"unknown GPU {text!r}; attached: {attached}",
             f"use an index, a UUID, cpu, or one of {', '.join(catalogue.gpus)}",
         )
     return GpuNotAttachedError(
-        f"the {known} is not attached (attached: {attached}), and no run from one is stored",
+        f"the {catalogue_name} is not attached (attached: {attached}), and no run on one is stored",
         "run p3-advisor on a machine that has one, then use export-run and import-run",
     )
 
