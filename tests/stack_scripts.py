@@ -19,7 +19,7 @@ import json, os, pathlib, sys, tempfile
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 import torch, workers
 
-place = pathlib.Path(tempfile.mkdtemp())
+directory = pathlib.Path(tempfile.mkdtemp())
 subject = {
     "kind": "synthetic",
     "block": "ffn",
@@ -29,7 +29,7 @@ subject = {
     "heads": 1,
 }
 request = workers.make_request(
-    place / "none.py", place, subject=subject, dtype="bfloat16", options={"feeding": "host"}
+    directory / "none.py", directory, subject=subject, dtype="bfloat16", options={"feeding": "host"}
 )
 results = {}
 

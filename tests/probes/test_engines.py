@@ -77,12 +77,12 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
 
 
 def worker_request(
-    workflow: str, place: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
+    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
 ) -> protocol.Request:
-    write_checkpoint(place / "shared", fault, architecture)
+    write_checkpoint(directory / "shared", fault, architecture)
     return workers.make_request(
         WORKFLOWS / f"{workflow}.py",
-        place / "shared",
+        directory / "shared",
         subject={"kind": "transformers", "name": MODEL, "weights": "random"},
         task="generate",
         device="cuda",
@@ -95,12 +95,15 @@ def worker_request(
 
 
 def ask(
-    workflow: str, place: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
+    workflow: str, directory: pathlib.Path, fault: str = "", architecture: str = "LlamaForCausalLM"
 ) -> workers.WorkerResult:
-    request = worker_request(workflow, place, fault, architecture)
+    request = worker_request(workflow, directory, fault, architecture)
     environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
     return workers.run_worker(
-        request, place / "control", "build\nvisit 3 1\ndiagnose\nflex\n", environment=environment
+        request,
+        directory / "control",
+        "build\nvisit 3 1\ndiagnose\nflex\n",
+        environment=environment,
     )
 
 
@@ -186,10 +189,12 @@ def supervisor(clock: Clock) -> Iterator[Supervisor]:
         yield supervisor
 
 
-def start(supervisor: Supervisor, place: pathlib.Path, fault: str, mark: dict[str, str]) -> Worker:
+def start(
+    supervisor: Supervisor, directory: pathlib.Path, fault: str, mark: dict[str, str]
+) -> Worker:
     worker = supervisor.start(
-        worker_request("vllm", place, fault),
-        place / "control",
+        worker_request("vllm", directory, fault),
+        directory / "control",
         process=0,
         interpreter=sys.executable,
         script=catalogue.probes_directory() / "worker.py",
@@ -245,9 +250,9 @@ def test_vllm_gets_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho '0, GPU-aaaa'\necho '1, GPU-bbbb'\n")
     smi.chmod(0o755)
-    place = tmp_path / "run"
-    place.mkdir()
-    request = worker_request("vllm", place)
+    directory = tmp_path / "run"
+    directory.mkdir()
+    request = worker_request("vllm", directory)
     script = tmp_path / "ask.py"
     script.write_text(
         "import os, pathlib\nfrom probes.runtime import harness\n"

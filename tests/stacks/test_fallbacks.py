@@ -33,7 +33,7 @@ config = {
     "vocab_size": 100,
     "max_position_embeddings": 64,
 }
-written = place / "model"
+written = directory / "model"
 written.mkdir()
 (written / "config.json").write_text(json.dumps(config))
 subject = {"kind": "transformers", "name": str(written), "weights": "random"}
@@ -84,7 +84,7 @@ SESSIONS = """
 from probes.stacks import onnxruntime_session as stack
 from probes.workflows import onnxruntime_tensorrt_rtx as plug_in
 
-record("session", lambda: stack.open_session(place / "a.onnx", [(stack.CUDA, {})], request))
+record("session", lambda: stack.open_session(directory / "a.onnx", [(stack.CUDA, {})], request))
 record("plug-in", lambda: plug_in.build(None, [], request))
 """
 PROVIDED = """
@@ -94,7 +94,7 @@ from probes.workflows import onnxruntime_tensorrt as workflow
 record(
     "providers",
     lambda: stack.open_session(
-        place / "a.onnx", [(workflow.PROVIDER, {})], request
+        directory / "a.onnx", [(workflow.PROVIDER, {})], request
     ).get_providers(),
 )
 record("versions", workflow.versions)
@@ -106,7 +106,7 @@ from probes.stacks import tensorrt_build as stack
 
 def build_and_load():
     log = stack.EngineLog()
-    return stack.load_engine(trt, stack.build_plan(trt, place / "a.onnx", [], log), log)
+    return stack.load_engine(trt, stack.build_plan(trt, directory / "a.onnx", [], log), log)
 
 
 for behaviour in ("good", *trt.LINES, "unknown operator"):

@@ -24,7 +24,7 @@ outputs = [
 ]
 nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in free]
 graph = helper.make_graph(nodes, "free", values, outputs)
-file = place / "free.onnx"
+file = directory / "free.onnx"
 onnx.save(
     helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file
 )
@@ -35,8 +35,8 @@ request = dataclasses.replace(
 
 def profiles():
     subject = stack.open_subject(request)
-    stack.load_or_build_engine(trt, file, subject, request, place / "free.engine")
-    return json.loads((place / "free.engine").read_bytes())
+    stack.load_or_build_engine(trt, file, subject, request, directory / "free.engine")
+    return json.loads((directory / "free.engine").read_bytes())
 
 
 record("profiles", profiles)
@@ -47,10 +47,10 @@ def profiles_of_cross_build():
     from probes.workflows import tensorrt_rtx as workflow
 
     trt.ComputeCapability = type("ComputeCapability", (), {"SM89": 89})
-    trt.Config.set_compute_capability = lambda self, capability, place: None
+    trt.Config.set_compute_capability = lambda self, capability, index: None
     subject = workflow.open_subject(request)
     workflow.build_for("sm_89", subject, subject.inputs(4, 0), request)
-    return json.loads((place / "sm_89.engine").read_bytes())
+    return json.loads((directory / "sm_89.engine").read_bytes())
 
 
 record("cross build", profiles_of_cross_build)
@@ -155,7 +155,7 @@ def doubled(kind):
     nodes.append(helper.make_node("Cast", ["d"], ["y"], to=kind))
     values = [helper.make_tensor_value_info(name, kind, ["batch", 3]) for name in ("x", "y")]
     graph = helper.make_graph(nodes, "doubled", values[:1], values[1:])
-    file = place / f"{kind}.onnx"
+    file = directory / f"{kind}.onnx"
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file
     )
@@ -178,11 +178,11 @@ from composed_recipes import compose_recipe, facts, script_of
 from probes.workflows import iree as workflow
 
 for device in ("cpu", "cuda"):
-    request = dataclasses.replace(request, device=device, scratch_directory=str(place / device))
+    request = dataclasses.replace(request, device=device, scratch_directory=str(directory / device))
 
     def compiled():
         engage(workflow, [2])
-        (module,) = (place / device).rglob("*.vmfb")
+        (module,) = (directory / device).rglob("*.vmfb")
         return {
             **json.loads(module.read_bytes()),
             "driver": workflow.settings(request)["driver"],
@@ -194,10 +194,10 @@ for device in ("cpu", "cuda"):
 
 def engage_with_archive():
     workflow.MAX_EMBEDDED_BYTES = 0
-    return engage(workflow, [2])["share"], len(list((place / "archive").rglob("*.irpa")))
+    return engage(workflow, [2])["share"], len(list((directory / "archive").rglob("*.irpa")))
 
 
-request = dataclasses.replace(request, device="cpu", scratch_directory=str(place / "archive"))
+request = dataclasses.replace(request, device="cpu", scratch_directory=str(directory / "archive"))
 record("weights in an archive", engage_with_archive)
 
 
@@ -205,7 +205,7 @@ def serve():
     asked = dataclasses.replace(
         request, device="cpu", workflow_file=workflow.__file__, batch_sizes=[2]
     )
-    script = place / "serve.py"
+    script = directory / "serve.py"
     script.write_text(script_of(compose_recipe(asked, facts({2: (1e-7,)}))))
     return subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
 

@@ -22,7 +22,7 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 MAKE_MODELS = """
 import pathlib, sys, torch, transformers
 
-place = pathlib.Path(sys.argv[1])
+directory = pathlib.Path(sys.argv[1])
 llama = transformers.LlamaConfig(
     vocab_size=256,
     hidden_size=64,
@@ -30,9 +30,9 @@ llama = transformers.LlamaConfig(
     num_hidden_layers=2,
     num_attention_heads=4,
 )
-transformers.LlamaForCausalLM(llama).save_pretrained(place / "llama")
+transformers.LlamaForCausalLM(llama).save_pretrained(directory / "llama")
 llama.architectures = ["LlamaForCausalLM"]
-llama.save_pretrained(place / "llama-configuration")
+llama.save_pretrained(directory / "llama-configuration")
 bert = transformers.BertConfig(
     vocab_size=256,
     hidden_size=64,
@@ -40,19 +40,19 @@ bert = transformers.BertConfig(
     num_hidden_layers=2,
     num_attention_heads=4,
 )
-transformers.BertModel(bert).save_pretrained(place / "bert")
+transformers.BertModel(bert).save_pretrained(directory / "bert")
 t5 = transformers.T5Config(vocab_size=256, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
-transformers.T5ForConditionalGeneration(t5).save_pretrained(place / "t5")
+transformers.T5ForConditionalGeneration(t5).save_pretrained(directory / "t5")
 batch = torch.export.Dim("batch")
 network = torch.nn.Sequential(
     torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)
 ).eval()
 example = (torch.randn(2, 32),)
 torch.onnx.export(network, example, dynamo=True, dynamic_shapes=({0: batch},)).save(
-    place / "network.onnx"
+    directory / "network.onnx"
 )
 torch.export.save(
-    torch.export.export(network, example, dynamic_shapes=({0: batch},)), place / "network.pt2"
+    torch.export.export(network, example, dynamic_shapes=({0: batch},)), directory / "network.pt2"
 )
 """
 CNN = """
@@ -99,13 +99,15 @@ def returns_no_pair():
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    place = tmp_path_factory.mktemp("models")
-    (place / "cnn.py").write_text(CNN)
-    (place / "broken.py").write_text("import missing_module\n")
+    directory = tmp_path_factory.mktemp("models")
+    (directory / "cnn.py").write_text(CNN)
+    (directory / "broken.py").write_text("import missing_module\n")
     subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", MAKE_MODELS, place], check=True, capture_output=True
+        [sys.executable, "-W", "ignore", "-c", MAKE_MODELS, directory],
+        check=True,
+        capture_output=True,
     )
-    return place
+    return directory
 
 
 Advise = Callable[..., subprocess.CompletedProcess[str]]

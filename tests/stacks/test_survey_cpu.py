@@ -31,11 +31,11 @@ from probes.subjects.torch_subject import open_torch_subject
 
 torch.inference_mode().__enter__()
 for subject in json.loads(sys.argv[2]):
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as directory:
         workflow = pathlib.Path("pytorch_eager.py")
         opened = open_torch_subject(
             workers.make_request(
-                workflow, pathlib.Path(place), subject=subject, batch_sizes=[2], input_tokens=16
+                workflow, pathlib.Path(directory), subject=subject, batch_sizes=[2], input_tokens=16
             )
         )
         inputs = opened.inputs(2, 0)
