@@ -32,6 +32,7 @@ CORE_MODULES = (
     "measuring.sync_check",
     "measuring.timing",
     "measuring.warmup_detection",
+    "partial_file",
     "protocol",
     "runtime.caches",
     "runtime.cells",

@@ -18,7 +18,7 @@ from advisor.domain.decision import (
 )
 from advisor.domain.measurement import Measurement, Results, VerdictKind
 from advisor.domain.plan import Excluded
-from advisor.domain.published import Guideline, Tree
+from advisor.domain.published import DecisionTree, Guideline
 from advisor.domain.question import PILLARS, Constraint, Priorities, Question
 from advisor.domain.workflow import Workflow
 from advisor.errors import NothingViableError
@@ -44,7 +44,7 @@ def recommend(
     excluded: Sequence[Excluded],
     guidelines: Sequence[Guideline] = (),
     *,
-    tree: Tree | None = None,
+    tree: DecisionTree | None = None,
     workflows: Sequence[Workflow] = (),
     device_bytes: int | None = None,
 ) -> Recommendation:
@@ -80,7 +80,7 @@ def recommend(
     effects = sensitivity.weigh_constraints(scored, question.constraints, winner.arm)
     guideline = guidance.choose_guideline(guidelines, question)
     memory = costs.fit_memory(candidates, device_bytes)
-    keep = next((workflow.keep for workflow in workflows if workflow.id == winner.workflow), ())
+    keep = next((workflow.deployment_steps for workflow in workflows if workflow.id == winner.workflow), ())
     return Recommendation(
         arm=winner.arm,
         workflow=winner.workflow,
@@ -197,7 +197,7 @@ def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:
         for size in ours
         if ours[size] and theirs.get(size)
     ]
-    return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95)[1]) <= margin
+    return bool(pairs) and abs(geometric_mean_interval(pairs, 0.95).value) <= margin
 
 
 def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Flip, ...]:

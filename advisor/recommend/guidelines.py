@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from advisor.domain.decision import GuidelineOpinion, ScoredArm, TreeAdvice, TreeStep
 from advisor.domain.plan import Excluded
-from advisor.domain.published import Guideline, Tree, TreeNode
+from advisor.domain.published import DecisionTree, Guideline, TreeNode
 from advisor.domain.question import Question
 
 
@@ -74,13 +74,13 @@ def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
     return f"nothing that it names was measured ({'; '.join(reasons) or 'none is in the plan'})"
 
 
-def follow_tree(tree: Tree, question: Question) -> tuple[TreeAdvice, ...]:
+def follow_tree(tree: DecisionTree, question: Question) -> tuple[TreeAdvice, ...]:
     """Return every leaf that the decision tree leads to; an open question leads both ways."""
     return tuple(_follow(tree, tree.first, (), question)) if tree.first else ()
 
 
 def _follow(
-    tree: Tree, name: str, steps: tuple[TreeStep, ...], question: Question
+    tree: DecisionTree, name: str, steps: tuple[TreeStep, ...], question: Question
 ) -> Iterator[TreeAdvice]:
     if name.startswith("="):
         leaf = tree.leaf[name[1:]]
@@ -93,7 +93,7 @@ def _follow(
         yield from _follow(tree, node.yes if answer else node.no, (*steps, step), question)
 
 
-def _answer(node: TreeNode, tree: Tree, question: Question) -> bool | None:
+def _answer(node: TreeNode, tree: DecisionTree, question: Question) -> bool | None:
     match node.fact:
         case "on-nvidia":
             return question.device == "cuda"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.decision import PublishedCase
-from advisor.domain.published import Published, PublishedFigure
+from advisor.domain.published import PublishedData, PublishedFigure
 
 BASELINE = "pytorch-eager"
 #: Two figures of the same case that are further apart than this share contradict each other.
@@ -16,7 +16,7 @@ AGREEMENT = 0.05
 
 
 def find_cases(
-    published: Published, gpu: str, model: str, batch_sizes: Sequence[int]
+    published: PublishedData, gpu: str, model: str, batch_sizes: Sequence[int]
 ) -> tuple[PublishedCase, ...]:
     """Return each workflow with a published speed-up for this GPU, model and any of these batch sizes, from its newest environment."""
     here = [figure for figure in published.figure if (figure.gpu, figure.model) == (gpu, model)]

@@ -26,7 +26,7 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
     )
     scored = []
     for measurement in results.measurements:
-        workflow = workflows[measurement.workflow].as_arm(measurement.option)
+        workflow = workflows[measurement.workflow].for_arm(measurement.option)
         surveyed = architecture_survey.find(results.surveys, measurement.workflow)
         facts = facts_of(measurement, workflow, fastest, surveyed)
         facts["performance_portability"] = performance_portability.find(

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from advisor.domain.catalogue import Panel
 from advisor.domain.measurement import Survey, SurveyedModel
-from advisor.domain.run_events import Surveyed
+from advisor.domain.run_events import ModelSurveyed
 
 #: Models that are named in a sentence; more are counted.
 MOST_NAMED = 3
 
 
-def summarise(findings: Iterable[Surveyed], panel: Panel) -> tuple[Survey, ...]:
+def summarise(findings: Iterable[ModelSurveyed], panel: Panel) -> tuple[Survey, ...]:
     """Return what each workflow made of the models, in the order in which workflows were first met; none for one without a model tried."""
-    by_workflow: dict[str, list[Surveyed]] = {}
+    by_workflow: dict[str, list[ModelSurveyed]] = {}
     for finding in findings:
         by_workflow.setdefault(finding.workflow, []).append(finding)
     surveys = []

@@ -9,11 +9,11 @@ import pytest
 
 from advisor.domain.measurement import (
     BuildSeconds,
+    CallSeconds,
     Cell,
     Interval,
     Measurement,
     MemoryBytes,
-    Seconds,
     SustainedCheck,
     Throughput,
 )
@@ -35,7 +35,7 @@ def measured(
         cells.append(
             Cell(
                 batch_size=size,
-                seconds=Seconds(median=each, low=None, high=None, samples=9),
+                seconds=CallSeconds(median=each, low=None, high=None, samples=9),
                 throughput=Throughput(value=size / each, unit=unit),
                 speedup=Interval(value=speedup, low=speedup - spread, high=speedup + spread),
                 tflops=None,

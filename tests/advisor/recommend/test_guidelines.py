@@ -6,7 +6,7 @@ import builders
 import pytest
 
 from advisor.domain.decision import GuidelineOpinion
-from advisor.domain.published import Tree
+from advisor.domain.published import DecisionTree
 from advisor.recommend import guidelines
 
 SHIPPED = builders.shipped_catalogue()
@@ -112,7 +112,7 @@ def test_the_way_through_the_tree_is_told() -> None:
 
 
 def test_without_a_tree_there_is_nothing_to_follow() -> None:
-    assert guidelines.follow_tree(Tree(), builders.question()) == ()
+    assert guidelines.follow_tree(DecisionTree(), builders.question()) == ()
 
 
 def test_the_leaves_of_the_tree_name_workflows_that_exist() -> None:

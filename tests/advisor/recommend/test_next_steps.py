@@ -9,7 +9,7 @@ from advisor import recommend
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 
-KEPT = builders.workflow("compiled", keep=("keep the cache",))
+KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 
 
 def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
@@ -20,7 +20,7 @@ def advise(measurement: Measurement, device_bytes: int | None = None) -> Recomme
         arms,
         builders.question(),
         [],
-        workflows=[builders.workflow("other", keep=("another",)), KEPT],
+        workflows=[builders.workflow("other", deployment_steps=("another",)), KEPT],
         device_bytes=device_bytes,
     )
 

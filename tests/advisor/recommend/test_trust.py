@@ -8,7 +8,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor.domain.measurement import Results, SustainedCheck, VerdictKind, Visits
+from advisor.domain.measurement import Results, SustainedCheck, VerdictKind, VisitCounts
 from advisor.recommend import trust
 
 AGREES = SustainedCheck(
@@ -29,7 +29,7 @@ def good(**changes: Any) -> Results:
         made,
         repeats=2,
         sustained=AGREES,
-        visits=Visits(made=100, discarded=0, unfit=0),
+        visits=VisitCounts(made=100, discarded=0, unfit=0),
         noise_floor=0.005,
     )
     return msgspec.structs.replace(complete, **changes)
@@ -49,8 +49,8 @@ DOUBTS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"noise_floor": None}, "the noise floor is not known"),
     ({"noise_floor": 0.02}, "two equal arms may differ by 2.0% here"),
-    ({"visits": Visits(made=100, discarded=6, unfit=0)}, "6 of 100 visits were discarded"),
-    ({"visits": Visits(made=100, discarded=0, unfit=6)}, "during 6 of 100 visits that count"),
+    ({"visits": VisitCounts(made=100, discarded=6, unfit=0)}, "6 of 100 visits were discarded"),
+    ({"visits": VisitCounts(made=100, discarded=0, unfit=6)}, "during 6 of 100 visits that count"),
     (
         {"measurements": (builders.measurement("compiled", steady=False),)},
         "had not settled when timing began: compiled",
@@ -94,7 +94,7 @@ def test_batch_sizes_of_which_nothing_is_known_are_named(
 
 
 def test_a_machine_that_was_unfit_for_a_third_of_the_visits_allows_no_trust() -> None:
-    assert trust.grade(good(visits=Visits(made=100, discarded=0, unfit=31)), "PROVEN")[0] == "D"
+    assert trust.grade(good(visits=VisitCounts(made=100, discarded=0, unfit=31)), "PROVEN")[0] == "D"
 
 
 def test_nothing_measured_is_no_reason_to_fail() -> None:

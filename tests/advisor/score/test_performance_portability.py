@@ -108,7 +108,7 @@ def test_it_lies_between_the_worst_efficiency_and_the_mean(values: list[float]) 
 def diagnosis(headroom: float | None) -> CallDiagnosis:
     blank: dict[str, Any] = dict.fromkeys(CallDiagnosis.__struct_fields__)
     return CallDiagnosis(
-        **{**blank, "batch_size": 1, "headroom": headroom, "bound": "memory", "words": "a test"}
+        **{**blank, "batch_size": 1, "headroom": headroom, "bound": "memory", "summary": "a test"}
     )
 
 
