@@ -261,8 +261,22 @@ class NothingViableError(UserError):
     exit_code = 1
 
 
+class MachineUnfitError(UserError):
+    """The machine was too busy or too unsteady for the measurements to decide."""
+
+    name = "machine-unfit"
+    exit_code = 4
+
+
 class BudgetSpentError(UserError):
     """The budget ended before the first measurement that a decision needs."""
 
     name = "budget-spent"
     exit_code = 4
+
+
+def exit_code_of(name: str) -> int:
+    """Return the exit code of the error with this name; 1 for an unknown one."""
+    kinds = [kind for kind in globals().values() if isinstance(kind, type)]
+    errors = [kind for kind in kinds if issubclass(kind, UserError)]
+    return next((kind.exit_code for kind in errors if kind.name == name), 1)

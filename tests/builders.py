@@ -435,7 +435,9 @@ def decision(**changes: Any) -> Decision:
         "state": state,
         "results": measured,
         "scored": ranked,
-        "recommendation": recommend.recommend(measured, ranked, asked, [excluded()]),
+        "recommendation": recommend.recommend(
+            measured, ranked, asked, [excluded()], recommend.DecisionContext(rubric=known.rubric)
+        ),
         "problem": None,
         **changes,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 import pathlib
 from typing import Any
@@ -12,6 +13,7 @@ from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.toml_file import read
 from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
+from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import CitedFact, Integration, Workflow
 from advisor.errors import CatalogueError
 
@@ -22,7 +24,9 @@ __all__ = [
     "probe_file",
     "probes_directory",
     "read",
+    "read_glossary",
     "read_rubric",
+    "read_shipped_rubric",
     "read_workflows",
     "rubric_directory",
 ]
@@ -186,3 +190,9 @@ class GlossaryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_glossary(file: pathlib.Path) -> dict[str, str]:
     """Read the terms of the program and their meanings."""
     return read(file, GlossaryFile).term
+
+
+@functools.cache
+def read_shipped_rubric() -> Rubric:
+    """Read the rubric of this version."""
+    return read_rubric(rubric_directory() / "criteria.toml")

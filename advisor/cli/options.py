@@ -13,7 +13,8 @@ import typer
 from advisor.question.answers import Answers
 
 RunName = Annotated[
-    str, typer.Argument(help="a run's id, the beginning of one, latest, or its directory")
+    str,
+    typer.Argument(help="a run's id or its beginning, latest, a run directory, or a document file"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
 

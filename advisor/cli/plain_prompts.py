@@ -54,13 +54,13 @@ def _ask_until_valid(answers: Answers, context: Context) -> DraftRun:
 
 def _ask_all(answers: Answers, context: Context) -> Answers:
     from advisor.catalogue import load
-    from advisor.question.task import suggest_task
+    from advisor.question.task import choose_task
 
     catalogue = load(context.rubric, probes=context.probes)
     model = _read(
         "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory", answers.model
     )
-    suggested = answers.task if model == answers.model else suggest_task(model, catalogue.models)
+    suggested = choose_task(msgspec.structs.replace(answers, model=model), catalogue.models)
     task = _choose(
         "2 of 5. Task: forward is one pass, generate produces text token by token",
         get_args(Task),

@@ -10,12 +10,19 @@ import msgspec
 import typer
 
 from advisor.cli.context import make_context, open_store, print_status
+from advisor.cli.documents import is_document, open_document
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
 from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson, RunName, takes_answers
 from advisor.cli.output import print_text
-from advisor.errors import FleetRequestError, GpuNotAttachedError, UnknownGpuError, UserError
+from advisor.errors import (
+    FleetRequestError,
+    GpuNotAttachedError,
+    UnknownGpuError,
+    UserError,
+    exit_code_of,
+)
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
@@ -78,6 +85,10 @@ def recommend(
         _answer_for_absent_gpu(answers, context, absent, as_json=json, as_events=jsonl)
         return
     print_status(f"run {run.directory.name}, stored in {run.directory}")
+    if answers.task == "auto" and run.header().question.task == "generate":
+        print_status(
+            "the model generates text, so text generation is measured (--task forward: one pass)"
+        )
     _execute(run, as_json=json, as_events=jsonl)
 
 
@@ -96,6 +107,9 @@ def resume(
 @app.command()
 def show(run: RunName = "latest", *, json: AsJson = False) -> None:
     """Show the results of a stored run."""
+    if is_document(run):
+        _print_decided_document(open_document(run), as_json=json)
+        return
     from advisor.pipeline.decision import decide
 
     _print_decision(decide(open_store().find(run)), as_json=json)
@@ -119,7 +133,8 @@ def decide_again(
     """Score a stored run again. The options replace those of the run."""
     from advisor import catalogue
     from advisor.pipeline.decision import decide
-    from advisor.question.priorities import choose_priorities, parse_constraints
+    from advisor.question.constraints import parse_constraints
+    from advisor.question.priorities import choose_priorities
 
     priorities = (
         choose_priorities(Answers(priority=priority, preset=preset), catalogue.load())
@@ -127,6 +142,15 @@ def decide_again(
         else None
     )
     constraints = parse_constraints(require) if require else None
+    if is_document(run):
+        composed = open_document(
+            run,
+            priorities=priorities,
+            constraints=constraints,
+            rubric=pathlib.Path(rubric) if rubric else None,
+        )
+        _print_decided_document(composed, as_json=json)
+        return
     store = open_store()
     decision = decide(
         store.find(run),
@@ -147,13 +171,12 @@ def explain(
     criterion: Annotated[str, typer.Argument(help="a criterion; default: all five")] = "",
 ) -> None:
     """Explain the tiers and the score of a workflow."""
-    from advisor.pipeline.decision import decide
-    from advisor.report import explanation, measured_document
+    from advisor import catalogue
+    from advisor.report import explanation
 
-    decision = decide(open_store().find(run))
-    run_document = measured_document.compose(decision)
+    published = catalogue.load().published
     print_text(
-        explanation.render(run_document, workflow, criterion, decision.header.catalogue.published),
+        explanation.render(open_document(run), workflow, criterion, published),
         nl=False,
     )
 
@@ -208,6 +231,14 @@ def _print_decision(decision: Decision, *, as_json: bool, as_events: bool = Fals
     if decision.problem is not None:
         print_status(f"{decision.problem.what}; next: {decision.problem.next_step}")
         raise typer.Exit(decision.problem.exit_code)
+
+
+def _print_decided_document(run_document: RunDocument, *, as_json: bool) -> None:
+    """Print a document that was decided again; exit with its problem's code if it has one."""
+    _print_document(run_document, as_json=as_json, as_events=False)
+    if run_document.problem is not None:
+        print_status(f"{run_document.problem.what}; next: {run_document.problem.next_step}")
+        raise typer.Exit(exit_code_of(run_document.problem.name))
 
 
 def _print_document(run_document: RunDocument, *, as_json: bool, as_events: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from advisor.cli.context import make_context, open_store, print_status
+from advisor.cli.documents import is_document, open_document
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.errors import (
@@ -53,8 +54,12 @@ def report(
     from advisor.report import csv_rows, document, markdown, page, recipe
 
     selected = parse_formats(formats)
+    names = runs or ["latest"]
+    if is_document(names[0]):
+        _write_document_reports(open_document(names[0]), selected, directory)
+        return
     store = open_store()
-    run, *elsewhere = [store.find(name) for name in runs or ["latest"]]
+    run, *elsewhere = [store.find(name) for name in names]
     probes = make_context().probes
     decision, run_document = _decide(run, elsewhere)
     renderers = {
@@ -66,6 +71,22 @@ def report(
         "json": lambda: document.encode(run_document),
     }
     for name in selected:
+        file = pathlib.Path(directory) / f"{run_document.run_id}.{name}"
+        write_output(str(file), renderers[name]())
+        print_text(str(file))
+
+
+def _write_document_reports(run_document: RunDocument, wanted: list[str], directory: str) -> None:
+    """Write the report of a run document; it has no recipe, which needs the run itself."""
+    from advisor.report import csv_rows, document, markdown, page
+
+    renderers = {
+        "html": lambda: page.render(run_document),
+        "md": lambda: markdown.render(run_document),
+        "csv": lambda: csv_rows.render([run_document]),
+        "json": lambda: document.encode(run_document),
+    }
+    for name in wanted:
         file = pathlib.Path(directory) / f"{run_document.run_id}.{name}"
         write_output(str(file), renderers[name]())
         print_text(str(file))
@@ -176,8 +197,7 @@ def compare(
     if formats not in renderers:
         raise FormatError(f"unknown format {formats!r}", f"use one of {', '.join(renderers)}")
     threshold = parse_share(fail_on_regression or "5%")
-    store = open_store()
-    first, second = (_decide(store.find(name))[1] for name in (before, after))
+    first, second = (open_document(name) for name in (before, after))
     comparison = compare_documents(first, second, threshold)
     write_output(output, renderers[formats](comparison))
     if fail_on_regression and not comparison.comparable:

@@ -1,4 +1,4 @@
-"""From measurements to advice: tiers, scores, the recommendation."""
+"""Grades, scores and the recommendation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Trust = Literal["A", "B", "C", "D"]
 
 
 class TierGap(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next tier asks for and is not met."""
+    """A fact that keeps a criterion from the next letter."""
 
     tier: int
     fact: str
@@ -30,11 +30,13 @@ class TierGap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """One criterion of one arm."""
+    """One criterion of one arm: a grade and its letter, and the fact that limits them."""
 
+    #: The letter as a number: 3 is A, 2 is B, 1 is C.
     tier: int
-    #: The fact that decides: the value that kept the tier from being higher, else the first the
-    #: tier rests on.
+    #: C is centred on 1, B on 2, A on 3; null in documents of early versions.
+    grade: float | None = None
+    #: The fact with the smallest grade.
     fact: str
     value: float | str | bool | int | None
     rule: str
@@ -44,9 +46,14 @@ class Rating(msgspec.Struct, frozen=True, kw_only=True):
     to_next: tuple[TierGap, ...]
     why: str
 
+    @property
+    def graded(self) -> float:
+        """The grade; the letter's number where a document has no grade."""
+        return float(self.tier) if self.grade is None else self.grade
+
 
 class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm with its tiers and its score; the score is linear in the priorities."""
+    """An arm with its grades and its score; the score is linear in the priorities."""
 
     arm: str
     workflow: str
@@ -55,6 +62,8 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     #: Constraints it fails, in words; an arm with any is listed but not recommended.
     fails: tuple[str, ...]
+    #: The places of these constraints in the question.
+    failed: tuple[int, ...] = ()
     speedup: float
 
 
@@ -63,7 +72,10 @@ Side = Literal["less", "more"]
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
-    """The weight of one of the three Ps at which another arm takes the lead, the other two keeping their proportion."""
+    """The weight of one of the three Ps at which another arm takes the lead.
+
+    The other two Ps keep their proportion.
+    """
 
     criterion: str
     weight: float
@@ -74,7 +86,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """What one constraint does to the answer while the others hold."""
+    """The effect of one constraint on the answer while the others hold."""
 
     constraint: str
     #: Arms that this constraint alone bars.
@@ -85,7 +97,10 @@ class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests after which the recommended arm's build has paid for itself against the baseline; null for never or not bounded."""
+    """Requests after which the recommended arm's build has paid for itself against the baseline.
+
+    Null for never or not bounded.
+    """
 
     batch_size: int
     requests: float | None
@@ -94,7 +109,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HorizonBest(msgspec.Struct, frozen=True, kw_only=True):
-    """The arm that has served so many requests first, its cold build counted."""
+    """The arm that serves a number of requests first, its cold build included."""
 
     batch_size: int
     requests: int
@@ -103,7 +118,7 @@ class HorizonBest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What serving costs, in the currency of `--price-per-hour`; builds are not in it."""
+    """Cost of serving without builds, in the currency of `--price-per-hour`."""
 
     arm: str
     batch_size: int
@@ -112,7 +127,7 @@ class RunningCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Peak device memory of an arm, its builds included, against what the device has."""
+    """Peak device memory of an arm, its builds included, as a share of the device's memory."""
 
     arm: str
     peak_bytes: int
@@ -125,7 +140,7 @@ class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnergyUse(msgspec.Struct, frozen=True, kw_only=True):
-    """Energy of serving, by the device's own counter, while the arm was called without a pause."""
+    """Energy of calls without a pause, by the device's counter."""
 
     arm: str
     batch_size: int
@@ -135,14 +150,14 @@ class EnergyUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One question on the way through the handbook's decision tree, and the answer on this way."""
+    """One question of the handbook's decision tree with its answer."""
 
     question: str
     answer: bool
 
 
 class TreeAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """One place where the handbook's decision tree leads; there are several where a question on the way is open."""
+    """A leaf that the handbook's decision tree leads to; an open question leads to several."""
 
     steps: tuple[TreeStep, ...]
     says: str
@@ -151,7 +166,7 @@ class TreeAdvice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
-    """What published advice says for these priorities, and whether the measurement agrees; null where it could not tell."""
+    """Published advice for these priorities, and whether the measurement agrees (null: unknown)."""
 
     id: str
     says: str
@@ -161,8 +176,59 @@ class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+#: Whether the measurements decide: one workflow leads, several are equally good, or neither.
+DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
+
+
+class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
+    """How many times as fast as the advised arm the fastest measured arm may be."""
+
+    #: The fastest measured arm; null where the advised one is.
+    arm: str | None
+    value: float
+    #: Upper end of the 95 % range over all measured arms.
+    high: float
+
+
+class ScoreRegret(msgspec.Struct, frozen=True, kw_only=True):
+    """Points of score lost if another workflow is really the best one."""
+
+    expected: float
+    #: Exceeded in 5 % of the draws.
+    high: float
+
+
+class BatchAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """The best arm by score at one batch size."""
+
+    batch_size: int
+    arm: str
+    #: Its speed-up over the baseline there, and that of the arm advised for all batch sizes.
+    speedup: float
+    advised_speedup: float
+
+
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
-    """The advice."""
+    """The advice, how certain it is, and what would change it."""
+
+    #: The answer in a few lines of text, the same in every output; empty in documents of early
+    #: versions, like all that is about the certainty of the decision.
+    headline: tuple[str, ...] = ()
+    decision: DecisionWord | None = None
+    #: Share of draws from the measurements' uncertainty in which the advised workflow leads or is
+    #: within the indifference of the rubric.
+    certainty: float | None = None
+    #: Seed of these draws.
+    certainty_seed: int | None = None
+    #: Workflows that lead or are within the indifference in at least 5 % of the draws, the advised
+    #: one first.
+    contenders: tuple[str, ...] = ()
+    speed_regret: SpeedRegret | None = None
+    score_regret: ScoreRegret | None = None
+    #: Further seconds of measuring that would settle an open decision, from the present spread;
+    #: null where none are needed or where only fresh processes can settle it.
+    needed_seconds: float | None = None
+    advice_by_batch_size: tuple[BatchAdvice, ...] = ()
 
     arm: str
     workflow: str
@@ -197,7 +263,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the figures come from when they were not measured for this question, here and now."""
+    """The origin of figures that were not measured for this question on this machine."""
 
     run: str
     created: str
@@ -212,7 +278,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """What was published about one workflow on one GPU for one model."""
+    """Published figures of one workflow on one GPU for one model."""
 
     workflow: str
     stack: str
@@ -233,7 +299,7 @@ class PublishedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What published figures give for a GPU that is not attached."""
+    """The answer from published figures for a GPU that is not attached."""
 
     created: str
     #: Its `gpu` is the name that was asked for.

@@ -96,3 +96,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def find_gpu(self, uuid: str | None) -> Gpu | None:
         """Return the GPU with this UUID, or None."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
+
+
+def describe_device(cpu: Cpu, gpu: Gpu | None) -> str:
+    """Return the GPU's name; without a GPU the processor's with the number of its cores."""
+    if gpu is not None:
+        return gpu.name
+    cores = cpu.usable_processors
+    return f"{cpu.model or 'CPU'}, {cores} core{'s' if cores != 1 else ''}"

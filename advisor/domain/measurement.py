@@ -137,6 +137,9 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     cold: float
     warm: float | None
+    #: Of the cold builds, the one for the batch size that takes longest; null in documents of early
+    #: versions.
+    worst: float | None = None
     #: Whether the cold build began with empty caches and had no cache hits; null if not known.
     proven_cold: bool | None = None
 

@@ -33,7 +33,14 @@ class TreeNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     asks: Annotated[str, msgspec.Meta(min_length=1)]
     #: The fact that answers it; `open` if the question to the advisor does not contain it.
-    fact: Literal["on-nvidia", "portability-leads", "generates", "performance-leads", "open"]
+    fact: Literal[
+        "on-nvidia",
+        "portability-leads",
+        "generates",
+        "performance-leads",
+        "compile-suffices",
+        "open",
+    ]
     yes: str
     no: str
 

@@ -114,9 +114,9 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         left = 1 - sum(further.values())
         return {**{name: getattr(self, name) / 100 * left for name in PILLARS}, **further}
 
-    def weigh(self, tiers: Mapping[str, int]) -> float:
-        """Return the score: the weighted mean of the tiers, between 1 and 3."""
-        return sum(share * tiers[name] for name, share in self.shares().items())
+    def weigh(self, grades: Mapping[str, float]) -> float:
+        """Return the score: the weighted mean of the grades."""
+        return sum(share * grades[name] for name, share in self.shares().items())
 
     def with_weight(self, pillar: str, weight: float) -> Priorities:
         """Return the priorities with one pillar at `weight`.
@@ -132,11 +132,42 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
 
-class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Least tier of a criterion for a recommendation; it does not change the score."""
+def format_requirable(name: str, value: float) -> str:
+    """Return a letter or a figure that a constraint may name, in the form of `--require`.
 
+    Bytes are shown in MiB and seconds in s, or in ms below 1 s.
+    """
+    if name in CRITERIA:
+        return "?CBA"[int(value)]
+    if name == "speedup":
+        return f"{value:g}x"
+    if name == "memory":
+        return f"{value / 2**20:g}MiB"
+    return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
+
+    #: A criterion, or a figure: `speedup`, `memory` (bytes), `build`, `ttft`, `itl` (seconds).
     criterion: str
-    at_least: Annotated[int, msgspec.Meta(ge=1, le=3)]
+    #: For a criterion the letter's number: 3 is A, 2 is B, 1 is C.
+    at_least: int | float | None = None
+    at_most: int | float | None = None
+
+    @property
+    def bound(self) -> str:
+        """What is asked for, as the user writes it: `>=B`, `<=200ms`."""
+        return ", ".join(
+            f"{sign}{format_requirable(self.criterion, bound)}"
+            for sign, bound in ((">=", self.at_least), ("<=", self.at_most))
+            if bound is not None
+        )
+
+    @property
+    def text(self) -> str:
+        """The constraint as the user writes it: `portability>=B`."""
+        return f"{self.criterion}{self.bound}"
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,38 +1,81 @@
-"""The criteria, their tiers and the facts that decide them, as `criteria.toml` has them."""
+"""The criteria, their facts and the functions that grade a fact, as in `criteria.toml`."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Literal
 
 import msgspec
 
 Basis = Literal["paper", "ours"]
+#: A letter as a number: 3 is A, 2 is B, 1 is C.
 Tier = Annotated[int, msgspec.Meta(ge=1, le=3)]
+LETTERS = {3: "A", 2: "B", 1: "C"}
+#: What a function does outside its first or last knot.
+Outside = Literal["extend", "flat"]
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fact compared with a threshold; exactly one comparison is given."""
+    """A threshold of a rubric without grades, as stored by early versions; no longer evaluated."""
 
     fact: str
     at_least: float | None = None
     at_most: float | None = None
-    #: Whether an unknown fact meets it: for what is measured only sometimes.
     when_known: bool = False
     is_one_of: tuple[str | int | bool, ...] | None = None
 
 
 class TierRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All conditions of a tier; none for the tier that is left over."""
+    """What a letter stands for."""
 
     tier: Tier
-    all: tuple[Condition, ...]
+    #: Thresholds of a rubric without grades; empty since grades exist.
+    all: tuple[Condition, ...] = ()
     basis: Basis
     source: Annotated[str, msgspec.Meta(min_length=1)]
     why: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class GradeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A monotone function from one fact to a grade; C is centred on 1, B on 2, A on 3.
+
+    A fact that is a number has `knots`, a fact that is a word or a truth value has `values`.
+    """
+
+    fact: str
+    #: Pairs of figure and grade, figures rising.
+    knots: tuple[tuple[float, float], ...] = ()
+    #: `log`: linear in the logarithm of the figure; `step`: the grade of the last knot reached.
+    between: Literal["log", "step"] = "log"
+    below: Outside = "extend"
+    above: Outside = "extend"
+    #: Grades by value, truth values as `true` and `false`.
+    values: dict[str, float] = {}
+    #: Whether an unknown fact is left out; otherwise it has the grade 0.
+    optional: bool = False
+    basis: Basis
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        """Refuse a function that is not monotone or not defined."""
+        if bool(self.knots) == bool(self.values):
+            message = f"the grade of {self.fact} needs either knots or values"
+            raise ValueError(message)
+        figures = [figure for figure, _ in self.knots]
+        grades = [grade for _, grade in self.knots]
+        if any(one >= two for one, two in itertools.pairwise(figures)):
+            message = f"the knots of {self.fact} must have rising figures"
+            raise ValueError(message)
+        if sorted(grades) not in (grades, grades[::-1]):
+            message = f"the knots of {self.fact} are not monotone"
+            raise ValueError(message)
+        if self.between == "log" and self.knots and (figures[0] <= 0 or len(figures) == 1):
+            message = f"the knots of {self.fact} need two figures above 0"
+            raise ValueError(message)
+
+
 class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fact that rules may use; the vocabulary is closed."""
+    """A fact that grades may use; the vocabulary is closed."""
 
     unit: str
     evidence: Literal["measured", "declared"]
@@ -40,18 +83,29 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of the paper's five criteria, with its tiers from best to least."""
+    """One of the paper's five criteria: the grades of its facts, and what its letters stand for.
+
+    The grade of a criterion is the smallest of the grades of its facts.
+    """
 
     id: str
     title: str
     question: str
+    grades: tuple[GradeRule, ...] = ()
     tiers: tuple[TierRule, ...]
 
 
 class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The criteria, the facts they rest on, and the margins of the decision."""
+    """The criteria, the facts that they use, and the margins of the decision."""
 
     name: str
     minimum_engaged_share: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    #: Points of score within which two workflows count as equally good.
+    indifference: Annotated[float, msgspec.Meta(ge=0)] = 0.05
     facts: dict[str, Fact]
     criteria: tuple[Criterion, ...]
+
+    @property
+    def has_grades(self) -> bool:
+        """False for a rubric that an early version stored with its run."""
+        return all(criterion.grades for criterion in self.criteria)

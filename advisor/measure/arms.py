@@ -72,6 +72,7 @@ def summarise_arm(
         build_seconds=BuildSeconds(
             cold=_build_seconds(first),
             warm=_build_seconds(last) if len(processes) > 1 else None,
+            worst=_worst_build_seconds(first),
             proven_cold=is_proven_cold(first),
         ),
         memory_bytes=summarise_memory(main, state.memory_checked),
@@ -203,6 +204,11 @@ def _throughput(loaded: Loaded | None, batch_size: int, seconds: float) -> Throu
     if loaded is not None and loaded.unit == "tokens":
         return Throughput(value=batch_size * loaded.units_per_sample / seconds, unit="tokens/s")
     return Throughput(value=batch_size / seconds, unit="samples/s")
+
+
+def _worst_build_seconds(process: ProcessState) -> float | None:
+    seconds = [built.build_seconds + built.first_call_seconds for built in process.built.values()]
+    return max(seconds, default=None)
 
 
 def _build_seconds(process: ProcessState) -> float:

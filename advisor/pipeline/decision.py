@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from advisor import measure, recommend, score
-from advisor.catalogue import read_rubric
+from advisor.catalogue import read_rubric, read_shipped_rubric
 from advisor.domain.decision import Recommendation, ScoredArm
+from advisor.domain.machine import describe_device
 from advisor.domain.measurement import Results
 from advisor.domain.question import Constraint, Priorities
 from advisor.domain.run import Header
@@ -70,6 +71,7 @@ def decide(
 
 def evaluate(header: Header, state: RunState) -> Decision:
     """Summarise and score a run as far as it has come, and recommend an arm."""
+    header = with_grades(header)
     races = replay.results_by_batch_size(state, header.question)
     results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
     surveys = architecture_survey.summarise(
@@ -83,6 +85,14 @@ def evaluate(header: Header, state: RunState) -> Decision:
     )
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
     return _score_and_recommend(header, state, results)
+
+
+def with_grades(header: Header) -> Header:
+    """Return the header with the shipped rubric if an early version stored one without grades."""
+    if header.catalogue.rubric.has_grades:
+        return header
+    catalogue = msgspec.structs.replace(header.catalogue, rubric=read_shipped_rubric())
+    return msgspec.structs.replace(header, catalogue=catalogue)
 
 
 def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) -> Decision:
@@ -119,16 +129,16 @@ def recommend_arm(
     """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
     catalogue, question = header.catalogue, header.question
     gpu = header.machine.find_gpu(question.gpu)
-    return recommend.recommend(
-        results,
-        scored,
-        question,
-        plan_of(state).excluded,
-        catalogue.guidelines,
+    context = recommend.DecisionContext(
+        rubric=catalogue.rubric,
+        by_batch_size=score.score_by_batch_size(results, question, catalogue),
+        guidelines=catalogue.guidelines,
         tree=catalogue.tree,
         workflows=catalogue.workflows,
         device_bytes=gpu.memory_bytes if gpu else None,
+        subject=f"{question.model.name} on {describe_device(header.machine.cpu, gpu)}",
     )
+    return recommend.recommend(results, scored, question, plan_of(state).excluded, context)
 
 
 def _score_and_recommend(header: Header, state: RunState, results: Results) -> Decision:

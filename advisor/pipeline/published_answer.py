@@ -16,7 +16,6 @@ from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendati
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Question, TransformersModel
-from advisor.domain.rubric import Criterion
 from advisor.errors import NothingViableError, UserError
 from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
 from advisor.question.answers import Answers
@@ -86,9 +85,7 @@ def recommend_case(
             f"published figures for the {gpu} contradict each other: {', '.join(contradicting)}",
             NEXT_STEP,
         )
-    scored = score.rank(
-        [_score(case, max(other.low for other in cases), question, catalogue) for case in cases]
-    )
+    scored = score.rank([_score(case, question, catalogue) for case in cases])
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
         raise NothingViableError(
@@ -175,46 +172,29 @@ def published_failures(question: Question, catalogue: Catalogue) -> tuple[Exclud
     )
 
 
-def _score(
-    case: PublishedCase, fastest: float, question: Question, catalogue: Catalogue
-) -> ScoredArm:
+def _score(case: PublishedCase, question: Question, catalogue: Catalogue) -> ScoredArm:
     workflow = next(workflow for workflow in catalogue.workflows if workflow.id == case.workflow)
     facts: dict[str, score.FactValue] = {
         **score.declared_facts(workflow),
-        "speedup_low": case.low,
-        "fastest_over_it": fastest / case.low,
-        "cold_build_seconds": case.compile_seconds,
+        "speedup": case.low,
+        "build_seconds": case.compile_seconds,
         "performance_portability": None,
     }
     ratings = {}
     for criterion in catalogue.rubric.criteria:
-        rating = score.rate(_without_unpublished_facts(criterion, facts), facts, catalogue.rubric)
+        rating = score.rate(criterion, facts, catalogue.rubric, skip_unknown=True)
         if rating.evidence == "measured":
-            why = f"by published figures, which have no interval: {rating.rule}"
+            why = f"{rating.why}, by published figures, which have no interval"
             rating = msgspec.structs.replace(rating, evidence="published", why=why)
         ratings[criterion.id] = rating
+    fails = score.failed_constraints(ratings, question.constraints)
     return ScoredArm(
         arm=case.workflow,
         workflow=case.workflow,
         ratings=ratings,
-        score=round(
-            question.priorities.weigh({name: rating.tier for name, rating in ratings.items()}), 9
-        ),
+        score=score.weigh(ratings, question),
         rank=0,
-        fails=score.failed_constraints(ratings, question.constraints),
+        fails=tuple(fails.values()),
+        failed=tuple(fails),
         speedup=case.low,
     )
-
-
-def _without_unpublished_facts(
-    criterion: Criterion, facts: dict[str, score.FactValue]
-) -> Criterion:
-    """Return the criterion without the conditions on facts that are not published.
-
-    A tier that would have no condition left stays as it is.
-    """
-    tiers = []
-    for rule in criterion.tiers:
-        kept = tuple(condition for condition in rule.all if facts[condition.fact] is not None)
-        tiers.append(msgspec.structs.replace(rule, all=kept or rule.all))
-    return msgspec.structs.replace(criterion, tiers=tuple(tiers))

@@ -23,6 +23,7 @@ from advisor.domain.question import (
 )
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
+from advisor.question.constraints import parse_constraints
 from advisor.question.devices import (
     CPU,
     VISIBLE_DEVICES,
@@ -31,8 +32,8 @@ from advisor.question.devices import (
     find_known_gpu,
 )
 from advisor.question.model import family_name, parse_model
-from advisor.question.priorities import choose_priorities, parse_constraints
-from advisor.question.task import check_task
+from advisor.question.priorities import choose_priorities
+from advisor.question.task import check_task, choose_task
 
 __all__ = ["CPU", "VISIBLE_DEVICES", "choose_gpu", "choose_visible_gpu", "find_known_gpu"]
 
@@ -45,11 +46,12 @@ def resolve(
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
     """
     model = parse_model(select_demo_model(answers, catalogue.models), catalogue.models)
-    check_task(answers.task, model, catalogue.models)
+    task = choose_task(answers, catalogue.models)
+    check_task(task, model, catalogue.models)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
     return Question(
         model=model,
-        task=answers.task,
+        task=task,
         device="cuda" if gpu else "cpu",
         gpu=gpu.uuid if gpu else None,
         dtype=choose_dtype(answers.dtype, model, catalogue.models, on_gpu=gpu is not None),

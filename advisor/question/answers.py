@@ -19,12 +19,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = "demo"
     task: Annotated[
-        Literal["forward", "generate"],
+        Literal["auto", "forward", "generate"],
         msgspec.Meta(
             description="forward: one pass over the inputs; generate: text from a causal "
-            "language model, token by token"
+            "language model, token by token; auto: generate for a causal language model"
         ),
-    ] = "forward"
+    ] = "auto"
     gpu: Annotated[
         str,
         msgspec.Meta(
@@ -58,7 +58,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     require: Annotated[
         str,
         msgspec.Meta(
-            description='lowest tiers of the recommended workflow, such as "portability>=2"'
+            description="what the recommended workflow needs, comma-separated: letters "
+            '("portability>=B") and figures ("speedup>=1.2", "memory<=8GiB", "build<=5min", '
+            '"ttft<=200ms", "itl<=20ms")'
         ),
     ] = ""
     budget: Annotated[

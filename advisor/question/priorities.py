@@ -1,16 +1,13 @@
-"""`--priority`, `--preset` and `--require`: weights of the criteria, and lowest tiers."""
+"""Parse the weights of `--priority` and `--preset`."""
 
 from __future__ import annotations
 
 import math
-import re
 
 from advisor.domain.catalogue import Catalogue
-from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities
+from advisor.domain.question import CRITERIA, PILLARS, Priorities
 from advisor.errors import PriorityError, UnknownPresetError
 from advisor.question.answers import Answers
-
-CONSTRAINT = re.compile(r"\s*([a-z_-]+)\s*>=\s*([123])\s*")
 
 
 def choose_priorities(answers: Answers, catalogue: Catalogue) -> Priorities:
@@ -62,18 +59,3 @@ def parse_priorities(text: str) -> Priorities:
             "reduce them to at most 100 together",
         )
     return priorities
-
-
-def parse_constraints(text: str) -> tuple[Constraint, ...]:
-    """Parse the lowest tiers of `--require`."""
-    constraints = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        match = CONSTRAINT.fullmatch(part)
-        criterion = match[1].replace("-", "_") if match else ""
-        if match is None or criterion not in CRITERIA:
-            raise PriorityError(
-                f"{part!r} in --require is not a constraint",
-                f'write it like "portability>=2", with one of {", ".join(CRITERIA)}',
-            )
-        constraints.append(Constraint(criterion=criterion, at_least=int(match[2])))
-    return tuple(constraints)

@@ -9,6 +9,7 @@ import msgspec
 from advisor.domain.catalogue import Models
 from advisor.domain.question import Model, Task, TransformersModel
 from advisor.errors import TaskError
+from advisor.question.answers import Answers
 
 #: Suffixes of the transformers classes that generate text.
 GENERATING_SUFFIXES = ("ForCausalLM", "LMHeadModel")
@@ -19,6 +20,11 @@ class Configuration(msgspec.Struct, frozen=True):
     """The part of a model's config.json that shows its task."""
 
     architectures: tuple[str, ...] = ()
+
+
+def choose_task(answers: Answers, models: Models) -> Task:
+    """Return the task of the answers, or the one that fits the model."""
+    return suggest_task(answers.model, models) if answers.task == "auto" else answers.task
 
 
 def suggest_task(model: str, models: Models) -> Task:

@@ -1,4 +1,4 @@
-"""What a build costs against what it brings, over a horizon of requests."""
+"""After how many requests a build has paid for itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Cost:
 
 
 def break_even(candidate: Cost, incumbent: Cost) -> float:
-    """Return the requests after which the candidate has paid for its build; infinite if it never does, 0 if it does at once."""
+    """Return the requests after which the candidate has paid for its build.
+
+    Infinite if it never does, 0 if it does at once.
+    """
     if (
         candidate.build_seconds <= incumbent.build_seconds
         and candidate.request_seconds <= incumbent.request_seconds
@@ -33,5 +36,8 @@ def break_even(candidate: Cost, incumbent: Cost) -> float:
 
 
 def most_build_seconds(incumbent: Cost, fastest_request_seconds: float, requests: float) -> float:
-    """Return the seconds beyond which a build is sure to lose within `requests`: its program takes at least `fastest_request_seconds`."""
+    """Return the seconds beyond which a build cannot pay for itself within `requests`.
+
+    Each request takes at least `fastest_request_seconds`.
+    """
     return incumbent.total(requests) - requests * fastest_request_seconds

@@ -1,6 +1,6 @@
-"""What a workflow costs and when its build has paid for itself.
+"""Break-even, running costs, memory and energy of a workflow. Pure.
 
-Pure. A request is one sample or prompt of a batch.
+A request is one sample or prompt of a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REQUESTS_OF_ENERGY = 1000
 
 
 def find_break_even(candidate: Measurement, baseline: Measurement) -> tuple[BreakEven, ...]:
-    """Return, for each batch size, the requests after which the candidate's build has paid for itself against the baseline.
+    """Return, for each batch size, the requests after which the candidate's build has paid off.
 
     The ends are those of the paired speed-up's interval; null stands for never, or for an end that
     the data do not bound.
@@ -52,7 +52,7 @@ def _requests(
 
 
 def worst_break_even(found: Sequence[BreakEven]) -> float | None:
-    """Return the requests that suffice at every batch size; None where they never do at one of them, or nothing is known."""
+    """Return the requests that suffice at every batch size; None if never or unknown."""
     requests = [entry.requests for entry in found]
     if not requests or None in requests:
         return None
@@ -62,7 +62,10 @@ def worst_break_even(found: Sequence[BreakEven]) -> float | None:
 def find_horizons(
     measurements: Sequence[Measurement], requests: int | None
 ) -> tuple[HorizonBest, ...]:
-    """Return, for each batch size and number of requests, the arm that has served them first, its build counted."""
+    """Return, for each batch size and number of requests, the arm that serves them first.
+
+    The time of its cold build counts.
+    """
     sizes = sorted({cell.batch_size for measurement in measurements for cell in measurement.cells})
     horizons = sorted({*HORIZONS, *([requests] if requests else [])})
     table = []
@@ -86,7 +89,7 @@ def find_horizons(
 def price(
     measurements: Sequence[Measurement], price_per_hour: float | None
 ) -> tuple[RunningCost, ...]:
-    """Return what serving costs, in the currency of the price: a million tokens, or a thousand requests where no tokens are made."""
+    """Return the price of a million tokens, or of a thousand requests of a forward pass."""
     if price_per_hour is None:
         return ()
     return tuple(
@@ -99,7 +102,7 @@ def price(
 def fit_memory(
     measurements: Sequence[Measurement], device_bytes: int | None
 ) -> tuple[MemoryFit, ...]:
-    """Return each arm's peak, its builds included, against the device's memory; nothing where either was not seen."""
+    """Return each arm's peak memory, builds included, as a share of the device's memory."""
     if device_bytes is None:
         return ()
     peaks = {measurement.arm: measurement.memory_bytes.peak for measurement in measurements}
@@ -117,7 +120,7 @@ def fit_memory(
 
 
 def weigh_energy(check: SustainedCheck | None) -> tuple[EnergyUse, ...]:
-    """Return the energy of the arms that were called without a pause; nothing where no counter was read."""
+    """Return the energy of the arms that were called without a pause, where it was counted."""
     if check is None:
         return ()
     return tuple(

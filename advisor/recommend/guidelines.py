@@ -1,7 +1,4 @@
-"""What the paper and the handbook advise for such priorities, and whether what was measured agrees.
-
-Pure.
-"""
+"""The advice of the paper and of the handbook, and whether the measurement agrees. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +8,12 @@ from advisor.domain.decision import GuidelineOpinion, ScoredArm, TreeAdvice, Tre
 from advisor.domain.plan import Excluded
 from advisor.domain.published import DecisionTree, Guideline, TreeNode
 from advisor.domain.question import Question
+from advisor.domain.rubric import LETTERS
+
+#: Workflows of torch.compile with its own compiler.
+TORCH_COMPILE = "torch-compile-inductor"
+#: By how much an arm has to be faster to matter, as the paper's substantial gain.
+CLEARLY_FASTER = 1.2
 
 
 def choose_guideline(guidelines: Sequence[Guideline], question: Question) -> Guideline | None:
@@ -33,7 +36,7 @@ def compare_with_guideline(
     scored: Sequence[ScoredArm],
     excluded: Sequence[Excluded],
 ) -> GuidelineOpinion:
-    """Return what the guideline says and whether the answer agrees; null where nothing it names was measured."""
+    """Return the guideline and whether the answer agrees; null if nothing it names was measured."""
     agrees: bool | None
     named = [arm for arm in scored if arm.workflow in guideline.workflows]
     if winner.workflow in guideline.workflows:
@@ -56,13 +59,20 @@ def _explain_difference(winner: ScoredArm, named: ScoredArm) -> str:
     if named.fails:
         return f"{named.arm} fails a constraint: {'; '.join(named.fails)}"
     behind = [
-        f"{name.replace('_', ' ')} (tier {rating.tier} against {winner.ratings[name].tier}: {rating.why})"
+        f"{name.replace('_', ' ')} "
+        f"({LETTERS[rating.tier]} against {LETTERS[winner.ratings[name].tier]}: {rating.why})"
         for name, rating in named.ratings.items()
         if rating.tier < winner.ratings[name].tier
     ]
     if not behind:
-        return f"{named.arm} has the same tiers and runs {named.speedup:.2f}x as fast as the baseline, {winner.arm} {winner.speedup:.2f}x"
-    return f"{named.arm} scores {named.score:.2f} against {winner.score:.2f}: it is behind in {', '.join(behind)}"
+        return (
+            f"{named.arm} has the same letters and runs {named.speedup:.2f}x as fast as the "
+            f"baseline, {winner.arm} {winner.speedup:.2f}x"
+        )
+    return (
+        f"{named.arm} scores {named.score:.2f} against {winner.score:.2f}: "
+        f"it is behind in {', '.join(behind)}"
+    )
 
 
 def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
@@ -74,26 +84,35 @@ def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
     return f"nothing that it names was measured ({'; '.join(reasons) or 'none is in the plan'})"
 
 
-def follow_tree(tree: DecisionTree, question: Question) -> tuple[TreeAdvice, ...]:
+def follow_tree(
+    tree: DecisionTree, question: Question, scored: Sequence[ScoredArm] = ()
+) -> tuple[TreeAdvice, ...]:
     """Return every leaf that the decision tree leads to; an open question leads both ways."""
-    return tuple(_follow(tree, tree.first, (), question)) if tree.first else ()
+    return tuple(_follow(tree, tree.first, (), question, scored)) if tree.first else ()
 
 
 def _follow(
-    tree: DecisionTree, name: str, steps: tuple[TreeStep, ...], question: Question
+    tree: DecisionTree,
+    name: str,
+    steps: tuple[TreeStep, ...],
+    question: Question,
+    scored: Sequence[ScoredArm],
 ) -> Iterator[TreeAdvice]:
     if name.startswith("="):
         leaf = tree.leaf[name[1:]]
         yield TreeAdvice(steps=steps, says=leaf.says, workflows=leaf.workflows, source=tree.source)
         return
     node = tree.node[name]
-    found = _answer(node, tree, question)
+    found = _answer(node, tree, question, scored)
     for answer in (True, False) if found is None else (found,):
         step = TreeStep(question=node.asks, answer=answer)
-        yield from _follow(tree, node.yes if answer else node.no, (*steps, step), question)
+        target = node.yes if answer else node.no
+        yield from _follow(tree, target, (*steps, step), question, scored)
 
 
-def _answer(node: TreeNode, tree: DecisionTree, question: Question) -> bool | None:
+def _answer(
+    node: TreeNode, tree: DecisionTree, question: Question, scored: Sequence[ScoredArm]
+) -> bool | None:
     match node.fact:
         case "on-nvidia":
             return question.device == "cuda"
@@ -103,5 +122,15 @@ def _answer(node: TreeNode, tree: DecisionTree, question: Question) -> bool | No
             return question.priorities.portability >= tree.leads_from
         case "performance-leads":
             return question.priorities.performance >= tree.leads_from
+        case "compile-suffices":
+            return _compile_suffices(scored)
         case "open":
             return None
+
+
+def _compile_suffices(scored: Sequence[ScoredArm]) -> bool | None:
+    """Check that no arm is clearly faster than torch.compile; None if that was not measured."""
+    compiled = [arm.speedup for arm in scored if arm.workflow.startswith(TORCH_COMPILE)]
+    if not compiled:
+        return None
+    return max(arm.speedup for arm in scored) < CLEARLY_FASTER * max(compiled)

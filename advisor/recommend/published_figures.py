@@ -1,4 +1,4 @@
-"""Published figures as evidence for a GPU that is not attached.
+"""Published figures for a GPU that is not attached.
 
 Pure; lower evidence than any measurement, and never mixed with one.
 """
@@ -18,7 +18,10 @@ AGREEMENT = 0.05
 def find_cases(
     published: PublishedData, gpu: str, model: str, batch_sizes: Sequence[int]
 ) -> tuple[PublishedCase, ...]:
-    """Return each workflow with a published speed-up for this GPU, model and any of these batch sizes, from its newest environment."""
+    """Return each workflow with a published speed-up for the GPU, the model and a batch size.
+
+    Of several environments the newest one counts.
+    """
     here = [figure for figure in published.figure if (figure.gpu, figure.model) == (gpu, model)]
     cases = []
     for workflow in sorted({figure.workflow for figure in here} - {BASELINE}):
@@ -75,7 +78,7 @@ def _case(
 def _speedup(
     figure: PublishedFigure, figures: Sequence[PublishedFigure], size: int
 ) -> tuple[float, float] | None:
-    """Return the speed-up that the figure states, or that follows from the eager figure beside it."""
+    """Return the speed-up of a figure, stated or relative to the eager figure of its table."""
     if figure.fact == "speedup":
         return figure.low, figure.high
     if figure.fact != "tokens_per_second":

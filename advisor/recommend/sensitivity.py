@@ -1,4 +1,4 @@
-"""How firmly an answer stands: shares of the weight simplex, the Pareto front, what each constraint changes. Pure and exact."""
+"""Shares of the weight simplex, the Pareto front, and the effect of constraints. Pure, exact."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 from advisor.domain.decision import ConstraintEffect, ScoredArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
+from advisor.recommend.flips import leader_of
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.
@@ -24,7 +25,9 @@ WHOLE: tuple[Point, ...] = (
 
 
 def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
-    """Return the share of all weights of the three Ps at which each arm leads, the further criteria keeping theirs; they sum to 1.
+    """Return the share of all weights of the three Ps at which each arm leads; they sum to 1.
+
+    The weights of the further criteria stay.
 
     Among arms that score the same everywhere the one that stands first has the whole share: they
     are given best first.
@@ -39,7 +42,7 @@ def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[s
 
 @functools.lru_cache(maxsize=64)
 def _share_between(lines: tuple[Line, ...]) -> tuple[float, ...]:
-    """Return the share at which each line is highest; kept, because a moved weight leaves the lines as they are."""
+    """Return the share at which each line is highest; cached, as weights do not move lines."""
     shares = []
     for line in lines:
         region = list(WHOLE)
@@ -52,9 +55,18 @@ def _share_between(lines: tuple[Line, ...]) -> tuple[float, ...]:
 def _line(arm: ScoredArm, priorities: Priorities) -> Line:
     further = {name: Fraction(getattr(priorities, name)) / 100 for name in FURTHER_CRITERIA}
     left = 1 - sum(further.values(), Fraction(0))
-    performance, productivity, portability = (left * arm.ratings[name].tier for name in PILLARS)
-    constant = sum((share * arm.ratings[name].tier for name, share in further.items()), Fraction(0))
+    performance, productivity, portability = (
+        left * _exact(arm.ratings[name].graded) for name in PILLARS
+    )
+    constant = sum(
+        (share * _exact(arm.ratings[name].graded) for name, share in further.items()), Fraction(0)
+    )
     return constant + portability, performance - portability, productivity - portability
+
+
+def _exact(grade: float) -> Fraction:
+    """Return a grade as a fraction with a short denominator, which keeps the arithmetic fast."""
+    return Fraction(grade).limit_denominator(1_000_000)
 
 
 def _clip(region: Sequence[Point], lead: tuple[Fraction, ...]) -> list[Point]:
@@ -86,7 +98,7 @@ def _area(region: Sequence[Point]) -> Fraction:
 def find_pareto(
     viable: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
 ) -> tuple[str, ...]:
-    """Return the arms that no other one is at least as good as in speed, build time, memory and every tier, and better in one."""
+    """Return the arms that no other arm dominates in speed, build time, memory and all grades."""
     return tuple(
         arm.arm
         for arm in viable
@@ -95,7 +107,7 @@ def find_pareto(
 
 
 def _dominates(one: ScoredArm, two: ScoredArm, measurements: Mapping[str, Measurement]) -> bool:
-    """Say whether `one` is shown to be nowhere worse and somewhere better; a memory that nobody saw shows nothing."""
+    """Check that `one` is nowhere worse and somewhere better; unknown memory decides nothing."""
     ours, theirs = measurements[one.arm], measurements[two.arm]
     memory, other_memory = ours.memory_bytes.peak, theirs.memory_bytes.peak
     if (memory is None) != (other_memory is None):
@@ -104,7 +116,7 @@ def _dominates(one: ScoredArm, two: ScoredArm, measurements: Mapping[str, Measur
         ours.speedup.value - theirs.speedup.value,
         theirs.build_seconds.cold - ours.build_seconds.cold,
     ]
-    gains += [rating.tier - two.ratings[name].tier for name, rating in one.ratings.items()]
+    gains += [rating.graded - two.ratings[name].graded for name, rating in one.ratings.items()]
     if memory is not None and other_memory is not None:
         gains.append(other_memory - memory)
     return all(gain >= 0 for gain in gains) and any(gain > 0 for gain in gains)
@@ -113,26 +125,24 @@ def _dominates(one: ScoredArm, two: ScoredArm, measurements: Mapping[str, Measur
 def weigh_constraints(
     scored: Sequence[ScoredArm], constraints: Sequence[Constraint], answer: str | None
 ) -> tuple[ConstraintEffect, ...]:
-    """Return, for each constraint, the arm that would be recommended without it, and which arms it alone bars."""
+    """Return, per constraint, the arm advised without it and the arms that it alone excludes.
+
+    Without a constraint the `answer` stays unless an arm that it excludes takes the lead; the
+    answer itself need not lead, as it is the simplest of equally good workflows.
+    """
     effects = []
     for place, constraint in enumerate(constraints):
-        others = [*constraints[:place], *constraints[place + 1 :]]
-        free = [arm for arm in scored if _meets(arm, others)]
-        leader = min(
-            free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm), default=None
-        )
+        free = [arm for arm in scored if not set(arm.failed) - {place}]
+        barred = tuple(arm.arm for arm in free if place in arm.failed)
+        scores = {arm.arm: arm.score for arm in free}
+        leader = leader_of(free, scores) if free else None
+        is_barred = leader in barred
         effects.append(
             ConstraintEffect(
-                constraint=f"{constraint.criterion}>={constraint.at_least}",
-                bars=tuple(arm.arm for arm in free if not _meets(arm, [constraint])),
-                without=leader.arm if leader else None,
-                changes_answer=leader is not None and leader.arm != answer,
+                constraint=constraint.text,
+                bars=barred,
+                without=leader if is_barred else answer,
+                changes_answer=is_barred,
             )
         )
     return tuple(effects)
-
-
-def _meets(arm: ScoredArm, constraints: Sequence[Constraint]) -> bool:
-    return all(
-        arm.ratings[constraint.criterion].tier >= constraint.at_least for constraint in constraints
-    )

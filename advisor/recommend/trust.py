@@ -1,82 +1,110 @@
-"""How far a measurement can be trusted: a grade from A to D, and in words what keeps it from being higher. Pure."""
+"""How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
+
+A: the decision is made, its leaders were repeated in fresh processes, the intervals include what
+differs between processes, and the machine was steady. B: one of these is missing. C: the decision
+is made from one process for each arm. D: the decision is open, or the machine was not fit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import Trust
-from advisor.domain.measurement import Results, VerdictKind
+from advisor.domain.decision import DecisionWord, Trust
+from advisor.domain.measurement import Results
+from advisor.statistics.replication import MIN_PROCESSES
 
-#: A noise floor for the best grade, and one that allows at most the third.
-LOW_NOISE, HIGH_NOISE = 0.01, 0.05
-#: Shares of the visits: discarded ones beyond which the best grade is gone, and those made on a
-#: busy machine beyond which all trust is.
-MOST_DISCARDED, FEW_UNFIT, MANY_UNFIT = 0.05, 0.05, 0.3
+#: Difference between two equal workers above which the machine does not count as steady, and above
+#: which nothing that was measured can be trusted.
+STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
+#: Shares of the visits: discarded ones, and those made on a busy machine, above which the machine
+#: does not count as steady; and above which it was not fit.
+FEW_DISCARDED, FEW_UNFIT, UNFIT = 0.05, 0.05, 0.5
 
 
 def grade(
-    results: Results, verdict: VerdictKind, missing: Sequence[int] = ()
+    results: Results, decision: DecisionWord, missing: Sequence[int] = ()
 ) -> tuple[Trust, tuple[str, ...]]:
-    """Return how far the measurement can be trusted and what it lacks for the best grade; `missing` are batch sizes without a race."""
-    noise = results.noise_floor or 0.0
+    """Return the trust and what keeps it from being higher.
+
+    `missing` has the batch sizes without a race.
+    """
+    repeated, between, unsteady = (
+        _missing_repetitions(results),
+        _missing_process_intervals(results),
+        _find_unsteadiness(results),
+    )
+    reasons = (*_missing_sizes(missing), *repeated, *between, *unsteady)
+    if decision == "OPEN" or missing or is_unfit(results):
+        open_reason = ("the decision is open",) if decision == "OPEN" else ()
+        return "D", (*open_reason, *reasons)
+    lacks = sum(bool(each) for each in (repeated, between, unsteady))
+    if lacks == 0:
+        return "A", reasons
+    return ("B" if lacks == 1 else "C"), reasons
+
+
+def is_unfit(results: Results) -> bool:
+    """Check whether most visits were made on a busy machine, or equal workers differ by half."""
     unfit = results.visits.unfit / max(results.visits.made, 1)
-    lacks = (*missing_sizes(missing), *missing_checks(results), *doubts(results, verdict))
-    if verdict == "INCONCLUSIVE" or unfit > MANY_UNFIT:
-        return "D", lacks
-    if len(lacks) > 1 or noise > HIGH_NOISE:
-        return "C", lacks
-    return ("B" if lacks else "A"), lacks
+    return unfit > UNFIT or (results.noise_floor or 0.0) > UNFIT_NOISE
 
 
-def missing_sizes(missing: Sequence[int]) -> list[str]:
-    """Return the batch sizes of which nothing is known, in one reason."""
+def _missing_sizes(missing: Sequence[int]) -> list[str]:
     if not missing:
         return []
-    one = len(missing) == 1
+    sizes = ", ".join(map(str, missing))
     return [
-        f"batch size{'' if one else 's'} {', '.join(map(str, missing))} {'was' if one else 'were'} not measured"
+        f"batch size {sizes} was not measured"
+        if len(missing) == 1
+        else f"batch sizes {sizes} were not measured"
     ]
 
 
-def missing_checks(results: Results) -> list[str]:
-    """Return the checks that were not made, or that did not agree."""
-    lacks = []
-    if results.repeats == 0:
-        lacks.append(
-            "no arm was repeated in a fresh process, so differences between processes are not known"
-        )
-    check = results.sustained
-    if check is None:
-        lacks.append("no sustained check was made")
-    elif not check.agrees:
-        one, two = check.arms
-        ratios = f"{check.sustained_ratio:.2f} times as long as {one}, in turns {check.burst_ratio:.2f} times"
-        lacks.append(f"called without a pause, {two} takes {ratios}")
-    return lacks
+def _missing_repetitions(results: Results) -> list[str]:
+    if results.repeats:
+        return []
+    return ["no arm was repeated in a fresh process"]
 
 
-def doubts(results: Results, verdict: VerdictKind) -> list[str]:
-    """Return what speaks against the figures themselves."""
-    lacks = []
-    if verdict not in {"PROVEN", "TIE"}:
-        lacks.append(f"the verdict is {verdict}")
+def _missing_process_intervals(results: Results) -> list[str]:
+    processes = [cell.processes for entry in results.measurements for cell in entry.cells]
+    if max(processes, default=0) >= MIN_PROCESSES:
+        return []
+    return [
+        f"no arm ran in {MIN_PROCESSES} processes, so intervals do not include their differences"
+    ]
+
+
+def _find_unsteadiness(results: Results) -> list[str]:
+    """Return the signs that the machine or the stacks were not steady while they were measured."""
+    reasons = []
     if results.noise_floor is None:
-        lacks.append("the noise floor is not known")
-    elif results.noise_floor > LOW_NOISE:
-        lacks.append(f"two equal arms may differ by {results.noise_floor:.1%} here")
+        reasons.append("the noise floor is not known")
+    elif results.noise_floor > STEADY_NOISE:
+        reasons.append(f"two equal workers may differ by {results.noise_floor:.1%}")
     made, visits = max(results.visits.made, 1), results.visits
-    if visits.discarded / made > MOST_DISCARDED:
-        lacks.append(
-            f"{visits.discarded} of {made} visits were discarded because the machine was busy or held down, and made again"
+    if visits.discarded / made > FEW_DISCARDED:
+        reasons.append(
+            f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
         )
     if visits.unfit / made > FEW_UNFIT:
-        lacks.append(
-            f"the machine was busy or held down during {visits.unfit} of {made} visits that count"
-        )
+        reasons.append(f"the machine was busy or throttled during {visits.unfit} of {made} visits")
     if visits.stalled_calls:
-        lacks.append(
-            f"{visits.stalled_calls} calls stalled while they were timed, as if something was built in them"
+        reasons.append(
+            f"{visits.stalled_calls} timed calls stalled, as if something was built in them"
         )
+    check = results.sustained
+    if check is not None and not check.agrees:
+        one, two = check.arms
+        reasons.append(
+            f"without pause {two} takes {check.sustained_ratio:.2f} times as long as {one}, "
+            f"in turns {check.burst_ratio:.2f} times"
+        )
+    return [*reasons, *_find_drift(results)]
+
+
+def _find_drift(results: Results) -> list[str]:
+    reasons = []
     changed = [
         f"{entry.arm} by {cell.shift:+.0%} at batch size {cell.batch_size}"
         for entry in results.measurements
@@ -84,8 +112,8 @@ def doubts(results: Results, verdict: VerdictKind) -> list[str]:
         if cell.shift
     ]
     if changed:
-        lacks.append(f"the speed changed while it was measured: {', '.join(changed)}")
-    unsettled = [measurement.arm for measurement in results.measurements if not measurement.steady]
+        reasons.append(f"the speed changed during the measurement: {', '.join(changed)}")
+    unsettled = [entry.arm for entry in results.measurements if not entry.steady]
     if unsettled:
-        lacks.append(f"the times had not settled when timing began: {', '.join(unsettled)}")
-    return lacks
+        reasons.append(f"warm-up was not complete when timing began: {', '.join(unsettled)}")
+    return reasons

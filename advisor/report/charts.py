@@ -8,6 +8,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from advisor.domain.measurement import ApplicationPortability, Interval
+from advisor.domain.rubric import LETTERS
 from advisor.report.document import WorkflowEntry
 from advisor.report.svg import (
     NAME_COLUMN_WIDTH,
@@ -24,7 +25,7 @@ from advisor.report.svg import (
     text,
     vertical_axis,
 )
-from advisor.report.text_report import CRITERION_HEADS, TIER_LETTERS
+from advisor.report.text_report import CRITERION_HEADS
 from advisor.system.number_format import (
     format_interval,
     format_number,
@@ -68,7 +69,7 @@ def tier_chart(ranked: Sequence[WorkflowEntry]) -> Markup:
 
 def _tier_marks(entry: WorkflowEntry, criterion: str, centre: float, y: float) -> list[Markup]:
     score = (entry.scores or {})[criterion]
-    letter, name = TIER_LETTERS[score.tier], criterion.replace("_", " ")
+    letter, name = LETTERS[score.tier], criterion.replace("_", " ")
     title = f"{entry.arm}, {name}: {letter}, {score.evidence}"
     filled = "tier" if score.evidence in {"measured", "imported"} else "tier unmeasured"
     return [

@@ -72,9 +72,10 @@ class MachineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The tier of one arm on one criterion, with the fact and the rule that decide it."""
+    """The grade and letter of one arm on one criterion, with the fact that limits them."""
 
     tier: int
+    grade: float | None = None
     fact: str
     value: float | str | bool | int | None
     rule: str
@@ -83,6 +84,11 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     to_next: tuple[TierGap, ...] | None
     why: str
+
+    @property
+    def graded(self) -> float:
+        """The grade; the letter's number in documents of early versions."""
+        return float(self.tier) if self.grade is None else self.grade
 
     @classmethod
     def of(cls, rating: Rating, measured_as: Evidence = "measured") -> ScoreEntry:

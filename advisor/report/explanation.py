@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.question import CRITERIA
+from advisor.domain.rubric import LETTERS
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report.document import RunDocument, ScoreEntry, WorkflowEntry
 from advisor.system.number_format import (
@@ -71,7 +72,7 @@ def explain_entry(
         lines += _criterion_lines(name, entry.scores[name])
     shares = document.question.priorities.shares()
     terms = " + ".join(
-        f"{shares[name]:.3f} x {entry.scores[name].tier} ({name})" for name in CRITERIA
+        f"{shares[name]:.3f} x {entry.scores[name].graded:.3f} ({name})" for name in CRITERIA
     )
     lines += ["  score", f"    {terms} = {format_number(entry.score, decimals=3)}"]
     return [*lines, *(f"  excluded: {fail}" for fail in entry.fails)]
@@ -121,14 +122,14 @@ def _figure_line(figure: PublishedFigure) -> str:
 def _criterion_lines(name: str, score: ScoreEntry) -> list[str]:
     decisive = f"{score.fact} = {format_fact(score.value)}"
     lines = [
-        f"  {name}: tier {score.tier}, {score.why}",
+        f"  {name}: {LETTERS[score.tier]}, grade {score.graded:.2f}, {score.why}",
         f"    rule: {score.rule}; decided by {decisive} ({score.evidence})",
         f"    basis: {score.basis}; {score.source}",
     ]
     for gap in score.to_next or ():
         distance = f", {format_number(gap.missing)} away" if gap.missing is not None else ""
         lines.append(
-            f"    tier {gap.tier} requires {gap.fact} {gap.threshold}; "
+            f"    {LETTERS[gap.tier]} requires {gap.fact} {gap.threshold}; "
             f"it is {format_fact(gap.value)}{distance}"
         )
     return lines

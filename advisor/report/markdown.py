@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.question import CRITERIA
+from advisor.domain.rubric import LETTERS
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.setup_facts import setup_facts
 from advisor.report.tabular import markdown_table
 from advisor.report.text_report import (
     CRITERION_HEADS,
-    TIER_LETTERS,
     confidence,
     headline,
     stop_notice,
@@ -73,7 +73,7 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(milliseconds.get(size, MISSING) for size in sizes),
         format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
         format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
-        *(TIER_LETTERS[scores[name].tier] for name in CRITERIA),
+        *(LETTERS[scores[name].tier] for name in CRITERIA),
         format_number(entry.score, decimals=2),
     ]
 

@@ -17,13 +17,13 @@ import msgspec
 from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
+from advisor.domain.rubric import LETTERS
 from advisor.report import charts
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
 from advisor.report.setup_facts import setup_facts
 from advisor.report.text_report import (
     CRITERION_HEADS,
-    TIER_LETTERS,
     flip_lines,
     headline,
     stop_notice,
@@ -55,7 +55,7 @@ def render(document: RunDocument, script: str | None = None) -> str:
         criteria={name: name.replace("_", " ") for name in CRITERIA},
         pillars=PILLARS,
         priorities={name: getattr(document.question.priorities, name) for name in CRITERIA},
-        letters=TIER_LETTERS,
+        letters=LETTERS,
         heads=CRITERION_HEADS,
         flips=flip_lines(document),
         robustness=robustness(document.recommendation) if document.recommendation else [],
@@ -116,7 +116,8 @@ def _ranking_data(document: RunDocument, ranked: list[WorkflowEntry]) -> str:
     arms = [
         {
             "arm": entry.arm,
-            "tiers": [(entry.scores or {})[name].tier for name in CRITERIA],
+            "grades": [(entry.scores or {})[name].graded for name in CRITERIA],
+            "rank": entry.rank,
             "speedup": entry.speedup.value if entry.speedup else 0,
             "barred": bool(entry.fails),
         }

@@ -16,9 +16,7 @@ def setup_facts(document: RunDocument) -> list[tuple[str, str]]:
 def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
     question = document.question
     weights = (f"{name} {getattr(question.priorities, name):g}%" for name in CRITERIA)
-    constraints = (
-        f"{constraint.criterion}>={constraint.at_least}" for constraint in question.constraints
-    )
+    constraints = (constraint.text for constraint in question.constraints)
     model = question.model.name
     return [
         (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.decision import Flip
 from advisor.domain.measurement import ApplicationPortability, Platform, Survey
+from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.sensitivity import sensitivity, titled
@@ -21,7 +22,8 @@ from advisor.system.number_format import (
     format_speedup,
 )
 
-TIER_LETTERS = {3: "A", 2: "B", 1: "C"}
+#: How an error begins that says that the machine was not fit to measure on.
+NO_ANSWER = "No answer: "
 #: Column heads of the criteria, in the order of every table.
 CRITERION_HEADS = {
     "performance": "Perf",
@@ -51,7 +53,9 @@ def headline(document: RunDocument) -> str:
     advice = document.recommendation
     if advice is None:
         problem = document.problem.what if document.problem else "nothing was decided"
-        return f"No recommendation: {problem}"
+        return problem if problem.startswith(NO_ANSWER) else f"No recommendation: {problem}"
+    if advice.headline:
+        return advice.headline[0]
     model, device = document.question.model.name, device_name(document)
     if advice.ties:
         others = ", ".join(advice.ties)
@@ -77,7 +81,7 @@ def stop_notice(document: RunDocument) -> list[str]:
 
 
 def confidence(document: RunDocument) -> list[str]:
-    """Return the verdict, the trust, the noise floor and the weights that change the answer."""
+    """Return the rest of the headline, and the trust with the noise floor and the lead."""
     advice, race = document.recommendation, document.race
     origin = [f"Imported: {document.provenance.words}"] if document.provenance else []
     if advice is None:
@@ -89,11 +93,10 @@ def confidence(document: RunDocument) -> list[str]:
     )
     floor = race.noise_floor if race else None
     noise = "not known" if floor is None else format_share(floor, decimals=1)
-    return [
-        *origin,
-        f"Speeds: {advice.verdict}. Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}.",
-        *flip_lines(document),
-    ]
+    evidence = f"Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}."
+    if advice.headline:
+        return [*advice.headline[1:], *origin, evidence]
+    return [*origin, f"Speeds: {advice.verdict}. {evidence}", *flip_lines(document)]
 
 
 def flip_lines(document: RunDocument) -> list[str]:
@@ -146,10 +149,7 @@ def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(speeds.get(size, MISSING) for size in sizes),
         format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
         format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
-        *(
-            TIER_LETTERS[scores[name].tier] if name in scores else MISSING
-            for name in CRITERION_HEADS
-        ),
+        *(LETTERS[scores[name].tier] if name in scores else MISSING for name in CRITERION_HEADS),
         format_number(entry.score, decimals=2),
     ]
 
@@ -226,6 +226,7 @@ def closing(document: RunDocument) -> list[str]:
     lines = []
     if advice is not None:
         lines += titled("Why:", advice.reasons)
+        lines += titled("What would change the answer:", flip_lines(document))
         lines += sensitivity(advice)
         lines += titled("Why trust is not higher:", advice.trust_reasons)
     return [*lines, _footer(document)]
@@ -234,4 +235,4 @@ def closing(document: RunDocument) -> list[str]:
 def _footer(document: RunDocument) -> str:
     source = "Published figures" if document.run_id == PUBLISHED else f"Run {document.run_id}"
     command = document.rerun_command or f"p3-advisor show {document.run_id} --json"
-    return f"{source}; tiers: A best, C lowest; {command} prints every figure with its source."
+    return f"{source}; letters: A best, C lowest; {command} prints every figure with its source."

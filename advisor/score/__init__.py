@@ -1,4 +1,4 @@
-"""Stage: measurements and declared facts -> tiers and scores, by the rubric's rules. Pure."""
+"""Stage: measurements and declared facts -> grades, letters and scores. Pure."""
 
 from __future__ import annotations
 
@@ -8,122 +8,161 @@ import msgspec
 
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Rating, ScoredArm, TierGap
-from advisor.domain.measurement import Measurement, Results, Survey
-from advisor.domain.question import Constraint, Question
-from advisor.domain.rubric import Condition, Criterion, Rubric, TierRule
+from advisor.domain.measurement import Measurement, Results
+from advisor.domain.question import Question
+from advisor.domain.rubric import Criterion, GradeRule, Rubric
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
+from advisor.score.constraints import failed_constraints
+from advisor.score.facts import declared_facts, facts_of, measured_facts
+from advisor.score.grades import (
+    BAND_STARTS,
+    DIGITS,
+    FactValue,
+    describe_rule,
+    describe_threshold,
+    figure_for,
+    grade_of,
+    tier_of,
+)
 
-FactValue = float | str | bool | int | None
+__all__ = [
+    "FactValue",
+    "declared_facts",
+    "facts_of",
+    "failed_constraints",
+    "measured_facts",
+    "rank",
+    "rate",
+    "score",
+    "score_by_batch_size",
+]
+
+#: Facts by which arms of equal score and speed are ordered, and the better end of each: cheaper to
+#: build and to adopt first.
+TIE_BREAKERS: tuple[tuple[str, Mapping[object, int] | None], ...] = (
+    ("build_seconds", None),
+    ("lines_changed", None),
+    ("export_step", None),
+    ("own_environment", None),
+    ("vendors", None),
+    ("artefact_scope", {"any": 0, "vendor": 1, "gpu-model": 2, "process": 3}),
+    ("new_shapes", {"served": 0, "recompiles": 1, "refused": 2}),
+    ("architectures", {"any": 0, "most": 1, "listed": 2}),
+)
 
 
 def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[ScoredArm, ...]:
-    """Return every measured arm with its tiers and score, best first; arms that fail a constraint come after those that do not."""
+    """Return every measured arm with its grades and score, best first.
+
+    Arms that fail a constraint come after those that do not.
+    """
     workflows = {workflow.id: workflow for workflow in catalogue.workflows}
-    fastest = max(
-        (entry.speedup.low for entry in results.measurements if entry.speedup.low is not None),
-        default=None,
-    )
-    scored = []
+    scored, facts_by_arm = [], {}
     for measurement in results.measurements:
         workflow = workflows[measurement.workflow].for_arm(measurement.option)
         surveyed = architecture_survey.find(results.surveys, measurement.workflow)
-        facts = facts_of(measurement, workflow, fastest, surveyed)
+        facts = facts_of(measurement, workflow, surveyed)
         facts["performance_portability"] = performance_portability.find(
             results.portability, workflow
         )
-        seen = measured_facts(measurement, fastest, surveyed)
+        measured = measured_facts(measurement, surveyed)
         ratings = {
-            criterion.id: rate(criterion, facts, catalogue.rubric, measured=seen)
+            criterion.id: _explain(
+                rate(criterion, facts, catalogue.rubric, measured=measured), results, workflow
+            )
             for criterion in catalogue.rubric.criteria
         }
-        ratings = {name: _tell(name, rating, results, workflow) for name, rating in ratings.items()}
-        scored.append(
-            ScoredArm(
-                arm=measurement.arm,
-                workflow=measurement.workflow,
-                ratings=ratings,
-                score=round(
-                    question.priorities.weigh(
-                        {name: rating.tier for name, rating in ratings.items()}
-                    ),
-                    9,
-                ),
-                rank=0,
-                fails=failed_constraints(ratings, question.constraints),
-                speedup=measurement.speedup.value,
-            )
-        )
-    return rank(scored)
+        facts_by_arm[measurement.arm] = facts
+        scored.append(score_arm(measurement, ratings, question))
+    return rank(scored, facts_by_arm)
 
 
-def rank(scored: Sequence[ScoredArm]) -> tuple[ScoredArm, ...]:
-    """Order by constraints met, score and measured speed, and number the places."""
+def score_by_batch_size(
+    results: Results, question: Question, catalogue: Catalogue
+) -> dict[int, tuple[ScoredArm, ...]]:
+    """Return the scores at each batch size alone, best first, where there are several."""
+    sizes = sorted({cell.batch_size for entry in results.measurements for cell in entry.cells})
+    if len(sizes) < 2:  # noqa: PLR2004 - one size has the answer of the whole
+        return {}
+    return {size: score(_at_batch_size(results, size), question, catalogue) for size in sizes}
+
+
+def _at_batch_size(results: Results, size: int) -> Results:
+    """Return the results with each arm's speed-up at one batch size in the place of the mean."""
+    measurements = [
+        msgspec.structs.replace(entry, speedup=cell.speedup)
+        for entry in results.measurements
+        for cell in entry.cells
+        if cell.batch_size == size
+    ]
+    return msgspec.structs.replace(results, measurements=tuple(measurements))
+
+
+def score_arm(
+    measurement: Measurement, ratings: dict[str, Rating], question: Question
+) -> ScoredArm:
+    """Return an arm with its score, not ranked yet."""
+    fails = failed_constraints(ratings, question.constraints, measurement)
+    return ScoredArm(
+        arm=measurement.arm,
+        workflow=measurement.workflow,
+        ratings=ratings,
+        score=weigh(ratings, question),
+        rank=0,
+        fails=tuple(fails.values()),
+        failed=tuple(fails),
+        speedup=measurement.speedup.value,
+    )
+
+
+def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
+    """Return the weighted mean of the grades."""
+    grades = {name: rating.graded for name, rating in ratings.items()}
+    return round(question.priorities.weigh(grades), DIGITS)
+
+
+def rank(
+    scored: Sequence[ScoredArm], facts: Mapping[str, Mapping[str, FactValue]] | None = None
+) -> tuple[ScoredArm, ...]:
+    """Order by constraints met, score, measured speed and cost of adoption; number the places."""
+    known = facts or {}
     ordered = sorted(
-        scored, key=lambda arm: (bool(arm.fails), -round(arm.score, 9), -arm.speedup, arm.arm)
+        scored,
+        key=lambda arm: (
+            bool(arm.fails),
+            -round(arm.score, DIGITS),
+            -arm.speedup,
+            _adoption_cost(known.get(arm.arm, {})),
+            arm.arm,
+        ),
     )
     return tuple(
         msgspec.structs.replace(arm, rank=place) for place, arm in enumerate(ordered, start=1)
     )
 
 
-def facts_of(
-    measurement: Measurement,
-    workflow: Workflow,
-    fastest: float | None,
-    surveyed: Survey | None = None,
-) -> dict[str, FactValue]:
-    """Return the facts that rules may use; what was measured counts before what is declared."""
-    return {
-        "performance_portability": None,
-        **declared_facts(workflow),
-        **measured_facts(measurement, fastest, surveyed),
-    }
+def _adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
+    cost = []
+    for name, order in TIE_BREAKERS:
+        value = facts.get(name)
+        if order is not None:
+            cost.append(float(order.get(value, len(order))))
+        else:
+            number = float(value) if isinstance(value, (int, float)) else 0.0
+            cost.append(-number if name == "vendors" else number)
+    return tuple(cost)
 
 
-def measured_facts(
-    measurement: Measurement, fastest: float | None, surveyed: Survey | None = None
-) -> dict[str, FactValue]:
-    """Return the facts that this run has seen for itself; of new shapes and other models only where some were tried.
-
-    `fastest` is the largest lower bound of a speed-up among all arms, None where none has a bound.
-    """
-    high = measurement.speedup.high
-    seen: dict[str, FactValue] = {
-        "speedup_low": measurement.speedup.low,
-        "fastest_over_it": None if fastest is None or high is None else fastest / high,
-        "cold_build_seconds": measurement.build_seconds.cold,
-    }
-    if measurement.new_shapes is not None:
-        seen["new_shapes"] = measurement.new_shapes
-    if surveyed is not None:
-        seen["architectures"] = surveyed.architectures
-    return seen
-
-
-def _tell(criterion: str, rating: Rating, results: Results, workflow: Workflow) -> Rating:
-    """Return the rating with what a survey or other platforms add to its sentence."""
+def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:
+    """Return the rating with what a survey or other platforms add to its explanation."""
     surveyed = architecture_survey.find(results.surveys, workflow.id)
     more = ""
     if rating.fact == "architectures" and surveyed is not None:
         more = architecture_survey.tell(surveyed)
-    elif criterion == "portability":
+    elif rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
         more = performance_portability.tell(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
-
-
-def declared_facts(workflow: Workflow) -> dict[str, FactValue]:
-    """Return the facts that no measurement is needed for."""
-    declared = workflow.declared
-    return {
-        "own_environment": workflow.environment.kind != "shared",
-        "lines_changed": declared.lines_changed.value,
-        "export_step": declared.export_step.value,
-        "vendors": declared.vendors.value,
-        "artefact_scope": declared.artefact_scope.value,
-        "new_shapes": declared.new_shapes.value,
-        "architectures": declared.architectures.value,
-    }
 
 
 def rate(
@@ -132,91 +171,55 @@ def rate(
     rubric: Rubric,
     *,
     measured: Collection[str] = (),
+    skip_unknown: bool = False,
 ) -> Rating:
-    """Return the highest tier whose conditions all hold, with what the next one asks for; `measured` names the facts this run has seen."""
-    place = next(
-        place
-        for place, rule in enumerate(criterion.tiers)
-        if all(holds(condition, facts) for condition in rule.all)
-    )
-    reached = criterion.tiers[place]
-    above = criterion.tiers[place - 1] if place else None
-    unmet = [condition for condition in above.all if not holds(condition, facts)] if above else []
+    """Return the criterion's grade, the smallest of the grades of its facts, and its letter.
+
+    `measured` names the facts that this run has measured. An unknown fact has the lowest grade
+    unless its rule is optional or `skip_unknown` is set.
+    """
     known = [
-        condition
-        for condition in reached.all
-        if facts[condition.fact] is not None or not condition.when_known
+        rule
+        for rule in criterion.grades
+        if facts[rule.fact] is not None or not (rule.optional or skip_unknown)
     ]
-    deciding = (unmet or known or reached.all)[0]
+    grades = [(grade_of(rule, facts[rule.fact]), rule) for rule in known or criterion.grades]
+    grade, limiting = min(grades, key=lambda pair: pair[0])
+    tier = tier_of(grade)
+    letter = next(each for each in criterion.tiers if each.tier == tier)
     return Rating(
-        tier=reached.tier,
-        fact=deciding.fact,
-        value=facts[deciding.fact],
-        rule=describe_rule(reached),
-        evidence="measured" if deciding.fact in measured else rubric.facts[deciding.fact].evidence,
-        basis=reached.basis,
-        source=reached.source,
-        to_next=tuple(distance(condition, facts, above.tier) for condition in unmet)
-        if above
-        else (),
-        why=reached.why,
+        tier=tier,
+        grade=round(grade, DIGITS),
+        fact=limiting.fact,
+        value=facts[limiting.fact],
+        rule=describe_rule(limiting),
+        evidence="measured" if limiting.fact in measured else rubric.facts[limiting.fact].evidence,
+        basis=limiting.basis,
+        source=limiting.source,
+        to_next=tuple(_gaps(tier + 1, [rule for _, rule in grades], facts)),
+        why=letter.why,
     )
 
 
-def holds(condition: Condition, facts: Mapping[str, FactValue]) -> bool:
-    """Say whether the condition holds; a fact that is not known meets only conditions that count where it is known."""
-    value = facts[condition.fact]
-    if value is None:
-        return condition.when_known
-    if condition.is_one_of is not None:
-        return value in condition.is_one_of
-    if not isinstance(value, (int, float)):
-        return False
-    if condition.at_least is not None:
-        return value >= condition.at_least
-    return condition.at_most is not None and value <= condition.at_most
+def _gaps(tier: int, rules: Sequence[GradeRule], facts: Mapping[str, FactValue]) -> list[TierGap]:
+    """Return what each fact lacks for the letter `tier`; nothing above A."""
+    start = BAND_STARTS.get(tier)
+    if start is None:
+        return []
+    return [
+        _gap(tier, rule, facts[rule.fact], start)
+        for rule in rules
+        if round(grade_of(rule, facts[rule.fact]), DIGITS) < start
+    ]
 
 
-def distance(condition: Condition, facts: Mapping[str, FactValue], tier: int) -> TierGap:
-    """Return how far a condition is from holding."""
-    value = facts[condition.fact]
-    bound = condition.at_least if condition.at_least is not None else condition.at_most
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and bound is not None
+def _gap(tier: int, rule: GradeRule, value: FactValue, start: float) -> TierGap:
+    figure = figure_for(rule, start) if rule.knots else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return TierGap(
         tier=tier,
-        fact=condition.fact,
+        fact=rule.fact,
         value=value,
-        threshold=describe(condition),
-        missing=abs(float(value) - float(bound)) if number else None,  # type: ignore[arg-type]
-    )
-
-
-def describe(condition: Condition) -> str:
-    """Return the comparison in a few signs."""
-    if condition.at_least is not None:
-        return f">= {condition.at_least:g}"
-    if condition.at_most is not None:
-        return f"<= {condition.at_most:g}"
-    return " or ".join(
-        "yes" if value is True else "no" if value is False else str(value)
-        for value in condition.is_one_of or ()
-    )
-
-
-def describe_rule(rule: TierRule) -> str:
-    """Return all of a tier's conditions in one line."""
-    return (
-        ", ".join(f"{condition.fact} {describe(condition)}" for condition in rule.all)
-        or "otherwise"
-    )
-
-
-def failed_constraints(
-    ratings: Mapping[str, Rating], constraints: Sequence[Constraint]
-) -> tuple[str, ...]:
-    """Return the constraints that the ratings do not meet, in words."""
-    return tuple(
-        f"{constraint.criterion} is tier {ratings[constraint.criterion].tier}, {constraint.at_least} is required"
-        for constraint in constraints
-        if ratings[constraint.criterion].tier < constraint.at_least
+        threshold=describe_threshold(rule, start),
+        missing=abs(float(value) - figure) if is_number and figure is not None else None,  # type: ignore[arg-type]
     )

@@ -1,4 +1,4 @@
-"""What a panel of small models says about a workflow's Architecture Support. Pure."""
+"""Architecture Support of a workflow, measured on a panel of small models. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_NAMED = 3
 
 
 def summarise(findings: Iterable[ModelSurveyed], panel: Panel) -> tuple[Survey, ...]:
-    """Return what each workflow made of the models, in the order in which workflows were first met; none for one without a model tried."""
+    """Return the results of each workflow that tried a model, in the order of the findings."""
     by_workflow: dict[str, list[ModelSurveyed]] = {}
     for finding in findings:
         by_workflow.setdefault(finding.workflow, []).append(finding)

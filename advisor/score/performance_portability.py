@@ -28,7 +28,7 @@ FEWEST_PLATFORMS = 2
 
 
 def application_of(workflow: Workflow) -> str:
-    """Return what the workflow is part of for a user with several devices."""
+    """Return the application that the workflow belongs to on several devices."""
     return workflow.application or workflow.id
 
 
@@ -41,7 +41,10 @@ def describe(
     run: str,
     created: str,
 ) -> Platform:
-    """Return a run's results as a platform: how well each application uses it; `refused` are the workflows that cannot run there."""
+    """Return a run's results as a platform: the efficiency of each application on it.
+
+    `refused` are the workflows that cannot run there.
+    """
     by_id = {workflow.id: workflow for workflow in workflows}
     fastest = max((entry.speedup.value for entry in results.measurements), default=1.0)
     best: dict[str, Measurement] = {}
@@ -67,7 +70,10 @@ def describe(
 
 
 def _architectural(entry: Measurement) -> float | None:
-    """Return the share of a call's time that the platform's speed of light would need, geometric mean over the batch sizes."""
+    """Return the share of a call's time that the device's peak would need.
+
+    Geometric mean over the batch sizes.
+    """
     shares = [1 - one.headroom for one in entry.diagnosis if one.headroom is not None]
     if not shares or len(shares) < len(entry.diagnosis) or min(shares) <= 0:
         return None
@@ -75,7 +81,10 @@ def _architectural(entry: Measurement) -> float | None:
 
 
 def compare(platforms: Sequence[Platform], workflows: Sequence[Workflow]) -> Portability | None:
-    """Return the performance portability of every application that runs on the first platform; None with fewer than two."""
+    """Return the performance portability of each application on the first platform.
+
+    None with fewer than two platforms.
+    """
     if len(platforms) < FEWEST_PLATFORMS:
         return None
     by_id = {workflow.id: workflow for workflow in workflows}
@@ -136,13 +145,13 @@ def code_convergence(sources: Sequence[str]) -> float:
 
 
 def find(portability: Portability | None, workflow: Workflow) -> float | None:
-    """Return the performance portability of the application that the workflow is part of; None where it is not known."""
+    """Return the performance portability of the workflow's application; None if unknown."""
     entry = _entry(portability, workflow)
     return entry.performance_portability if entry else None
 
 
 def tell(portability: Portability | None, workflow: Workflow) -> str:
-    """Return the performance portability in a sentence, with its set of platforms; say so where there is only one."""
+    """Return the performance portability in a sentence with its set of platforms."""
     entry = _entry(portability, workflow)
     if portability is None or entry is None:
         return "this model has evidence from no other platform"
@@ -152,7 +161,8 @@ def tell(portability: Portability | None, workflow: Workflow) -> str:
     if entry.performance_portability is None:
         unknown = ", ".join(name for name, value in entry.efficiencies.items() if value is None)
         return f"it was not measured on {unknown}"
-    return f"performance portability {math.floor(entry.performance_portability * 100) / 100:.2f} over {names}"
+    rounded = math.floor(entry.performance_portability * 100) / 100
+    return f"performance portability {rounded:.2f} over {names}"
 
 
 def _entry(portability: Portability | None, workflow: Workflow) -> ApplicationPortability | None:

@@ -22,6 +22,8 @@ from advisor.errors import CatalogueError
 SHIPPED = catalogue.load()
 INTEGRATION = pathlib.Path(__file__).parents[1] / "stacks" / "integration.py"
 Edit = Callable[[str, str, str], None]
+#: The grades of the first fact of the shipped rubric.
+KNOTS = "[[0.5, 0.0], [1.0, 1.0], [1.05, 1.5], [1.2, 2.5], [2.4, 3.5]]"
 
 
 @pytest.fixture
@@ -94,6 +96,8 @@ def test_every_criterion_has_a_question_and_three_tiers() -> None:
         assert criterion.question.endswith("?")
         assert [rule.tier for rule in criterion.tiers] == [3, 2, 1]
         assert all(rule.source.strip() and rule.why.strip() for rule in criterion.tiers)
+        assert all(rule.source.strip() for rule in criterion.grades)
+        assert criterion.grades
 
 
 def test_the_weights_of_every_preset_sum_to_100() -> None:
@@ -129,7 +133,7 @@ def test_verifications_are_read_from_verified_toml(rubric: pathlib.Path) -> None
 
 
 def test_another_rubric_replaces_only_the_criteria(rubric: pathlib.Path, edit: Edit) -> None:
-    edit("criteria.toml", 'name = "p3-advisor 1"', 'name = "mine"')
+    edit("criteria.toml", 'name = "p3-advisor 2"', 'name = "mine"')
     known = catalogue.load(rubric=rubric / "criteria.toml")
     assert known.rubric.name == "mine"
     assert msgspec.structs.replace(known, rubric=SHIPPED.rubric) == SHIPPED
@@ -208,8 +212,8 @@ def test_a_file_with_other_content_is_an_error_that_names_it(
         ("gpus.toml", "memory_gib = 24", "memory = 24", "memory"),
         (
             "criteria.toml",
-            'name = "p3-advisor 1"',
-            'name = "p3-advisor 1"\ncolour = "red"',
+            'name = "p3-advisor 2"',
+            'name = "p3-advisor 2"\ncolour = "red"',
             "colour",
         ),
         (
@@ -226,7 +230,7 @@ def test_a_file_with_other_content_is_an_error_that_names_it(
         ),
         ("criteria.toml", "tier = 3", "tier = 4", "tier"),
         ("criteria.toml", 'basis = "paper"', 'basis = "hearsay"', "hearsay"),
-        ("criteria.toml", 'why = "no gain over the baseline is shown"', 'why = ""', "why"),
+        ("criteria.toml", 'why = "no gain over the baseline"', 'why = ""', "why"),
     ],
 )
 def test_a_schema_violation_is_an_error_that_names_the_key(
@@ -246,73 +250,76 @@ def test_a_schema_violation_is_an_error_that_names_the_key(
         ("tier = 2", "tier = 1", "performance: the tiers must be 3, 2, 1"),
         ("tier = 3", "tier = 2", "performance: the tiers must be 3, 2, 1"),
         (
-            "all = []",
-            'all = [{ fact = "vendors", at_least = 1 }]',
-            "performance: tiers 3 and 2 need conditions",
+            "tier = 3",
+            'tier = 3\nall = [{ fact = "speedup", at_least = 1.2 }]',
+            "performance: it needs grades, and its tiers have no conditions",
         ),
         (
-            (
-                'all = [{ fact = "speedup_low", at_least = 1.20 }, '
-                '{ fact = "fastest_over_it", at_most = 1.20 }]'
-            ),
-            "all = []",
-            "performance: tiers 3 and 2 need conditions",
-        ),
-        (
-            'fact = "speedup_low"',
+            'fact = "speedup"',
             'fact = "speedup_high"',
-            "performance, tier 3: unknown fact 'speedup_high'",
+            "performance: unknown fact 'speedup_high'",
         ),
-        (
-            "at_least = 1.20",
-            "at_least = 1.20, at_most = 2",
-            "performance, tier 3: speedup_low needs exactly one",
-        ),
-        (", at_least = 1.20", "", "performance, tier 3: speedup_low needs exactly one"),
-        (
-            "at_least = 1.20",
-            "at_least = nan",
-            "performance, tier 3: the threshold of speedup_low is not a finite number",
-        ),
-        (
-            "at_least = 1.20",
-            "at_least = inf",
-            "performance, tier 3: the threshold of speedup_low is not a finite number",
-        ),
-        (
-            "at_most = 120 ",
-            "at_most = -inf ",
-            "productivity, tier 3: the threshold of cold_build_seconds is not a finite number",
-        ),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, 2.0]", "speedup are not monotone"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[2.4, 2.5], [1.2, 3.5]", "speedup must have rising figures"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [1.2, 3.5]", "speedup must have rising figures"),
+        ("[0.5, 0.0]", "[0.0, 0.0]", "speedup need two figures above 0"),
+        ("[0.5, 0.0]", "[-0.5, 0.0]", "speedup need two figures above 0"),
+        (KNOTS, "[[1.0, 1.0]]", "speedup need two figures above 0"),
+        (KNOTS, "[]", "speedup needs either knots or values"),
+        (KNOTS, f"{KNOTS}\nvalues = {{ yes = 3.0 }}", "speedup needs either knots or values"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, inf]", "speedup is not a finite number"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [inf, 3.5]", "speedup is not a finite number"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [nan, 3.5]", "speedup is not a finite number"),
+        ("[0, 3.0], [6, 2.0]", "[-inf, 3.0], [6, 2.0]", "lines_changed is not a finite number"),
+        ("false = 3.0, true = 2.0", "false = nan, true = 2.0", "export_step is not a finite"),
+        ('between = "step"', 'between = "spline"', "spline"),
     ],
 )
-def test_a_rubric_without_a_tier_for_every_workflow_is_an_error(
+def test_a_rubric_without_a_grade_for_every_workflow_is_an_error(
     rubric: pathlib.Path, edit: Edit, old: str, new: str, words: str
 ) -> None:
     edit("criteria.toml", old, new)
     assert words in load_error(rubric).what
 
 
+def test_a_grade_that_is_no_number_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:
+    edit("criteria.toml", "[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, nan]")
+    assert "speedup" in load_error(rubric).what
+
+
+def test_a_criterion_without_grades_is_an_error(rubric: pathlib.Path) -> None:
+    file = rubric / "criteria.toml"
+    text = file.read_text()
+    start, end = text.index("\n[[criteria.grades]]"), text.index("\n[[criteria.tiers]]")
+    file.write_text(text[:start] + text[end:])
+    assert "performance: it needs grades" in load_error(rubric).what
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "table"),
     [
-        ('fact = "speedup_low", at_least = 1.20', 'fact = "speedup_high", at_least = 1.20'),
-        ("at_least = 1.20", "at_least = nan"),
-        (
-            (
-                'why = "a substantial gain over the baseline, shown beyond the noise, '
-                'and no other workflow brings substantially more"\n'
-            ),
-            "",
-        ),
+        ('fact = "speedup"', 'fact = "speedup_high"', "[[criteria]]"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [inf, 3.5]", "[[criteria]]"),
+        ("[1.2, 2.5], [2.4, 3.5]", "[1.2, 2.5], [2.4, 2.0]", "[[criteria.grades]]"),
+        ('why = "a substantial gain over the baseline"\n', "", "[[criteria.tiers]]"),
     ],
 )
-def test_the_error_of_a_tier_names_its_line(
-    rubric: pathlib.Path, edit: Edit, old: str, new: str
+def test_the_error_of_a_criterion_names_the_line_of_its_table(
+    rubric: pathlib.Path, edit: Edit, old: str, new: str, table: str
 ) -> None:
     edit("criteria.toml", old, new)
     lines = (rubric / "criteria.toml").read_text().splitlines()
-    assert f"criteria.toml:{lines.index('[[criteria.tiers]]') + 1}:" in load_error(rubric).what
+    assert f"criteria.toml:{lines.index(table) + 1}:" in load_error(rubric).what
+
+
+def test_the_error_of_a_later_grade_names_the_line_of_that_grade(
+    rubric: pathlib.Path, edit: Edit
+) -> None:
+    edit("criteria.toml", "[120, 2.5], [900, 1.5]", "[120, 1.5], [900, 2.5]")
+    lines = (rubric / "criteria.toml").read_text().splitlines()
+    line = lines.index('fact = "build_seconds"')
+    assert lines[line - 1] == "[[criteria.grades]]"
+    assert f"criteria.toml:{line}:" in load_error(rubric).what
 
 
 def test_an_unknown_fact_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:
@@ -323,7 +330,7 @@ def test_an_unknown_fact_is_an_error(rubric: pathlib.Path, edit: Edit) -> None:
         '[facts.beauty]\nunit = ""\nevidence = "declared"\nmeaning = "how it looks"\n\n'
         "[facts.vendors]",
     )
-    edit("criteria.toml", 'fact = "speedup_low"', 'fact = "beauty"')
+    edit("criteria.toml", 'fact = "speedup"', 'fact = "beauty"')
     assert "beauty" in load_error(rubric).what
 
 

@@ -27,12 +27,12 @@ import known_speed_workers
 from builders import BASELINE, DUPLICATE
 from sessions import exhaust
 
-from advisor import catalogue, measure, recommend
+from advisor import catalogue, measure, recommend, score
 from advisor.domain.question import Budget
 from advisor.pipeline import racing, replay
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
-from advisor.recommend import trust
+from advisor.recommend import certainty, trust
 
 BUSY_LOOP = "while True: pass"
 EXTRA_WORK = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
@@ -67,12 +67,18 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
         margin=recommend.EPSILON,
     )
     race = results.races[0]
-    grade, reasons = trust.grade(results, race.verdict)
+    known = builders.catalogue(*(builders.workflow(name) for name in ("equal", "slower")))
+    scored = score.score(results, question, known)
+    found = certainty.assess(
+        scored, scored, results, question.priorities, known.rubric, seed=question.seed
+    )
+    grade, reasons = trust.grade(results, found.decision)
     is_false_winner = race.best == "slower" or (
         race.verdict == "PROVEN" and {BASELINE, "equal"} & set(race.eliminated) != set()
     )
     return {
         "verdict": race.verdict,
+        "decision": found.decision,
         "best": race.best,
         "false_winner": bool(is_false_winner) and is_beyond_margin(results, race.best),
         "discarded": results.visits.discarded,
@@ -122,6 +128,7 @@ def main() -> None:
                 f"{sum(run['unfit'] for run in runs) / made:.1%}",
                 ", ".join(f"{grades.count(grade)} {grade}" for grade in "ABCD" if grade in grades),
                 ", ".join(sorted({run["verdict"] for run in runs})),
+                ", ".join(sorted({run["decision"] for run in runs})),
             ]
         )
     header = [
@@ -131,6 +138,7 @@ def main() -> None:
         "unfit visits that count",
         "trust",
         "verdicts",
+        "decisions",
     ]
     benchmark_report.publish(
         "hog",

@@ -91,7 +91,13 @@ def large_decision() -> Decision:
     )
     ranked = score.score(results, header.question, header.catalogue)
     state = builders.run_state({name: builders.process() for name in names}, finished=True)
-    advice = recommend.recommend(results, ranked, header.question, ())
+    advice = recommend.recommend(
+        results,
+        ranked,
+        header.question,
+        (),
+        recommend.DecisionContext(rubric=header.catalogue.rubric),
+    )
     return Decision(header, state, results, ranked, advice, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import random
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ import builders
 import msgspec
 import pytest
 
-from advisor import score
-from advisor.domain.question import PILLARS
-from advisor.pipeline.decision import Decision
+from advisor.domain.measurement import BuildSeconds, MemoryBytes
+from advisor.domain.question import PILLARS, Constraint
+from advisor.pipeline.decision import Decision, rescore
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
 from advisor.report import document, measured_document, page
@@ -90,34 +91,50 @@ class OpenReport:
         return {name: given[name] for name in PILLARS}
 
 
-def three_arms() -> Decision:
-    """Return a decision between three arms with different strengths and a barred one."""
-    tiers = {
-        "fast": (3, 1, 1, 2, 2),
-        "easy": (1, 3, 2, 3, 3),
-        "everywhere": (2, 1, 3, 1, 2),
-        "barred": (3, 3, 3, 3, 3),
-    }
-    measurements = [
-        builders.measurement(arm, speedup=1 + place / 7) for place, arm in enumerate(tiers)
-    ]
-    known = builders.catalogue(*(builders.workflow(arm) for arm in tiers))
-    asked = builders.question(priorities=builders.priorities(50, 30, 20, input_flexibility=20.0))
-    results = builders.results(builders.measurement(builders.BASELINE, speedup=1.0), *measurements)
-    header = builders.header(question=asked, catalogue=known)
-    fails = {"barred": ("too slow",)}
-    arms = [
-        builders.scored_arm(
-            arm,
-            asked.priorities,
-            tiers=ratings,
-            speedup=1 + place / 7,
-            rank=place + 1,
-            fails=fails.get(arm, ()),
+#: Declared facts and the measured speed-up of the arms; `barred` needs too much memory.
+ARMS: dict[str, tuple[float, dict[str, Any]]] = {
+    "fast": (6.37, {"lines_changed": 40, "vendors": 1, "new_shapes": "recompiles"}),
+    "easy": (1.13, {"vendors": 2}),
+    "everywhere": (1.61, {"lines_changed": 7, "new_shapes": "refused"}),
+    "slow": (0.43, {"architectures": "listed"}),
+    "barred": (9.41, {}),
+    # Equal in every figure: their order is that of the program.
+    "twin-one": (1.21, {"lines_changed": 12}),
+    "twin-two": (1.21, {"lines_changed": 12}),
+}
+BOUND = (Constraint(criterion="memory", at_most=1 << 30),)
+
+
+def several_arms() -> Decision:
+    """Return a decision between arms with different strengths and one that is barred."""
+    known = builders.catalogue(
+        *(
+            builders.workflow(arm, declared=builders.declared(**facts))
+            for arm, (_, facts) in ARMS.items()
         )
-        for place, (arm, ratings) in enumerate(tiers.items())
+    )
+    asked = builders.question(
+        priorities=builders.priorities(50, 30, 20, input_flexibility=20.0), constraints=BOUND
+    )
+    measurements = [
+        builders.measurement(
+            arm,
+            speedup=speedup,
+            build_seconds=BuildSeconds(cold=47.0, warm=None, worst=40.0 + 10 * len(facts)),
+            memory_bytes=MemoryBytes(peak=(2 if arm == "barred" else 1) << 30, source="a test"),
+        )
+        for arm, (speedup, facts) in ARMS.items()
     ]
-    return Decision(header, builders.decision().state, results, tuple(arms), None, None)
+    results = builders.results(builders.measurement(builders.BASELINE, speedup=1.0), *measurements)
+    made = Decision(
+        builders.header(question=asked, catalogue=known),
+        builders.decision().state,
+        results,
+        (),
+        None,
+        None,
+    )
+    return rescore(made, asked.priorities, BOUND)
 
 
 def decided_ranking(decision: Decision, command: str) -> list[tuple[str, str]]:
@@ -125,22 +142,13 @@ def decided_ranking(decision: Decision, command: str) -> list[tuple[str, str]]:
     priorities = choose_priorities(
         Answers(priority=command.rsplit(" ", maxsplit=1)[-1]), builders.shipped_catalogue()
     )
-    weighed = [
-        builders.scored_arm(
-            arm.arm,
-            priorities,
-            tiers=[rating.tier for rating in arm.ratings.values()],
-            speedup=arm.speedup,
-            fails=arm.fails,
-        )
-        for arm in decision.scored
-    ]
-    return [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in score.rank(weighed)]
+    again = rescore(decision, priorities, BOUND)
+    return [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in again.scored]
 
 
 @pytest.fixture
 def report(tmp_path: pathlib.Path) -> pathlib.Path:
-    decision = three_arms()
+    decision = several_arms()
     composed = measured_document.compose(decision)
     file = tmp_path / "report.html"
     file.write_text(page.render(composed, HOSTILE), encoding="utf-8")
@@ -166,27 +174,48 @@ def test_the_page_opens_from_disk_without_errors_or_requests(
 
 
 def test_a_slider_ranks_like_the_program(browser: Browser, report: pathlib.Path) -> None:
-    decision = three_arms()
+    decision = several_arms()
     opened = OpenReport(browser, report)
     leaders = set()
-    for pillar in PILLARS:
-        for value in (0, 12.5, 33.5, 61, 100):
-            opened.page.locator(f"#weight-{pillar}").evaluate(MOVE, value)
-            weights = opened.weights()
-            assert weights[pillar] == value
-            assert sum(weights.values()) == pytest.approx(100)
-            assert opened.ranking() == decided_ranking(
-                decision, opened.page.locator("#command").inner_text()
-            )
-            leaders.add(opened.ranking()[0][0])
-            assert opened.page.locator("#answer").inner_text() == f"Use {opened.ranking()[0][0]}."
-    assert len(leaders) > 1
+    draw = random.Random(0)
+    moves = [(pillar, value) for pillar in PILLARS for value in (0, 12.5, 33.5, 61, 100)]
+    moves += [(draw.choice(PILLARS), draw.randrange(201) / 2) for _ in range(40)]
+    for pillar, value in moves:
+        opened.page.locator(f"#weight-{pillar}").evaluate(MOVE, value)
+        weights = opened.weights()
+        assert weights[pillar] == value
+        assert sum(weights.values()) == pytest.approx(100)
+        wanted = decided_ranking(decision, opened.page.locator("#command").inner_text())
+        assert opened.ranking() == wanted
+        leaders.add(wanted[0][0])
+        assert opened.page.locator("#answer").inner_text() == f"Use {wanted[0][0]}."
+    assert len(leaders) > 2
     assert opened.ranking()[-1][0] == "barred"
     opened.page.locator("#reset").click()
     assert opened.weights() == {
         name: getattr(decision.header.question.priorities, name) for name in PILLARS
     }
     assert opened.problems == []
+    opened.context.close()
+
+
+def test_the_page_begins_with_the_headline(browser: Browser, report: pathlib.Path) -> None:
+    recommendation = several_arms().recommendation
+    assert recommendation is not None
+    opened = OpenReport(browser, report)
+    shown = opened.page.locator("header").inner_text()
+    assert len(recommendation.headline) >= 3
+    assert all(line in shown for line in recommendation.headline)
+    assert opened.page.locator("h1").inner_text() == recommendation.headline[0]
+    opened.context.close()
+
+
+def test_the_first_ranking_is_the_one_of_the_document(
+    browser: Browser, report: pathlib.Path
+) -> None:
+    opened = OpenReport(browser, report)
+    wanted = [(arm.arm, f"{round(arm.score, 9):.2f}") for arm in several_arms().scored]
+    assert opened.ranking() == wanted
     opened.context.close()
 
 

@@ -1,4 +1,4 @@
-"""Makes the environment `tiny` in a process that tests can kill: `python make_environment.py ROOT`."""
+"""Create an environment like `env create`, with a wheel of the test in place of the real one."""
 
 import os
 import pathlib

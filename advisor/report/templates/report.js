@@ -13,7 +13,7 @@ function shares(weights) {
 }
 
 function score(arm, weights) {
-  const sum = shares(weights).reduce((total, share, index) => total + share * arm.tiers[index], 0);
+  const sum = shares(weights).reduce((total, share, index) => total + share * arm.grades[index], 0);
   return Math.round(sum * 1e9) / 1e9;
 }
 
@@ -21,7 +21,7 @@ function rank(weights) {
   const scored = data.arms.map((arm) => ({ ...arm, score: score(arm, weights) }));
   const compareArms = (left, right) =>
     left.barred - right.barred || right.score - left.score || right.speedup - left.speedup ||
-    (left.arm < right.arm ? -1 : left.arm > right.arm ? 1 : 0);
+    left.rank - right.rank;
   return scored.sort(compareArms);
 }
 

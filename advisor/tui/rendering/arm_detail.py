@@ -11,11 +11,11 @@ from rich.text import Text
 
 from advisor.domain.decision import Rating
 from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.report import recipe
 from advisor.report.text_generation import render_generation
-from advisor.report.text_report import TIER_LETTERS
 from advisor.system.number_format import (
     MISSING,
     format_fact,
@@ -34,7 +34,7 @@ def render_score(decision: Decision, arm: str) -> Text:
     """Return the tier of each criterion, its rule, and the distance to the next tier."""
     scored = next(each for each in decision.scored if each.arm == arm)
     shares = decision.header.question.priorities.shares()
-    lines = Text(f"{'Criterion':<22}Tier    Weight  Value\n", "bold")
+    lines = Text(f"{'Criterion':<22}Grade   Weight  Value\n", "bold")
     for criterion in decision.header.catalogue.rubric.criteria:
         lines += Text(f"{criterion.title:<22}", "bold")
         lines += _render_rating(scored.ratings[criterion.id], shares[criterion.id])
@@ -45,14 +45,14 @@ def render_score(decision: Decision, arm: str) -> Text:
 
 def _render_rating(rating: Rating, share: float) -> Text:
     value = text.printable(f"{rating.fact} {format_fact(rating.value)}", 60)
-    lines = Text(f"{TIER_LETTERS[rating.tier]} {rating.tier}/3 {share:>7.0%}   {value}\n")
+    lines = Text(f"{LETTERS[rating.tier]} {rating.graded:5.2f} {share:>7.0%}   {value}\n")
     lines += Text(f"  {text.printable(rating.why, 200)}\n")
     rule = text.printable(rating.rule, 200)
     lines += Text(f"  {rating.evidence}; rule ({rating.basis}): {rule}\n", "dim")
     for gap in rating.to_next:
         distance = f", {gap.missing:.3g} away" if gap.missing is not None else ""
         threshold = text.printable(gap.threshold, 100)
-        lines += Text(f"  {TIER_LETTERS[gap.tier]} requires {gap.fact} {threshold}{distance}\n")
+        lines += Text(f"  {LETTERS[gap.tier]} requires {gap.fact} {threshold}{distance}\n")
     return lines
 
 

@@ -163,7 +163,7 @@ milliseconds, at the first batch size."""
         advice = self.decision.recommendation
         if advice is not None and not advice.flips:
             lines.append("No weight of the three pillars changes the recommendation.")
-        shown = "".join(f"\n{text.printable(line, 300)}" for line in [*lines, "", ""][:2])
+        shown = "".join(f"\n{text.printable(line, 300)}" for line in [*lines, "", ""][:3])
         self.query_one("#answer", Static).update(headline + Text(shown))
 
     def _draw_table(self) -> None:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.rubric import LETTERS
 from advisor.pipeline.decision import Decision
-from advisor.report.text_report import TIER_LETTERS
 from advisor.system.number_format import format_mebibytes, format_seconds
 from advisor.tui.rendering import text
 from advisor.tui.rendering.arm_detail import find_measurement
@@ -114,7 +114,7 @@ def ranking_cells(arm: ScoredArm, measured: Measurement, arm_width: int) -> dict
         "itl": text.format_milliseconds(_generation_figure(measured, "itl_seconds")),
         "build": format_seconds(measured.build_seconds.cold),
         "memory": format_mebibytes(measured.memory_bytes.peak),
-        **{name: TIER_LETTERS[rating.tier] for name, rating in arm.ratings.items()},
+        **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
         "score": f"{arm.score:.2f}",
     }
 

@@ -77,12 +77,17 @@ class ModelStep(Step):
         with Horizontal():
             yield ShippedModels(id="models", markup=False, compact=True)
             yield Static(OWN_MODEL_HELP, id="own-model-help", markup=False)
-        yield Choice("Task", list(TASK_LABELS.items()), self.answers.task, id="task")
+        yield Choice("Task", list(TASK_LABELS.items()), self._initial_task(), id="task")
         yield Static("", id="task-note", markup=False, classes="hint")
+
+    def _initial_task(self) -> Task:
+        from advisor.question.task import choose_task  # noqa: PLC0415 - speeds up the start
+
+        return choose_task(self.answers, self.app_interface.catalogue.models)
 
     def on_mount(self) -> None:
         # The default task is replaced by the one that fits the model, a chosen task is not.
-        self._is_task_chosen = self.answers.task != "forward"
+        self._is_task_chosen = self.answers.task != "auto"
         self._has_descriptions = self._has_room_for_descriptions()
         self._current_model = self._selected_model()
 

@@ -6,7 +6,8 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from advisor.domain.question import CRITERIA, Priorities
-from advisor.question.priorities import choose_priorities, parse_constraints
+from advisor.question.constraints import parse_constraints
+from advisor.question.priorities import choose_priorities
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.weights import Weights
@@ -28,7 +29,9 @@ class PrioritiesStep(Step):
         yield Static("", id="preset-note", markup=False, classes="hint")
         yield Static("Required tiers (exclude arms, change no score)", classes="lead", markup=False)
         required = {
-            each.criterion: str(each.at_least) for each in parse_constraints(self.answers.require)
+            each.criterion: str(each.at_least)
+            for each in parse_constraints(self.answers.require)
+            if each.criterion in CRITERIA
         }
         for criterion in CRITERIA:
             yield Choice(
@@ -71,9 +74,13 @@ class PrioritiesStep(Step):
             self._draw_preset_note()
             return
         chosen = {name: self.query_one(f"#required-{name}", Choice).value for name in CRITERIA}
-        self.change_answers(
-            require=",".join(f"{name}>={tier}" for name, tier in chosen.items() if tier)
-        )
+        figures = [
+            part
+            for part in self.answers.require.split(",")
+            if part.strip() and parse_constraints(part)[0].criterion not in CRITERIA
+        ]
+        letters = [f"{name}>={tier}" for name, tier in chosen.items() if tier]
+        self.change_answers(require=",".join([*letters, *figures]))
 
     def _store_weights(self, priorities: Priorities) -> None:
         weights = {name: getattr(priorities, name) for name in CRITERIA}

@@ -74,7 +74,7 @@ def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: fl
         found = shifts(results)
         assert set(found) == {"compiled"}, seed
         assert found["compiled"] == pytest.approx(share, abs=0.05)
-        assert any("compiled by" in reason for reason in trust.grade(results, "PROVEN")[1])
+        assert any("compiled by" in reason for reason in trust.grade(results, "CLEAR")[1])
 
 
 def test_200_undisturbed_runs_raise_no_alarm() -> None:

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from advisor import applicability, recommend, score
+from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
@@ -22,10 +23,11 @@ from advisor.domain.measurement import (
     Interval,
     Measurement,
     MemoryBytes,
+    Results,
     SustainedCheck,
     Throughput,
 )
-from advisor.domain.question import Constraint, OnnxModel
+from advisor.domain.question import Constraint, OnnxModel, Question
 from advisor.domain.workflow import CitedFact, Environment
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
@@ -206,12 +208,15 @@ def question_of(case: str) -> Any:
 
 
 @pytest.mark.parametrize("case", ["balanced", "serving", "bound"])
-@pytest.mark.parametrize("verdict", ["PROVEN", "INCONCLUSIVE"])
+@pytest.mark.parametrize(("verdict", "noise"), [("PROVEN", 0.03), ("INCONCLUSIVE", 0.4)])
 def test_tiers_and_recommendations_match_their_golden_files(
-    case: str, verdict: str, expect: Callable[[str, object], None]
+    case: str, verdict: str, noise: float, expect: Callable[[str, object], None]
 ) -> None:
-    races = (builders.race_result(1), builders.race_result(4, verdict=verdict))
-    results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=0.03)
+    races = (
+        builders.race_result(1, noise_floor=noise),
+        builders.race_result(4, verdict=verdict, noise_floor=noise),
+    )
+    results = builders.results(*MEASURED, races=races, sustained=CHECK, noise_floor=noise)
     asked = question_of(case)
     scored = score.score(results, asked, KNOWN)
     left_out = [
@@ -224,10 +229,14 @@ def test_tiers_and_recommendations_match_their_golden_files(
         scored,
         asked,
         left_out,
-        SHIPPED.guidelines,
-        tree=SHIPPED.tree,
-        workflows=KNOWN.workflows,
-        device_bytes=100,
+        recommend.DecisionContext(
+            rubric=SHIPPED.rubric,
+            by_batch_size=score.score_by_batch_size(results, asked, KNOWN),
+            guidelines=SHIPPED.guidelines,
+            tree=SHIPPED.tree,
+            workflows=KNOWN.workflows,
+            device_bytes=100,
+        ),
     )
     if verdict == "PROVEN":
         expect(f"tiers-{case}", scored)
@@ -249,15 +258,17 @@ def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
         barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
     )
     few = builders.results(MEASURED[0], MEASURED[1])
+    context = recommend.DecisionContext(rubric=SHIPPED.rubric)
+
+    def advise(found: Results, asked: Question) -> Recommendation:
+        scored = score.score(found, asked, KNOWN)
+        return recommend.recommend(found, scored, asked, [], context)
+
     expect(
         "advice-nothing",
         {
-            "barred": error_fields(
-                lambda: recommend.recommend(few, score.score(few, barred, KNOWN), barred, [])
-            ),
-            "strict": error_fields(
-                lambda: recommend.recommend(few, score.score(few, strict, KNOWN), strict, [])
-            ),
-            "nothing": error_fields(lambda: recommend.recommend(results, [], barred, [])),
+            "barred": error_fields(lambda: advise(few, barred)),
+            "strict": error_fields(lambda: advise(few, strict)),
+            "nothing": error_fields(lambda: recommend.recommend(results, [], barred, [], context)),
         },
     )

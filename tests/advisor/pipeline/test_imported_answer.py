@@ -52,7 +52,7 @@ def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
     recorded_runs.make_gpu_run(context.store)
     answer = find_answer(context)
     text = text_report.render(imported_document.compose(answer, "p3-advisor"))
-    assert answer.provenance.words in text.splitlines()[1]
+    assert f"Imported: {answer.provenance.words}" in text.splitlines()[:5]
     for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
         assert fact in answer.provenance.words
     assert "(measured)" not in text
@@ -68,7 +68,7 @@ def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
 
 
 def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
-    answers = Answers(model="demo/llama", gpu="H100")
+    answers = Answers(model="demo/llama", gpu="H100", task="forward")
     model = parse_model(answers, builders.shipped_catalogue().models)
     recorded_runs.make_gpu_run(context.store, model=model)
     generation = msgspec.structs.replace(answers, task="generate")

@@ -1,4 +1,4 @@
-"""`--priority`, `--preset` and `--require`."""
+"""`--priority` and `--preset`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.question import PILLARS, Constraint
+from advisor.domain.question import PILLARS
 from advisor.errors import PriorityError, UnknownPresetError
 from advisor.question.answers import Answers
-from advisor.question.priorities import choose_priorities, parse_constraints, parse_priorities
+from advisor.question.priorities import choose_priorities, parse_priorities
 
 PRESETS = builders.shipped_catalogue().presets
 
@@ -94,44 +94,6 @@ def test_the_error_of_an_unknown_preset_lists_the_presets() -> None:
     assert all(name in problem.value.next_step for name in PRESETS.priorities)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ()),
-        (" , ", ()),
-        ("portability>=2", (Constraint(criterion="portability", at_least=2),)),
-        (
-            "portability >= 2,input-flexibility>=3",
-            (
-                Constraint(criterion="portability", at_least=2),
-                Constraint(criterion="input_flexibility", at_least=3),
-            ),
-        ),
-    ],
-)
-def test_constraints_are_parsed(text: str, expected: tuple[Constraint, ...]) -> None:
-    assert parse_constraints(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "portability",
-        "portability>2",
-        "portability>=0",
-        "portability>=4",
-        "portability>=2.5",
-        "speed>=2",
-        ">=2",
-    ],
-)
-def test_an_invalid_constraint_is_an_error(text: str) -> None:
-    with pytest.raises(PriorityError) as problem:
-        parse_constraints(f"performance>=1,{text}")
-    assert repr(text) in problem.value.what
-    assert problem.value.next_step
-
-
 fragments = st.lists(
     st.sampled_from(["performance", "=", ">=", ",", "60", "1e999", " ", "\n", "portability", "-"]),
     max_size=12,
@@ -140,8 +102,5 @@ fragments = st.lists(
 
 @given(st.text(max_size=30) | fragments)
 def test_any_text_is_parsed_or_a_one_line_error(text: str) -> None:
-    for error in (
-        builders.error_of(lambda: parse_priorities(text)),
-        builders.error_of(lambda: parse_constraints(text)),
-    ):
-        assert error is None or "\n" not in error.what + error.next_step
+    error = builders.error_of(lambda: parse_priorities(text))
+    assert error is None or "\n" not in error.what + error.next_step

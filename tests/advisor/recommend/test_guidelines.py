@@ -21,7 +21,8 @@ SHIPPED = builders.shipped_catalogue()
         ("serving", "forward", "cuda", "latency"),
         ("serving", "forward", "cpu", "not-on-nvidia"),
         ("balanced", "generate", "cuda", "paged-attention"),
-        ("balanced", "forward", "cpu", "compile-first"),
+        ("balanced", "forward", "cpu", "not-on-nvidia"),
+        ("balanced", "forward", "cuda", "compile-first"),
     ],
 )
 def test_each_deployment_has_its_guideline(
@@ -63,7 +64,7 @@ def test_the_answer_that_the_guideline_names_agrees() -> None:
 def test_another_answer_says_in_what_the_named_one_is_behind() -> None:
     found = opinion("other", "torch-compile-inductor")
     assert found.agrees is False
-    assert "performance (tier 1 against 2" in found.why
+    assert "performance (C against B" in found.why
 
 
 def test_with_the_same_tiers_the_speeds_are_told() -> None:
@@ -82,9 +83,14 @@ def test_without_a_measurement_of_what_it_names_nothing_is_claimed() -> None:
     ("preset", "task", "device", "says"),
     [
         ("serving", "generate", "cuda", ["vLLM or SGLang", "TensorRT-LLM"]),
-        ("balanced", "generate", "cuda", ["vLLM or SGLang", "torch.compile first"]),
+        (
+            "balanced",
+            "generate",
+            "cuda",
+            ["vLLM or SGLang", "torch.compile first", "TensorRT or ONNX"],
+        ),
         ("serving", "forward", "cuda", ["TensorRT"]),
-        ("research", "forward", "cuda", ["torch.compile first"]),
+        ("research", "forward", "cuda", ["torch.compile first", "TensorRT or ONNX"]),
         ("multi-vendor", "forward", "cpu", ["ONNX Runtime"]),
         ("balanced", "forward", "cpu", ["OpenVINO, XLA or Core ML"]),
     ],
@@ -102,12 +108,28 @@ def test_the_tree_leads_where_the_handbook_says(
         assert advice.source == SHIPPED.tree.source
 
 
-def test_the_way_through_the_tree_is_told() -> None:
-    first, second = guidelines.follow_tree(
+@pytest.mark.parametrize(("rival", "says"), [(1.7, "torch.compile first"), (1.9, "TensorRT or")])
+def test_the_tree_asks_the_measurement_whether_torch_compile_suffices(
+    rival: float, says: str
+) -> None:
+    scored = [
+        builders.scored_arm("torch-compile-inductor/reduce-overhead", speedup=1.5),
+        builders.scored_arm("tensorrt", speedup=rival),
+    ]
+    asked = builders.question(
+        device="cuda", priorities=SHIPPED.presets.priorities["research"].priorities
+    )
+    (advice,) = guidelines.follow_tree(SHIPPED.tree, asked, scored)
+    assert advice.says.startswith(says)
+
+
+def test_the_path_through_the_tree_is_listed() -> None:
+    first, second, third = guidelines.follow_tree(
         SHIPPED.tree, builders.question(task="generate", device="cuda")
     )
+    assert [step.answer for step in third.steps] == [True, True, False, False, False]
     assert [step.answer for step in first.steps] == [True, True, True]
-    assert [step.answer for step in second.steps] == [True, True, False, False]
+    assert [step.answer for step in second.steps] == [True, True, False, False, True]
     assert second.steps[0].question == "does it run on an NVIDIA GPU?"
 
 

@@ -1,4 +1,4 @@
-"""What to do with the answer: what to keep of the build, what to pin, and what a build short of memory means."""
+"""Next steps: what to keep of the build, what to pin, and builds that were short of memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
     results = builders.results(measurement)
     arms = [builders.scored_arm("compiled")]
-    return recommend.recommend(
-        results,
-        arms,
-        builders.question(),
-        [],
+    context = recommend.DecisionContext(
+        rubric=builders.shipped_catalogue().rubric,
         workflows=[builders.workflow("other", deployment_steps=("another",)), KEPT],
         device_bytes=device_bytes,
     )
+    return recommend.recommend(results, arms, builders.question(), [], context)
 
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned() -> None:
@@ -50,7 +48,7 @@ def test_a_build_that_was_short_of_memory_is_a_reason() -> None:
     advice = advise(measurement, device_bytes=100)
     assert advice.memory[0].short
     assert any(
-        "compiled reached 90% of the GPU's memory, its build included: it may serve" in reason
+        "compiled reached 90% of the GPU's memory with its build: it may serve" in reason
         for reason in advice.reasons
     )
     assert not any("memory" in reason for reason in advise(measurement, device_bytes=1000).reasons)

@@ -1,4 +1,4 @@
-"""Shares of the weights, the Pareto front, what constraints change: each checked against deciding again."""
+"""Shares of the weights, the Pareto front and constraints, checked against deciding again."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
 
 
 def test_two_opposite_arms_share_the_simplex_exactly() -> None:
-    """One tier more of Performance against one more of Productivity: the line between them halves the triangle."""
+    """One letter more of Performance against one of Productivity halves the triangle."""
     shares = sensitivity.share_simplex(
         arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.0)]), PRIORITIES
     )
@@ -126,17 +126,30 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
     free = arms_of(field)
 
     def decide(required: list[Constraint]) -> str | None:
-        barred = score.rank(
+        ranked = exclude(required)
+        return None if ranked[0].fails else ranked[0].arm
+
+    def exclude(required: list[Constraint]) -> tuple[ScoredArm, ...]:
+        failed = [score.failed_constraints(arm.ratings, required) for arm in free]
+        return score.rank(
             [
-                msgspec.structs.replace(arm, fails=score.failed_constraints(arm.ratings, required))
-                for arm in free
+                msgspec.structs.replace(arm, fails=tuple(each.values()), failed=tuple(each))
+                for arm, each in zip(free, failed, strict=True)
             ]
         )
-        return None if barred[0].fails else barred[0].arm
 
     answer = decide(constraints)
-    for place, effect in enumerate(sensitivity.weigh_constraints(free, constraints, answer)):
+    bound = exclude(constraints)
+    for place, effect in enumerate(sensitivity.weigh_constraints(bound, constraints, answer)):
         without = decide([*constraints[:place], *constraints[place + 1 :]])
         assert effect.without == without
         assert effect.changes_answer == (without is not None and without != answer)
         assert effect.changes_answer <= bool(effect.bars)
+
+
+def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead() -> None:
+    arms = arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.5)])
+    required = [Constraint(criterion="portability", at_least=2)]
+    simplest = arms[1].arm
+    (effect,) = sensitivity.weigh_constraints(arms, required, simplest)
+    assert (effect.without, effect.changes_answer) == (simplest, False)

@@ -90,7 +90,7 @@ def test_the_requirements_of_the_next_tier_are_listed_or_null() -> None:
     missing = scores["performance"].to_next
     assert missing is not None
     assert [(distance.fact, distance.tier, distance.threshold) for distance in missing] == [
-        ("speedup_low", 2, ">= 1.05")
+        ("speedup", 2, ">= 1.05")
     ]
     assert scores["portability"].to_next is None
 
@@ -222,7 +222,14 @@ def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
             for arm in decided.scored
         ]
     )
-    advice = recommend.recommend(decided.results, barred, decided.header.question, [])
+    rubric = decided.header.catalogue.rubric
+    advice = recommend.recommend(
+        decided.results,
+        barred,
+        decided.header.question,
+        [],
+        recommend.DecisionContext(rubric=rubric),
+    )
     composed = compose(scored=barred, recommendation=advice)
     assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [
         (BASELINE, ()),

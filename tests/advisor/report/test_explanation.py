@@ -8,6 +8,7 @@ import pytest
 
 from advisor.domain.published import PublishedData
 from advisor.domain.question import CRITERIA
+from advisor.domain.rubric import LETTERS
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
 from advisor.report import explanation
 
@@ -21,23 +22,23 @@ def test_the_recommended_arm_is_explained_from_calls_to_score() -> None:
     assert text.startswith("compiled, run ")
     assert "batch size 1: median 100 ms of 12 timed calls, 4.000x (4.000 to 4.000)" in text
     assert "geometric mean over the batch sizes: 4.000x" in text
-    assert (
-        "rule: speedup_low >= 1.2, fastest_over_it <= 1.2; decided by speedup_low = 4 (measured)"
-        in text
-    )
-    assert all(f"  {name}: tier " in text for name in CRITERIA)
+    assert "rule: speedup: A >= 1.2, B >= 1.05; decided by speedup = 4 (measured)" in text
+    assert entry.scores is not None
+    for name in CRITERIA:
+        letter, grade = LETTERS[entry.scores[name].tier], entry.scores[name].graded
+        assert f"  {name}: {letter}, grade {grade:.2f}, " in text
     assert f"= {entry.score:.3f}" in text
 
 
 def test_one_criterion_is_explained_alone() -> None:
     text = explanation.render(DOCUMENT, "compiled", "input-flexibility", PUBLISHED)
-    assert "input_flexibility: tier" in text
-    assert "performance: tier" not in text
+    assert "  input_flexibility: A, grade 3.00" in text
+    assert "  performance: " not in text
     assert "median" not in text
 
 
-def test_the_requirement_of_the_next_tier_has_its_distance() -> None:
-    assert "tier 2 requires speedup_low >= 1.05; it is 1, 0.05 away" in explanation.render(
+def test_the_requirement_of_the_next_letter_has_its_distance() -> None:
+    assert "B requires speedup >= 1.05; it is 1, 0.05 away" in explanation.render(
         DOCUMENT, builders.BASELINE, "", PUBLISHED
     )
 

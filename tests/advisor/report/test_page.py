@@ -64,6 +64,7 @@ KEPT_KEYS = {
     "device",
     "criterion",
     "outcome",
+    "decision",
 }
 
 
@@ -221,7 +222,10 @@ def test_the_data_of_the_script_is_that_of_the_document() -> None:
         page._ranking_data(composed, [entry for entry in composed.workflows if entry.rank])
     )
     assert [arm["arm"] for arm in data["arms"]] == ["compiled", builders.BASELINE]
-    assert [len(arm["tiers"]) for arm in data["arms"]] == [len(CRITERIA)] * 2
+    for arm, entry in zip(data["arms"], composed.workflows, strict=False):
+        assert entry.scores is not None
+        assert arm["grades"] == [entry.scores[name].grade for name in CRITERIA]
+        assert arm["rank"] == entry.rank
     assert data["weights"]["performance"] == composed.question.priorities.performance
 
 

@@ -32,6 +32,13 @@ NONE = builders.document(
 def test_the_instruction_comes_first() -> None:
     assert (
         text_report.render(builders.document()).splitlines()[0]
+        == "Use compiled for synthetic/ffn@8x16."
+    )
+
+
+def test_the_instruction_of_an_early_version_is_written_from_its_fields() -> None:
+    assert (
+        text_report.render(with_advice(headline=())).splitlines()[0]
         == "Use compiled for synthetic/ffn@8x16 on Fancy CPU"
     )
 
@@ -55,8 +62,9 @@ def test_an_unfinished_run_of_a_fleet_is_resumed_with_its_fleet() -> None:
     assert "p3-advisor fleet 20261121-120001-0000 --resume" in notice
 
 
-def test_a_tie_names_all_tied_arms() -> None:
-    first = text_report.render(with_advice(ties=("one", "two"))).splitlines()[0]
+def test_a_tie_of_an_early_version_names_all_tied_arms() -> None:
+    made = with_advice(headline=(), ties=("one", "two"))
+    first = text_report.render(made).splitlines()[0]
     assert first == "Tie for synthetic/ffn@8x16 on Fancy CPU: use compiled, or as well one, two"
 
 
@@ -81,20 +89,35 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
     )
 
 
-def test_verdict_trust_noise_and_lead_come_second() -> None:
-    second = text_report.render(
-        with_advice(verdict="TIE", trust="C", runner_up="other", margin=0.25)
-    ).splitlines()[1]
-    assert second.startswith(
-        "Speeds: TIE. Trust: C. Noise floor: 0.0%. Score: lead +0.25 over other."
-    )
+EVIDENCE = "Trust: C. Noise floor: 0.0%. Score: lead +0.25 over other."
+
+
+def test_trust_noise_and_lead_follow_the_headline() -> None:
+    made = with_advice(trust="C", runner_up="other", margin=0.25)
+    assert made.recommendation is not None
+    lines = text_report.render(made).splitlines()
+    count = len(made.recommendation.headline)
+    assert count >= 3
+    assert lines[:count] == [*made.recommendation.headline]
+    assert lines[count] == EVIDENCE
+
+
+def test_the_verdict_of_an_early_version_comes_second() -> None:
+    made = with_advice(headline=(), verdict="TIE", trust="C", runner_up="other", margin=0.25)
+    assert text_report.render(made).splitlines()[1] == f"Speeds: TIE. {EVIDENCE}"
+
+
+def test_a_machine_that_is_not_fit_is_no_answer() -> None:
+    problem = Problem(name="machine-unfit", what="No answer: busy", next_step="measure again")
+    lines = text_report.render(msgspec.structs.replace(NONE, problem=problem)).splitlines()
+    assert lines[:2] == ["No answer: busy", "Next: measure again"]
 
 
 def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named() -> None:
     made = with_advice(runner_up=None, margin=None)
     assert made.race is not None
     made = msgspec.structs.replace(made, race=msgspec.structs.replace(made.race, noise_floor=None))
-    assert text_report.confidence(made)[0].endswith("Noise floor: not known. Score: no runner-up.")
+    assert text_report.confidence(made)[-1].endswith("Noise floor: not known. Score: no runner-up.")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +130,9 @@ def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named() -> None:
 )
 def test_a_flip_is_a_sentence(weight: float, when: Side, sentence: str) -> None:
     flips = (Flip(criterion="performance", weight=weight, to="other", when=when),)
-    assert sentence in text_report.render(with_advice(flips=flips)).splitlines()
+    lines = text_report.render(with_advice(flips=flips)).splitlines()
+    assert lines[lines.index("What would change the answer:") + 1] == f"  {sentence}"
+    assert sentence in text_report.render(with_advice(headline=(), flips=flips)).splitlines()
 
 
 def columns(made: RunDocument) -> dict[str, dict[str, str]]:
@@ -132,7 +157,7 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
         "Port": "A",
         "Flex": "A",
         "Arch": "A",
-        "score": "3.00",
+        "score": "3.40",
     }
     assert columns(builders.document())[BASELINE]["Perf"] == "C"
 

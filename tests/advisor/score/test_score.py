@@ -1,4 +1,4 @@
-"""Tiers by the rubric's rules, and scores that are linear in the weights."""
+"""Grades by the functions of the rubric, constraints, and scores that are linear in the weights."""
 
 from __future__ import annotations
 
@@ -13,126 +13,118 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import score
-from advisor.domain.decision import TierGap
-from advisor.domain.measurement import BuildSeconds, Measurement
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallSeconds,
+    Cell,
+    Interval,
+    Measurement,
+    Throughput,
+)
 from advisor.domain.question import CRITERIA, Constraint
-from advisor.domain.rubric import Condition, Criterion, Fact, Rubric, TierRule
+from advisor.domain.rubric import Criterion, GradeRule, TierRule
 from advisor.domain.workflow import Environment, Workflow
 from advisor.score import FactValue
 
-RUBRIC = Rubric(
-    name="a test's",
-    minimum_engaged_share=0.05,
-    facts={
-        "speed": Fact(unit="x", evidence="measured", meaning="how fast"),
-        "seconds": Fact(unit="s", evidence="measured", meaning="how long"),
-        "scope": Fact(unit="", evidence="declared", meaning="how far"),
-    },
-    criteria=(),
-)
+RUBRIC = builders.shipped_catalogue().rubric
 
 
-def rule(tier: int, *conditions: Condition) -> TierRule:
-    return TierRule(
-        tier=tier, all=conditions, basis="ours", source=f"source of {tier}", why=f"why {tier}"
-    )
+def rule(fact: str, **changes: Any) -> GradeRule:
+    return GradeRule(fact=fact, **{"basis": "ours", "source": f"source of {fact}", **changes})
 
 
+SPEED = rule("speedup", knots=((1.0, 1.0), (1.05, 1.5), (1.2, 2.5)))
+SECONDS = rule("build_seconds", knots=((30.0, 3.0), (120.0, 2.5), (900.0, 1.5)), below="flat")
+SCOPE = rule("artefact_scope", values={"any": 3.0, "vendor": 2.0})
 CRITERION = Criterion(
     id="performance",
     title="Performance",
     question="How fast?",
-    tiers=(
-        rule(
-            3,
-            Condition(fact="speed", at_least=1.2),
-            Condition(fact="seconds", at_most=60),
-            Condition(fact="scope", is_one_of=("any",)),
-        ),
-        rule(2, Condition(fact="speed", at_least=1.05)),
-        rule(1),
+    grades=(SPEED, SECONDS, SCOPE),
+    tiers=tuple(
+        TierRule(tier=tier, basis="ours", source="a test", why=f"why {tier}") for tier in (3, 2, 1)
     ),
 )
-BEST: dict[str, FactValue] = {"speed": 1.2, "seconds": 60, "scope": "any"}
+BEST: dict[str, FactValue] = {"speedup": 1.2, "build_seconds": 30.0, "artefact_scope": "any"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "tier"),
+    ("changes", "tier", "grade"),
     [
-        ({}, 3),
-        ({"speed": 1.1999}, 2),
-        ({"seconds": 60.01}, 2),
-        ({"scope": "vendor"}, 2),
-        ({"speed": 1.05, "seconds": 9999, "scope": None}, 2),
-        ({"speed": 1.0499}, 1),
-        ({"speed": None}, 1),
-        ({"speed": "fast"}, 1),
+        ({}, 3, 2.5),
+        ({"speedup": 1.1999}, 2, 2.499),
+        ({"speedup": 9.0, "build_seconds": 120.01}, 2, 2.5),
+        ({"artefact_scope": "vendor"}, 2, 2.0),
+        ({"speedup": 1.0499}, 1, 1.499),
+        ({"speedup": 9.0}, 3, 3.0),
+        ({"speedup": None}, 1, 0.0),
+        ({"speedup": "fast"}, 1, 0.0),
+        ({"artefact_scope": None}, 1, 0.0),
+        ({"artefact_scope": "elsewhere"}, 1, 0.0),
     ],
 )
-def test_a_tier_is_the_highest_whose_conditions_all_hold(
-    changes: dict[str, FactValue], tier: int
+def test_the_smallest_grade_of_the_facts_counts(
+    changes: dict[str, FactValue], tier: int, grade: float
 ) -> None:
-    assert score.rate(CRITERION, {**BEST, **changes}, RUBRIC).tier == tier
+    rating = score.rate(CRITERION, {**BEST, **changes}, RUBRIC)
+    assert rating.tier == tier
+    assert rating.grade == pytest.approx(grade, abs=2e-3)
 
 
-def test_a_rating_names_the_value_that_kept_it_from_the_next_tier() -> None:
-    rating = score.rate(CRITERION, {"speed": 1.5, "seconds": 100.0, "scope": "vendor"}, RUBRIC)
-    assert (rating.fact, rating.value, rating.evidence) == ("seconds", 100.0, "measured")
-    assert (rating.rule, rating.source, rating.why) == ("speed >= 1.05", "source of 2", "why 2")
-    assert rating.to_next == (
-        TierGap(tier=3, fact="seconds", value=100.0, threshold="<= 60", missing=40.0),
-        TierGap(tier=3, fact="scope", value="vendor", threshold="any", missing=None),
+def test_a_rating_names_the_fact_with_the_smallest_grade_and_what_the_next_letter_needs() -> None:
+    facts: dict[str, FactValue] = {
+        "speedup": 1.5,
+        "build_seconds": 300.0,
+        "artefact_scope": "vendor",
+    }
+    rating = score.rate(CRITERION, facts, RUBRIC)
+    assert (rating.fact, rating.value, rating.evidence) == ("artefact_scope", "vendor", "declared")
+    assert (rating.source, rating.why) == ("source of artefact_scope", "why 2")
+    assert rating.rule == "artefact_scope: A any, B any or vendor"
+    build, scope = rating.to_next
+    assert (build.tier, build.fact, build.threshold) == (3, "build_seconds", "<= 120")
+    assert build.missing == pytest.approx(180.0)
+    assert (scope.fact, scope.threshold, scope.missing) == ("artefact_scope", "any", None)
+
+
+def test_the_best_letter_asks_for_nothing() -> None:
+    assert score.rate(CRITERION, BEST, RUBRIC).to_next == ()
+
+
+def test_an_optional_unknown_fact_is_left_out() -> None:
+    optional = msgspec.structs.replace(SCOPE, optional=True)
+    criterion = msgspec.structs.replace(CRITERION, grades=(SPEED, SECONDS, optional))
+    assert score.rate(criterion, {**BEST, "artefact_scope": None}, RUBRIC).tier == 3
+    alone = msgspec.structs.replace(CRITERION, grades=(optional,))
+    assert score.rate(alone, {**BEST, "artefact_scope": None}, RUBRIC).grade == 0.0
+
+
+def test_the_evidence_is_measured_where_the_run_has_the_fact() -> None:
+    rating = score.rate(CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC)
+    measured = score.rate(
+        CRITERION, {**BEST, "artefact_scope": "vendor"}, RUBRIC, measured=("artefact_scope",)
     )
-
-
-def test_the_best_tier_names_the_first_value_it_rests_on_and_asks_for_nothing() -> None:
-    rating = score.rate(CRITERION, BEST, RUBRIC)
-    assert (rating.fact, rating.value, rating.to_next) == ("speed", 1.2, ())
-
-
-def test_the_tier_that_is_left_over_says_so() -> None:
-    rating = score.rate(CRITERION, {**BEST, "speed": None}, RUBRIC)
-    assert rating.rule == "otherwise"
-    assert rating.to_next == (
-        TierGap(tier=2, fact="speed", value=None, threshold=">= 1.05", missing=None),
-    )
-
-
-def test_the_evidence_is_that_of_the_deciding_fact() -> None:
-    assert score.rate(CRITERION, {**BEST, "scope": "vendor"}, RUBRIC).evidence == "declared"
-
-
-@pytest.mark.parametrize(
-    ("condition", "words"),
-    [
-        (Condition(fact="speed", at_least=1.2), ">= 1.2"),
-        (Condition(fact="seconds", at_most=900.0), "<= 900"),
-        (Condition(fact="scope", is_one_of=("any", "vendor")), "any or vendor"),
-        (Condition(fact="scope", is_one_of=(False,)), "no"),
-        (Condition(fact="scope", is_one_of=(True, "partly")), "yes or partly"),
-    ],
-)
-def test_a_condition_is_described_in_a_few_signs(condition: Condition, words: str) -> None:
-    assert score.describe(condition) == words
+    assert (rating.evidence, measured.evidence) == ("declared", "measured")
 
 
 @pytest.mark.parametrize(("kind", "own"), [("shared", False), ("own", True), ("container", True)])
-def test_an_environment_of_its_own_is_a_fact(kind: Any, own: bool) -> None:
+def test_a_separate_environment_is_a_fact(kind: Any, own: bool) -> None:
     workflow = builders.workflow(environment=Environment(kind=kind))
-    assert score.facts_of(builders.measurement(), workflow, 1.0)["own_environment"] is own
+    assert score.facts_of(builders.measurement(), workflow)["own_environment"] is own
 
 
-def test_facts_are_taken_from_the_measurement_and_the_declaration() -> None:
+def test_facts_come_from_the_measurement_and_the_declaration() -> None:
     workflow = builders.workflow(declared=builders.declared(vendors=2, export_step=True))
-    measured = builders.measurement(speedup=1.5, low=1.3)
-    facts = score.facts_of(measured, workflow, 3.0)
-    assert facts["fastest_over_it"] == 2.0
-    assert (
-        facts["speedup_low"],
-        facts["cold_build_seconds"],
-        facts["vendors"],
-        facts["export_step"],
-    ) == (1.3, 3.0, 2, True)
+    build = BuildSeconds(cold=3.0, warm=None, worst=2.0)
+    measured = builders.measurement(speedup=1.5, low=1.3, build_seconds=build)
+    facts = score.facts_of(measured, workflow)
+    names = ("speedup", "build_seconds", "vendors", "export_step")
+    assert [facts[name] for name in names] == [1.5, 2.0, 2, True]
+
+
+def test_documents_of_early_versions_count_the_sum_of_the_builds() -> None:
+    facts = score.facts_of(builders.measurement(), builders.workflow())
+    assert facts["build_seconds"] == 3.0
 
 
 @pytest.mark.parametrize(
@@ -154,23 +146,8 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
     assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
 
 
-@pytest.mark.parametrize(("rival", "tier"), [(3.9, 3), (9.0, 2)])
-def test_a_gain_is_not_the_top_one_where_another_arm_brings_substantially_more(
-    rival: float, tier: int
-) -> None:
-    results = builders.results(
-        builders.measurement("compiled", speedup=3.3, low=3.2),
-        builders.measurement("served", speedup=rival + 0.1, low=rival),
-    )
-    known = builders.catalogue(builders.workflow("compiled"), builders.workflow("served"))
-    arms = score.score(results, builders.question(), known)
-    ratings = {arm.arm: arm.ratings["performance"] for arm in arms}
-    assert ratings["served"].tier == 3
-    assert ratings["compiled"].tier == tier
-
-
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
-    facts = score.facts_of(builders.measurement(), builders.workflow(), 1.0)
+    facts = score.facts_of(builders.measurement(), builders.workflow())
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)
 
 
@@ -188,27 +165,11 @@ def scored(
     return {arm.arm: (arm.rank, arm.score) for arm in ranked}
 
 
-def test_a_score_is_the_weighted_mean_of_the_tiers() -> None:
-    # Tiers 2 (speed), 3, 3, 3, 3: only Performance, with 40 % of 80 %, is a tier short.
-    assert scored(builders.measurement("one", speedup=1.1))["one"] == pytest.approx(
-        (1, 3 - 0.4 * 0.8)
+def test_a_score_is_the_weighted_mean_of_the_grades() -> None:
+    # Performance, with 40 % of 80 %, is half a letter below the other criteria.
+    assert scored(builders.measurement("one", speedup=1.2))["one"] == pytest.approx(
+        (1, 3 - 0.4 * 0.8 * 0.5)
     )
-
-
-def test_only_what_is_shown_beyond_the_noise_earns_performance() -> None:
-    scores = scored(
-        builders.measurement("shown", speedup=1.3, low=1.25),
-        builders.measurement("hoped", speedup=3.0, low=1.0),
-    )
-    assert scores["shown"][1] > scores["hoped"][1]
-
-
-def test_a_speedup_without_a_bound_earns_none() -> None:
-    unknown = builders.measurement("one", speedup=9.0)
-    unknown = msgspec.structs.replace(
-        unknown, speedup=msgspec.structs.replace(unknown.speedup, low=None)
-    )
-    assert scored(unknown) == scored(builders.measurement("one", speedup=1.0))
 
 
 def test_equal_scores_are_ranked_by_measured_speed_and_then_by_name() -> None:
@@ -291,14 +252,74 @@ def test_arms_that_fail_a_constraint_come_after_those_that_do_not(
         assert one.score >= two.score - 1e-9 or bool(one.fails) < bool(two.fails)
 
 
-def test_a_constraint_that_is_not_met_is_told_with_both_tiers() -> None:
+def test_a_failed_constraint_names_both_letters() -> None:
     arm = builders.scored_arm("one", tiers=(3, 2, 1, 2, 2))
     required = (
         Constraint(criterion="performance", at_least=3),
         Constraint(criterion="portability", at_least=2),
         Constraint(criterion="productivity", at_least=3),
     )
-    assert score.failed_constraints(arm.ratings, required) == (
-        "portability is tier 1, 2 is required",
-        "productivity is tier 2, 3 is required",
+    assert score.failed_constraints(arm.ratings, required) == {
+        1: "portability is C, required is >=B",
+        2: "productivity is B, required is >=A",
+    }
+
+
+@pytest.mark.parametrize(
+    ("constraint", "failed"),
+    [
+        (Constraint(criterion="speedup", at_least=1.2), False),
+        (Constraint(criterion="speedup", at_least=1.6), True),
+        (Constraint(criterion="memory", at_most=400 << 20), False),
+        (Constraint(criterion="memory", at_most=200 << 20), True),
+        (Constraint(criterion="build", at_most=300), False),
+        (Constraint(criterion="build", at_most=2.5), True),
+        (Constraint(criterion="ttft", at_most=10), True),
+        (Constraint(criterion="itl", at_most=10), True),
+    ],
+    ids=lambda value: value.text if isinstance(value, Constraint) else str(value),
+)
+def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
+    constraint: Constraint, failed: bool
+) -> None:
+    measured = builders.measurement("one", speedup=1.5)
+    ratings = builders.scored_arm("one").ratings
+    assert bool(score.failed_constraints(ratings, (constraint,), measured)) == failed
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (Constraint(criterion="speedup", at_least=1.6), "speedup is 1.5x, required is >=1.6x"),
+        (
+            Constraint(criterion="memory", at_most=200 << 20),
+            "memory is 300MiB, required is <=200MiB",
+        ),
+        (Constraint(criterion="build", at_most=0.25), "build is 3s, required is <=250ms"),
+        (Constraint(criterion="ttft", at_most=10), "ttft is unknown, required is <=10s"),
+    ],
+    ids=lambda value: value.text if isinstance(value, Constraint) else "",
+)
+def test_a_failed_figure_is_shown_with_its_unit(constraint: Constraint, text: str) -> None:
+    measured = builders.measurement("one", speedup=1.5)
+    ratings = builders.scored_arm("one").ratings
+    assert score.failed_constraints(ratings, (constraint,), measured) == {0: text}
+
+
+def test_each_batch_size_is_scored_alone() -> None:
+    def cell(size: int, speedup: float) -> Cell:
+        return Cell(
+            batch_size=size,
+            seconds=CallSeconds(median=0.01, low=None, high=None, samples=10),
+            throughput=Throughput(value=1.0, unit="samples/s"),
+            speedup=Interval(value=speedup, low=speedup, high=speedup),
+            tflops=None,
+        )
+
+    one = builders.measurement("one", cells=(cell(1, 4.0), cell(16, 1.0)), speedup=2.0)
+    two = builders.measurement("two", cells=(cell(1, 1.0), cell(16, 3.0)), speedup=1.7)
+    known = builders.catalogue(builders.workflow("one"), builders.workflow("two"))
+    by_size = score.score_by_batch_size(
+        builders.results(one, two), builders.question(batch_sizes=(1, 16)), known
     )
+    assert {size: ranked[0].arm for size, ranked in by_size.items()} == {1: "one", 16: "two"}

@@ -1,0 +1,80 @@
+"""`--require`: letters and figures that a workflow must reach to be recommended."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from advisor.domain.question import CRITERIA, Constraint
+from advisor.errors import PriorityError
+
+PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
+NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
+TIERS = {"a": 3, "b": 2, "c": 1, "3": 3, "2": 2, "1": 1}
+BYTES: Mapping[str, float] = {
+    "b": 1,
+    "kb": 1e3,
+    "mb": 1e6,
+    "gb": 1e9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
+SECONDS: Mapping[str, float] = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+FACTOR: Mapping[str, float] = {"x": 1.0, "": 1.0}
+#: The figures that can be required, the comparison that each takes, and its units.
+FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "speedup": (">=", FACTOR),
+    "memory": ("<=", BYTES),
+    "build": ("<=", SECONDS),
+    "ttft": ("<=", SECONDS),
+    "itl": ("<=", SECONDS),
+}
+EXAMPLES = '"portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "ttft<=200ms"'
+
+
+def parse_constraints(text: str) -> tuple[Constraint, ...]:
+    """Return the constraints in a comma-separated list."""
+    return tuple(_parse(part) for part in text.split(",") if part.strip())
+
+
+def _parse(part: str) -> Constraint:
+    match = PATTERN.fullmatch(part)
+    if match is None:
+        raise _refuse(part)
+    name, comparison, value = match[1].lower().replace("-", "_"), match[2], match[3]
+    if name in CRITERIA:
+        tier = TIERS.get(value.lower())
+        if comparison != ">=" or tier is None:
+            raise _refuse(part)
+        return Constraint(criterion=name, at_least=tier)
+    if name not in FIGURES or FIGURES[name][0] != comparison:
+        raise _refuse(part)
+    number = _number(value, FIGURES[name][1])
+    if number is None:
+        raise _refuse(part)
+    if comparison == ">=":
+        return Constraint(criterion=name, at_least=number)
+    return Constraint(criterion=name, at_most=number)
+
+
+def _number(text: str, units: Mapping[str, float]) -> float | None:
+    """Return a figure in the base unit; None for what is no positive number with a known unit."""
+    match = NUMBER.fullmatch(text)
+    factor = units.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        return None
+    try:
+        number = float(match[1]) * factor
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number > 0 else None
+
+
+def _refuse(part: str) -> PriorityError:
+    names = ", ".join([*CRITERIA, *FIGURES])
+    return PriorityError(
+        f"{part.strip()!r} in --require is not a constraint",
+        f"write it like {EXAMPLES}; known are {names}",
+    )

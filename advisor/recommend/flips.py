@@ -1,0 +1,92 @@
+"""The weights at which another arm takes the lead, exact because scores are linear. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from advisor.domain.decision import Flip, ScoredArm, Side
+from advisor.domain.question import PILLARS, Priorities
+
+#: Scores closer than this differ by rounding alone.
+SAME_SCORE = 1e-9
+#: Where a weight ends that becomes less or more.
+ENDS: Mapping[Side, float] = {"less": 0.0, "more": 100.0}
+
+
+def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Flip, ...]:
+    """Return, for each of the three Ps, the weights at which the lead changes, nearest first.
+
+    Along each path the scores are straight lines, so the lead changes only where two of them cross.
+    """
+    flips: list[Flip] = []
+    # Of arms with the same grades, only the first one can lead.
+    leading = list(
+        reversed({tuple(grades_of(arm).values()): arm for arm in reversed(viable)}.values())
+    )
+    for pillar in PILLARS:
+        now = getattr(priorities, pillar)
+        found = [flip for side in ENDS for flip in _follow_lead(leading, priorities, pillar, side)]
+        flips += sorted(found, key=lambda flip: abs(flip.weight - now))
+    return tuple(flips)
+
+
+def _follow_lead(
+    viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, when: Side
+) -> list[Flip]:
+    """Return the changes of the lead on the way from the present weight to 0 or to 100."""
+    now, end = getattr(priorities, pillar), ENDS[when]
+    moved = [priorities.with_weight(pillar, weight) for weight in (now, end)]
+    at_start, at_end = ({arm.arm: each.weigh(grades_of(arm)) for arm in viable} for each in moved)
+    flips = []
+    leader, previous = leader_of(viable, at_start), 0.0
+    for share in sorted({1.0, *_crossings(at_start, at_end)}):
+        if share - previous < SAME_SCORE:
+            continue  # the same crossing but for rounding
+        middle = (previous + share) / 2
+        scores = {
+            name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_end
+        }
+        ahead = leader_of(viable, scores)
+        if ahead != leader:
+            weight = now + previous * (end - now)
+            flips.append(Flip(criterion=pillar, weight=weight, to=ahead, when=when))
+            leader = ahead
+        previous = share
+    return flips
+
+
+def _crossings(at_start: Mapping[str, float], at_end: Mapping[str, float]) -> list[float]:
+    """Return the shares of the way at which two scores are equal."""
+    shares = []
+    for one, two in itertools.combinations(at_start, 2):
+        before, after = at_start[one] - at_start[two], at_end[one] - at_end[two]
+        if before * after < 0 and abs(before) > SAME_SCORE and abs(after) > SAME_SCORE:
+            shares.append(before / (before - after))
+    return shares
+
+
+def overtaking_weight(
+    faster: ScoredArm, advised: ScoredArm, priorities: Priorities, pillar: str = "performance"
+) -> float | None:
+    """Return the weight of `pillar` from which `faster` scores more; None for never."""
+    now = getattr(priorities, pillar)
+    gaps = [
+        moved.weigh(grades_of(faster)) - moved.weigh(grades_of(advised))
+        for moved in (priorities, priorities.with_weight(pillar, 100.0))
+    ]
+    if gaps[1] <= SAME_SCORE:
+        return None
+    if gaps[0] >= 0:
+        return float(now)
+    return float(now + (100.0 - now) * gaps[0] / (gaps[0] - gaps[1]))
+
+
+def grades_of(arm: ScoredArm) -> dict[str, float]:
+    """Return an arm's grades by criterion."""
+    return {name: rating.graded for name, rating in arm.ratings.items()}
+
+
+def leader_of(viable: Sequence[ScoredArm], scores: Mapping[str, float]) -> str:
+    """Return the arm with the highest score; among equals the faster, then the higher ranked."""
+    return min(viable, key=lambda arm: (-round(scores[arm.arm], 9), -arm.speedup, arm.rank)).arm

@@ -1,0 +1,196 @@
+"""The answer in three lines: what to use, how certain that is, and what would change it. Pure.
+
+Every output shows these lines as they are. A fourth line follows where the best arm differs by
+batch size, or where the advised arm is slower than the baseline at one of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from advisor.domain.decision import BatchAdvice, DecisionWord, Flip, ScoredArm
+from advisor.domain.measurement import Interval
+from advisor.domain.question import Priorities
+from advisor.domain.rubric import LETTERS
+from advisor.domain.workflow import Workflow
+from advisor.recommend.certainty import Certainty
+from advisor.recommend.flips import grades_of, overtaking_weight
+
+#: A measured arm that is faster than the advised one by less than this is not named as faster.
+SAME_SPEED = 1.02
+#: Percent above which a share of draws is not told more exactly.
+WHOLE = 99.0
+#: How the criteria are called in a sentence.
+CRITERION_NAMES = {
+    "input_flexibility": "input flexibility",
+    "architecture_support": "architecture support",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadlineFacts:
+    """What the lines are written from."""
+
+    advised: ScoredArm
+    speedup: Interval
+    baseline: str
+    certainty: Certainty
+    indifference: float
+    arms: Mapping[str, ScoredArm]
+    titles: Mapping[str, str]
+    flips: Sequence[Flip]
+    priorities: Priorities
+    by_batch_size: Sequence[BatchAdvice]
+    subject: str
+
+
+def write_headline(facts: HeadlineFacts) -> tuple[str, ...]:
+    """Return the lines."""
+    lines = [_instruction(facts), _certainty(facts), _change(facts)]
+    return (*lines, *_batch_sizes(facts))
+
+
+def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:
+    """Return what to call each arm: its workflow's title, and its option in parentheses."""
+    titles = {workflow.id: workflow.title for workflow in workflows}
+    named = {}
+    for arm in arms:
+        option = arm.arm.removeprefix(arm.workflow).lstrip("/").replace("-", " ")
+        title = titles.get(arm.workflow, arm.workflow)
+        named[arm.arm] = f"{title} ({option})" if option else title
+    return named
+
+
+def _instruction(facts: HeadlineFacts) -> str:
+    title = facts.titles[facts.advised.arm]
+    others = [
+        facts.titles[_best_of(facts, workflow)] for workflow in facts.certainty.contenders[1:]
+    ]
+    if facts.certainty.decision == "CLEAR" or not others:
+        return f"Use {title} for {facts.subject}."
+    names = _join([title, *others], "or")
+    if facts.certainty.decision == "EITHER":
+        return (
+            f"Use {names} for {facts.subject}: "
+            "they are equally good, the first is the simplest to adopt."
+        )
+    return f"Not settled for {facts.subject}: {names}. The first leads so far."
+
+
+def _best_of(facts: HeadlineFacts, workflow: str) -> str:
+    own = [arm for arm in facts.arms.values() if arm.workflow == workflow and not arm.fails]
+    return min(own, key=lambda arm: arm.rank).arm
+
+
+def _certainty(facts: HeadlineFacts) -> str:
+    found = facts.certainty
+    share = f"{_percent(found.certainty)} of what the measurements allow"
+    sentences: dict[DecisionWord, str] = {
+        "CLEAR": f"CLEAR: leads in {share}.",
+        "EITHER": f"EITHER: within {facts.indifference:g} points of the lead in {share}.",
+        "OPEN": f"OPEN: leads in {share}. {_what_settles(found)}",
+    }
+    return f"{sentences[found.decision]} {_speed(facts)} {_faster(facts)}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent; a share of draws is never told as 100 %."""
+    percent = share * 100
+    return "over 99 %" if percent > WHOLE else f"{percent:.0f} %"
+
+
+def _what_settles(found: Certainty) -> str:
+    if found.needed_seconds is None:
+        return "Only repetitions in fresh processes can settle it (--budget standard)."
+    seconds = found.needed_seconds
+    amount = f"{seconds / 60:.0f} more minutes" if seconds >= 120 else f"{seconds:.0f} more seconds"  # noqa: PLR2004
+    return f"About {amount} of measuring would settle it."
+
+
+def _speed(facts: HeadlineFacts) -> str:
+    baseline = facts.titles.get(facts.baseline, facts.baseline)
+    if facts.advised.arm == facts.baseline:
+        return f"It is the baseline, {baseline}."
+    speedup = facts.speedup
+    bounds = (
+        f" ({speedup.low:.2f} to {speedup.high:.2f})"
+        if speedup.low is not None and speedup.high is not None
+        else " (interval not known)"
+    )
+    return f"{speedup.value:.2f}x {baseline}{bounds}."
+
+
+def _faster(facts: HeadlineFacts) -> str:
+    regret = facts.certainty.speed_regret
+    if regret.arm is None or regret.value < SAME_SPEED:
+        return "Nothing measured is faster."
+    faster = facts.arms[regret.arm]
+    return f"Faster: {faster.arm}, {regret.value:.2f}x this one; {_why_not(facts, faster)}."
+
+
+def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
+    if faster.fails:
+        return f"a constraint excludes it ({'; '.join(faster.fails)})"
+    ours, theirs = grades_of(facts.advised), grades_of(faster)
+    losses = [
+        f"{CRITERION_NAMES.get(name, name)} ({LETTERS[faster.ratings[name].tier]})"
+        for name in ours
+        if theirs[name] < ours[name]
+    ]
+    on = f"it loses on {_join(losses)}" if losses else "it scores the same"
+    weight = overtaking_weight(faster, facts.advised, facts.priorities)
+    if weight is None:
+        return f"{on}, whatever performance weighs"
+    return f"{on}, and wins from performance {weight:.0f} % on"
+
+
+def _join(names: Sequence[str], conjunction: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
+
+
+def _change(facts: HeadlineFacts) -> str:
+    found = facts.certainty
+    # The lead may pass between equally good workflows without changing the answer.
+    equal = found.contenders if found.decision == "EITHER" else ()
+    flips = [flip for flip in facts.flips if facts.arms[flip.to].workflow not in equal]
+    if not flips:
+        return "No weighting of the three Ps changes the answer."
+    nearest = min(
+        flips, key=lambda flip: abs(flip.weight - getattr(facts.priorities, flip.criterion))
+    )
+    now = getattr(facts.priorities, nearest.criterion)
+    return (
+        f"It would be {facts.titles[nearest.to]} if {nearest.criterion} weighed {nearest.when} "
+        f"than {nearest.weight:.0f} % (now {now:g} %)."
+    )
+
+
+def _batch_sizes(facts: HeadlineFacts) -> list[str]:
+    lines = []
+    if len({advice.arm for advice in facts.by_batch_size}) > 1:
+        lines.append("By batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
+    slower = [
+        f"{advice.batch_size} ({advice.advised_speedup:.2f}x)"
+        for advice in facts.by_batch_size
+        if advice.advised_speedup < 1 / SAME_SPEED
+    ]
+    if slower:
+        baseline = facts.titles.get(facts.baseline, facts.baseline)
+        plural = "s" if len(slower) > 1 else ""
+        lines.append(
+            f"{facts.titles[facts.advised.arm]} is slower than {baseline} "
+            f"at batch size{plural} {', '.join(slower)}."
+        )
+    return [" ".join(lines)] if lines else []
+
+
+def _runs_of_sizes(facts: HeadlineFacts) -> list[str]:
+    """Return `1, 4: title` for neighbouring batch sizes with the same best arm."""
+    groups: list[tuple[str, list[int]]] = []
+    for advice in facts.by_batch_size:
+        if groups and groups[-1][0] == advice.arm:
+            groups[-1][1].append(advice.batch_size)
+        else:
+            groups.append((advice.arm, [advice.batch_size]))
+    return [f"{', '.join(map(str, sizes))}: {facts.titles[arm]}" for arm, sizes in groups]

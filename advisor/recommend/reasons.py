@@ -1,0 +1,99 @@
+"""Why an arm is advised, and what to do next, as sentences with their figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.decision import ConstraintEffect, HorizonBest, MemoryFit, ScoredArm, Trust
+from advisor.domain.measurement import Measurement, Results
+from advisor.domain.plan import Excluded
+from advisor.domain.rubric import LETTERS
+
+
+def give_reasons(
+    winner: ScoredArm,
+    measurement: Measurement,
+    results: Results,
+    ties: Sequence[str],
+    missing: Sequence[int] = (),
+) -> list[str]:
+    """Return why the advised arm is advised."""
+    speedup = measurement.speedup
+    bounds = (
+        f" (95 %: {speedup.low:.2f} to {speedup.high:.2f})"
+        if speedup.low is not None and speedup.high is not None
+        else ""
+    )
+    reasons = [f"it scores {winner.score:.2f} with these priorities"]
+    if winner.arm != results.baseline:
+        over = "the batch sizes that were measured" if missing else "the batch sizes"
+        reasons.append(
+            f"it is {speedup.value:.2f}x as fast as {results.baseline}{bounds}, "
+            f"geometric mean over {over}"
+        )
+    else:
+        reasons.append("no other workflow's gains outweigh its costs in the other criteria")
+    reasons += [
+        f"{name.replace('_', ' ')} {LETTERS[rating.tier]} ({rating.graded:.2f}): "
+        f"{rating.why} ({rating.evidence})"
+        for name, rating in winner.ratings.items()
+    ]
+    if ties:
+        reasons.append(f"tie: {', '.join(ties)} score the same, and their speeds do not differ")
+    return reasons
+
+
+def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
+    """Return which arm serves the asked number of requests first, its build included."""
+    return [
+        f"over {requests:,} requests at batch size {entry.batch_size}, "
+        f"{entry.arm} finishes first, its build included"
+        for entry in horizons
+        if entry.requests == requests
+    ]
+
+
+def explain_constraints(effects: Sequence[ConstraintEffect]) -> list[str]:
+    """Return the constraints that change the answer."""
+    return [
+        f"without {effect.constraint} the answer would be {effect.without}"
+        for effect in effects
+        if effect.changes_answer
+    ]
+
+
+def explain_memory(memory: Sequence[MemoryFit], winner: str) -> list[str]:
+    """Return the arms whose builds were short of device memory."""
+    return [
+        f"{fit.arm} reached {fit.share:.0%} of the GPU's memory"
+        + (" with its build: it may serve, but leaves little free" if fit.arm == winner else "")
+        + "; compilers skip strategies when memory is short, so with more memory it might be faster"
+        for fit in memory
+        if fit.short
+    ]
+
+
+def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list[str]:
+    """Return what to keep and to pin, so that what runs later is what was measured."""
+    build = measurement.build_seconds
+    gain = (
+        f" (here {build.warm:.1f} s instead of {build.cold:.1f} s)"
+        if build.warm is not None and build.warm < build.cold
+        else ""
+    )
+    pins = ", ".join(f"{name} {version}" for name, version in sorted(measurement.versions.items()))
+    return [
+        *(f"{step}{gain}" for step in keep),
+        *([f"pin the versions that were measured: {pins}"] if pins else []),
+    ]
+
+
+def give_next_steps(trust: Trust, excluded: Sequence[Excluded]) -> list[str]:
+    """Return what the user can do for a better founded answer."""
+    steps = []
+    if trust == "D":
+        steps.append(
+            "measure again when the machine is quiet, or measure longer with --budget thorough"
+        )
+    missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
+    return [*steps, *(f"to measure {entry.workflow} too: {entry.fix}" for entry in missing)]

@@ -1,0 +1,71 @@
+"""What must hold whatever the weights: constraints on letters and on measured figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from advisor.domain.decision import Rating
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import CRITERIA, Constraint, format_requirable
+
+#: Measured figures that a constraint may name. A missing figure meets no constraint.
+FIGURES: dict[str, Callable[[Measurement], float | None]] = {
+    "speedup": lambda one: one.speedup.value,
+    "memory": lambda one: one.memory_bytes.peak,
+    "build": lambda one: one.build_seconds.cold,
+    "ttft": lambda one: _worst(
+        cell.generation.ttft_seconds if cell.generation else None for cell in one.cells
+    ),
+    "itl": lambda one: _worst(
+        cell.generation.itl_seconds if cell.generation else None for cell in one.cells
+    ),
+}
+
+
+def _worst(values: Iterable[float | None]) -> float | None:
+    """Return the largest of the values; None where one is missing."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def failed_constraints(
+    ratings: Mapping[str, Rating],
+    constraints: Sequence[Constraint],
+    measurement: Measurement | None = None,
+) -> dict[int, str]:
+    """Return the constraints that an arm does not meet, by place, with the value it has."""
+    return {
+        place: describe_failure(constraint, ratings, measurement)
+        for place, constraint in enumerate(constraints)
+        if not is_met(constraint, ratings, measurement)
+    }
+
+
+def value_of(
+    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
+) -> float | None:
+    """Return the letter's number or the figure that a constraint is about; None if unknown."""
+    if constraint.criterion in CRITERIA:
+        return ratings[constraint.criterion].tier
+    return FIGURES[constraint.criterion](measurement) if measurement is not None else None
+
+
+def is_met(
+    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
+) -> bool:
+    """Check one constraint; an unknown figure does not meet it."""
+    value = value_of(constraint, ratings, measurement)
+    if value is None:
+        return False
+    above = constraint.at_least is None or value >= constraint.at_least
+    return above and (constraint.at_most is None or value <= constraint.at_most)
+
+
+def describe_failure(
+    constraint: Constraint, ratings: Mapping[str, Rating], measurement: Measurement | None
+) -> str:
+    """Return a constraint that is not met with the value that fails it."""
+    value = value_of(constraint, ratings, measurement)
+    has = "unknown" if value is None else format_requirable(constraint.criterion, value)
+    return f"{constraint.criterion} is {has}, required is {constraint.bound}"

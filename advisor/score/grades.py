@@ -1,0 +1,110 @@
+"""Grades: monotone functions from a fact to a number whose band is the letter.
+
+C is centred on 1, B on 2 and A on 3; the bands meet at 1.5 and 2.5. The functions are data
+(`criteria.toml`), so that the letter and the number cannot contradict each other. Pure.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+
+from advisor.domain.rubric import GradeRule
+
+FactValue = float | str | bool | int | None
+
+#: Where the band of the letter with this number begins.
+BAND_STARTS = {3: 2.5, 2: 1.5}
+LOWEST_TIER = 1
+#: Grade of an unknown fact: below the centre of every letter, so that a missing figure never pays.
+UNKNOWN = 0.0
+#: Digits of a grade; what is beyond them is rounding.
+DIGITS = 9
+
+
+def tier_of(grade: float) -> int:
+    """Return the number of the letter: 3 for A, 2 for B, 1 for C."""
+    rounded = round(grade, DIGITS)
+    return next((tier for tier, start in BAND_STARTS.items() if rounded >= start), LOWEST_TIER)
+
+
+def grade_of(rule: GradeRule, value: FactValue) -> float:
+    """Return the grade of a fact's value; an unknown or unforeseen value has the lowest grade."""
+    if rule.values:
+        key = str(value).lower() if isinstance(value, bool) else str(value)
+        return rule.values.get(key, UNKNOWN)
+    if isinstance(value, (bool, str)) or value is None or math.isnan(value):
+        return UNKNOWN
+    if rule.between == "step":
+        return _last_knot(rule, value)
+    if value <= 0:
+        return rule.knots[0][1] if rule.below == "flat" else -math.inf
+    return _interpolate(rule, math.log(value))
+
+
+def _last_knot(rule: GradeRule, value: float) -> float:
+    place = bisect.bisect_right([figure for figure, _ in rule.knots], value) - 1
+    return rule.knots[max(place, 0)][1]
+
+
+def _interpolate(rule: GradeRule, logarithm: float) -> float:
+    points = [(math.log(figure), grade) for figure, grade in rule.knots]
+    if logarithm <= points[0][0] and rule.below == "flat":
+        return points[0][1]
+    if logarithm >= points[-1][0] and rule.above == "flat":
+        return points[-1][1]
+    place = bisect.bisect_right([each for each, _ in points], logarithm)
+    (x0, y0), (x1, y1) = points[(end := min(max(place, 1), len(points) - 1)) - 1], points[end]
+    return y0 + (y1 - y0) * (logarithm - x0) / (x1 - x0)
+
+
+def figure_for(rule: GradeRule, grade: float) -> float | None:
+    """Return the figure at which a rule with knots reaches `grade`; None where it never does."""
+    if rule.between == "step":
+        return next((figure for figure, each in _from_best(rule) if each >= grade), None)
+    pairs = zip(rule.knots, rule.knots[1:], strict=False)
+    for (x0, y0), (x1, y1) in pairs:
+        if y0 != y1 and min(y0, y1) <= grade <= max(y0, y1):
+            return float(x0 * (x1 / x0) ** ((grade - y0) / (y1 - y0)))
+    return None
+
+
+def _from_best(rule: GradeRule) -> list[tuple[float, float]]:
+    """Return the knots so that the first one that reaches a grade is the nearest to the worst."""
+    rising = rule.knots[-1][1] >= rule.knots[0][1]
+    return list(rule.knots) if rising else list(reversed(rule.knots))
+
+
+def is_rising(rule: GradeRule) -> bool:
+    """Check whether a larger figure has a better grade."""
+    return rule.knots[-1][1] >= rule.knots[0][1]
+
+
+def describe_threshold(rule: GradeRule, grade: float) -> str:
+    """Return what the fact must be for `grade`: `>= 1.2`, `<= 120`, or the values that suffice."""
+    if rule.values:
+        names = {"true": "yes", "false": "no"}
+        enough = [names.get(value, value) for value, each in rule.values.items() if each >= grade]
+        return " or ".join(enough) or "not reachable"
+    figure = figure_for(rule, grade)
+    if figure is None:
+        return "not reachable"
+    if is_rising(rule):
+        return f">= {figure:g}"
+    if rule.between == "step":
+        return f"< {_next_figure(rule, figure):g}"
+    return f"<= {figure:g}"
+
+
+def _next_figure(rule: GradeRule, figure: float) -> float:
+    """Return the knot after `figure`: a falling step keeps its grade until there."""
+    return next((each for each, _ in rule.knots if each > figure), math.inf)
+
+
+def describe_rule(rule: GradeRule) -> str:
+    """Return in one line where the letters of a fact begin: `speedup: A >= 1.2, B >= 1.05`."""
+    bands = ", ".join(
+        f"{letter} {describe_threshold(rule, BAND_STARTS[tier])}"
+        for tier, letter in ((3, "A"), (2, "B"))
+    )
+    return f"{rule.fact}: {bands}"

@@ -1,0 +1,166 @@
+"""`--require`: letters, figures with units, and refusals."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.domain.question import CRITERIA, Constraint
+from advisor.errors import PriorityError
+from advisor.question.constraints import EXAMPLES, FIGURES, parse_constraints
+from advisor.score.constraints import FIGURES as MEASURED_FIGURES
+
+
+def at_least(name: str, value: float) -> Constraint:
+    return Constraint(criterion=name, at_least=value)
+
+
+def at_most(name: str, value: float) -> Constraint:
+    return Constraint(criterion=name, at_most=value)
+
+
+@pytest.mark.parametrize("text", ["", " , ", ",,"])
+def test_an_empty_list_has_no_constraints(text: str) -> None:
+    assert parse_constraints(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("letter", "tier"), [("A", 3), ("a", 3), ("B", 2), ("b", 2), ("C", 1), ("3", 3), ("1", 1)]
+)
+@pytest.mark.parametrize("name", CRITERIA)
+def test_a_criterion_takes_a_letter_or_its_number(name: str, letter: str, tier: int) -> None:
+    assert parse_constraints(f"{name}>={letter}") == (at_least(name, tier),)
+    assert parse_constraints(f" {name.replace('_', '-').upper()} >= {letter} ") == (
+        at_least(name, tier),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("speedup>=1.2", at_least("speedup", 1.2)),
+        ("speedup>=1.2x", at_least("speedup", 1.2)),
+        ("memory<=8GiB", at_most("memory", 8 * 2**30)),
+        ("memory<=8gib", at_most("memory", 8 * 2**30)),
+        ("memory<=512MiB", at_most("memory", 512 * 2**20)),
+        ("memory<=64KiB", at_most("memory", 64 * 2**10)),
+        ("memory<=8GB", at_most("memory", 8e9)),
+        ("memory<=5MB", at_most("memory", 5e6)),
+        ("memory<=5kB", at_most("memory", 5e3)),
+        ("memory<=1e9B", at_most("memory", 1e9)),
+        ("build<=5min", at_most("build", 300.0)),
+        ("build<=1h", at_most("build", 3600.0)),
+        ("build<=90", at_most("build", 90.0)),
+        ("build<=90s", at_most("build", 90.0)),
+        ("ttft<=200ms", at_most("ttft", 0.2)),
+        ("itl<=1.5e-2s", at_most("itl", 0.015)),
+        ("itl<=500us", at_most("itl", 5e-4)),
+    ],
+)
+def test_a_figure_is_converted_to_its_base_unit(text: str, expected: Constraint) -> None:
+    (found,) = parse_constraints(text)
+    assert found.criterion == expected.criterion
+    assert found.at_least == expected.at_least
+    assert found.at_most == (None if expected.at_most is None else pytest.approx(expected.at_most))
+
+
+def test_letters_and_figures_are_combined_in_their_order() -> None:
+    assert parse_constraints("portability >= B,speedup>=1.2,build<=5min,") == (
+        at_least("portability", 2),
+        at_least("speedup", 1.2),
+        at_most("build", 300.0),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "portability",
+        "portability>2",
+        "portability=B",
+        "portability>=0",
+        "portability>=4",
+        "portability>=2.5",
+        "portability>=D",
+        "portability>=AB",
+        "portability<=B",
+        "speed>=2",
+        ">=2",
+        "speedup<=2",
+        "speedup>=2s",
+        "speedup>=fast",
+        "speedup>=0",
+        "speedup>=-1",
+        "speedup>=nan",
+        "speedup>=inf",
+        "speedup>=1e999",
+        "memory>=8GiB",
+        "memory<=8",
+        "memory<=8TiB",
+        "memory<=GiB",
+        "memory<=8 GiB",
+        "memory<=50%",
+        "build>=5min",
+        "build<=5GiB",
+        "build<=1.2.3s",
+        "ttft<=200ms<=1",
+    ],
+)
+def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(PriorityError) as problem:
+        parse_constraints(f"performance>=C,{text}")
+    assert repr(text) in problem.value.what
+    assert all(name in problem.value.next_step for name in (*CRITERIA, *FIGURES))
+
+
+def test_the_examples_of_the_error_are_constraints() -> None:
+    examples = [example.strip().strip('"') for example in EXAMPLES.split(",")]
+    assert len(examples) == 1 + len(FIGURES) - 1  # one letter, and all figures but `itl`
+    assert all(len(parse_constraints(example)) == 1 for example in examples)
+
+
+def test_every_figure_that_can_be_required_is_measured() -> None:
+    assert set(FIGURES) == set(MEASURED_FIGURES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "ttft<=200ms", "itl<=500us"],
+)
+def test_the_text_of_a_constraint_is_parsed_as_the_same_constraint(text: str) -> None:
+    (found,) = parse_constraints(text)
+    (again,) = parse_constraints(found.text)
+    assert again.criterion == found.criterion
+    assert again.at_least == found.at_least
+    assert again.at_most == (None if found.at_most is None else pytest.approx(found.at_most))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("portability>=2", "portability>=B"),
+        ("speedup>=1.2", "speedup>=1.2x"),
+        ("memory<=8GiB", "memory<=8192MiB"),
+        ("build<=5min", "build<=300s"),
+        ("ttft<=0.2", "ttft<=200ms"),
+    ],
+)
+def test_a_constraint_is_shown_with_its_unit(text: str, shown: str) -> None:
+    (found,) = parse_constraints(text)
+    assert found.text == shown
+
+
+fragments = st.lists(
+    st.sampled_from(
+        ["performance", "memory", "speedup", ">=", "<=", ",", "60", "1e999", " ", "\n", "GiB", "-"]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(st.text(max_size=30) | fragments)
+def test_any_text_is_parsed_or_a_one_line_error(text: str) -> None:
+    error = builders.error_of(lambda: parse_constraints(text))
+    assert error is None or "\n" not in error.what + error.next_step

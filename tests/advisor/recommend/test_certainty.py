@@ -1,0 +1,143 @@
+"""How certain the advice is: decision words, contenders and regrets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import builders
+import msgspec
+import pytest
+from builders import BASELINE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import score
+from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Results, Throughput
+from advisor.domain.question import Priorities
+from advisor.recommend import certainty
+from advisor.recommend.certainty import Certainty
+
+QUIET, NOISY = 0.004, 0.3
+
+
+def cell(speedup: float, spread: float, batch_size: int = 1) -> Cell:
+    """Return a cell whose 95 % interval reaches `spread`, as a share, to both sides."""
+    ends = Interval(value=speedup, low=speedup / (1 + spread), high=speedup * (1 + spread))
+    return Cell(
+        batch_size=batch_size,
+        seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
+        throughput=Throughput(value=100.0, unit="samples/s"),
+        speedup=ends,
+        tflops=None,
+    )
+
+
+def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
+    mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
+    cells = tuple(cell(one, spread, 4**place) for place, one in enumerate(speedups))
+    return msgspec.structs.replace(builders.measurement(name, speedup=mean), cells=cells)
+
+
+def results(*measurements: Measurement, noise: float = QUIET) -> Results:
+    baseline = measured(BASELINE, *[1.0] * len(measurements[0].cells), spread=0.0)
+    sizes = [each.batch_size for each in baseline.cells]
+    return builders.results(
+        baseline,
+        *measurements,
+        races=tuple(builders.race_result(size, noise_floor=noise) for size in sizes),
+        noise_floor=noise,
+    )
+
+
+def assess(found: Results, priorities: Priorities | None = None, seed: int = 0) -> Certainty:
+    names = [entry.workflow for entry in found.measurements if entry.workflow != BASELINE]
+    known = builders.catalogue(*(builders.workflow(name) for name in dict.fromkeys(names)))
+    asked = builders.question(priorities=priorities or builders.priorities())
+    scored = score.score(found, asked, known)
+    return certainty.assess(scored, scored, found, asked.priorities, known.rubric, seed=seed)
+
+
+def test_a_workflow_that_is_far_ahead_is_clear() -> None:
+    found = assess(results(measured("fast", 5.0), measured("slow", 1.1)))
+    assert (found.decision, found.arm, found.contenders) == ("CLEAR", "fast", ("fast",))
+    assert found.certainty > 0.999
+    assert found.speed_regret.arm is None
+    assert found.speed_regret.value == 1.0
+    assert found.score_regret.high == 0.0
+
+
+def test_workflows_within_the_indifference_are_both_named_and_the_cheaper_first() -> None:
+    both = results(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
+    found = assess(both)
+    assert found.decision == "EITHER"
+    assert set(found.contenders) == {"one", "two"}
+    slow = builders.workflow("two", declared=builders.declared(lines_changed=20))
+    known = builders.catalogue(builders.workflow("one"), slow)
+    asked = builders.question(priorities=builders.priorities(98, 1, 1))
+    scored = score.score(both, asked, known)
+    cheaper = certainty.assess(scored, scored, both, asked.priorities, known.rubric, seed=0)
+    assert (cheaper.decision, cheaper.arm) == ("EITHER", "one")
+
+
+def test_speeds_that_are_not_known_well_leave_the_decision_open() -> None:
+    found = assess(results(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5)))
+    assert found.decision == "OPEN"
+    assert set(found.contenders) == {"one", "two"}
+    assert 0.5 < found.certainty < 0.95
+    assert found.needed_seconds is not None
+    assert found.needed_seconds > 0
+
+
+def test_what_lies_between_processes_is_not_settled_by_measuring_longer() -> None:
+    found = assess(results(measured("one", 2.0), measured("two", 2.2), noise=NOISY))
+    assert found.decision == "OPEN"
+    assert found.needed_seconds is None
+
+
+def test_a_decision_stays_clear_on_a_noisy_machine_where_the_gain_is_large() -> None:
+    found = assess(results(measured("graph", 9.0, spread=0.3), noise=NOISY))
+    assert (found.decision, found.arm) == ("CLEAR", "graph")
+
+
+def test_arms_of_one_workflow_count_together() -> None:
+    one, two = measured("same/one", 2.0, spread=0.1), measured("same/two", 2.1, spread=0.1)
+    one, two = (msgspec.structs.replace(each, workflow="same") for each in (one, two))
+    found = assess(results(one, two))
+    assert (found.decision, found.arm, found.contenders) == ("CLEAR", "same/two", ("same",))
+
+
+def test_the_fastest_arm_is_named_with_how_much_faster_it_is() -> None:
+    fast = msgspec.structs.replace(measured("fast", 4.0), workflow="fast")
+    easy = results(fast, measured("easy", 2.0))
+    known = builders.catalogue(
+        builders.workflow("easy"),
+        builders.workflow(
+            "fast", declared=builders.declared(lines_changed=50, vendors=1, new_shapes="refused")
+        ),
+    )
+    asked = builders.question(priorities=builders.priorities(10, 45, 45))
+    scored = score.score(easy, asked, known)
+    found = certainty.assess(scored, scored, easy, asked.priorities, known.rubric, seed=0)
+    assert found.arm == "easy"
+    assert found.speed_regret.arm == "fast"
+    assert found.speed_regret.value == pytest.approx(2.0)
+    assert found.speed_regret.high >= found.speed_regret.value
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    open_run = results(measured("one", 2.0, spread=0.3), measured("two", 2.3, spread=0.3))
+    assert assess(open_run, seed=7) == assess(open_run, seed=7)
+    assert abs(assess(open_run, seed=7).certainty - assess(open_run, seed=8).certainty) < 0.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0.2, 10), min_size=1, max_size=5), st.sampled_from([0.01, 0.2]))
+def test_shares_regrets_and_words_fit_together(speeds: Sequence[float], spread: float) -> None:
+    arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(speeds)]
+    found = assess(results(*arms))
+    assert 0 <= found.certainty <= 1
+    assert found.score_regret.expected >= 0 <= found.score_regret.high
+    assert found.speed_regret.high >= found.speed_regret.value >= 1
+    assert (found.decision == "OPEN") == (found.certainty < certainty.CERTAIN)
+    assert found.contenders[0] == found.arm.partition("/")[0]

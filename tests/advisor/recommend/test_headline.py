@@ -1,0 +1,192 @@
+"""The headline: what to use, how certain that is, what is faster, and what would change it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import builders
+import msgspec
+from builders import BASELINE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import recommend, score
+from advisor.domain.decision import Recommendation
+from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
+from advisor.domain.question import Constraint
+from advisor.domain.workflow import Workflow
+
+#: By how much a measured arm has to be faster to be named in every output.
+CLEARLY_FASTER = 1.2
+
+
+def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
+    mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
+    cells = tuple(
+        Cell(
+            batch_size=4**place,
+            seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
+            throughput=Throughput(value=100.0, unit="samples/s"),
+            speedup=Interval(value=one, low=one / (1 + spread), high=one * (1 + spread)),
+            tflops=None,
+        )
+        for place, one in enumerate(speedups)
+    )
+    made = builders.measurement(name, speedup=mean, cells=cells)
+    ends = Interval(value=mean, low=mean / (1 + spread), high=mean * (1 + spread))
+    return msgspec.structs.replace(made, speedup=ends)
+
+
+def advise(
+    *arms: Measurement, workflows: tuple[Workflow, ...] = (), **asked: Any
+) -> Recommendation:
+    sizes = [cell.batch_size for cell in arms[0].cells]
+    races = tuple(builders.race_result(size, noise_floor=0.004) for size in sizes)
+    baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
+    results = builders.results(baseline, *arms, races=races)
+    given_ids = {workflow.id for workflow in workflows}
+    others = sorted({arm.workflow for arm in arms} - given_ids)
+    known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
+    question = builders.question(batch_sizes=tuple(sizes), **asked)
+    context = recommend.DecisionContext(
+        rubric=known.rubric,
+        by_batch_size=score.score_by_batch_size(results, question, known),
+        workflows=known.workflows,
+        subject="demo on a CPU, 2 cores",
+    )
+    scored = score.score(results, question, known)
+    return recommend.recommend(results, scored, question, [], context)
+
+
+def test_a_clear_answer_has_three_lines() -> None:
+    advice = advise(measured("compiled", 1.5))
+    assert advice.decision == "CLEAR"
+    first, second, third = advice.headline
+    assert first == "Use Compiled for demo on a CPU, 2 cores."
+    assert second == (
+        "CLEAR: leads in over 99 % of what the measurements allow. "
+        "1.50x Pytorch-Eager (1.49 to 1.52). Nothing measured is faster."
+    )
+    assert third.startswith("No weighting of the three Ps changes the answer.")
+
+
+def test_equally_good_workflows_are_both_named() -> None:
+    advice = advise(measured("one", 2.0, spread=0.002), measured("two", 2.01, spread=0.002))
+    assert advice.decision == "EITHER"
+    assert "One or Two" in advice.headline[0] or "Two or One" in advice.headline[0]
+    assert advice.headline[1].startswith("EITHER: ")
+
+
+def test_equally_good_workflows_are_no_change_of_the_answer() -> None:
+    longer = builders.workflow("longer", declared=builders.declared(lines_changed=6))
+    advice = advise(
+        measured("short", 2.0, spread=0.002),
+        measured("longer", 2.22, spread=0.002),
+        workflows=(longer,),
+        priorities=builders.priorities(40, 4, 56),
+    )
+    assert (advice.decision, advice.arm) == ("EITHER", "short")
+    assert advice.runner_up == "longer"
+    assert advice.margin is not None
+    assert advice.margin < 0
+    assert {flip.to for flip in advice.flips} >= {"short"}
+    assert not advice.headline[2].startswith(("It would be Short", "It would be Longer"))
+
+
+def test_three_workflows_in_question_are_listed() -> None:
+    arms = [measured(name, 2.0 + place / 10, spread=0.5) for place, name in enumerate("xyz")]
+    advice = advise(*arms)
+    assert advice.decision == "OPEN"
+    assert "Z, Y or X." in advice.headline[0]
+
+
+def test_an_open_answer_says_what_would_settle_it() -> None:
+    advice = advise(measured("one", 2.0, spread=0.5), measured("two", 2.3, spread=0.5))
+    assert advice.decision == "OPEN"
+    assert advice.headline[0].startswith("Not settled for demo")
+    assert "One" in advice.headline[0]
+    assert "Two" in advice.headline[0]
+    assert "measuring would settle it" in advice.headline[1]
+
+
+HARD = builders.workflow(
+    "hard",
+    declared=builders.declared(lines_changed=50, export_step=True, new_shapes="refused", vendors=1),
+)
+
+
+def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins() -> None:
+    advice = advise(
+        measured("easy", 2.0),
+        measured("hard", 4.2),
+        workflows=(HARD,),
+        priorities=builders.priorities(20, 40, 40),
+    )
+    assert advice.arm == "easy"
+    assert advice.speed_regret is not None
+    assert advice.speed_regret.arm == "hard"
+    second = advice.headline[1]
+    assert "Faster: hard, 2.10x this one; it loses on productivity (C), portability (C)" in second
+    assert "wins from performance" in second
+
+
+def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint() -> None:
+    advice = advise(
+        measured("easy", 1.5),
+        measured("hard", 9.0),
+        workflows=(HARD,),
+        constraints=(Constraint(criterion="portability", at_least=2),),
+    )
+    assert advice.arm == "easy"
+    assert "Faster: hard, 6.00x this one; a constraint excludes it" in advice.headline[1]
+
+
+def test_the_winner_of_each_batch_size_is_named_where_they_differ() -> None:
+    advice = advise(measured("small", 6.0, 1.5, 0.8), measured("large", 1.1, 1.6, 2.2))
+    assert advice.arm == "small"
+    assert [(one.batch_size, one.arm) for one in advice.advice_by_batch_size] == [
+        (1, "small"),
+        (4, "large"),
+        (16, "large"),
+    ]
+    assert advice.headline[3] == (
+        "By batch size: 1: Small; 4, 16: Large. "
+        "Small is slower than Pytorch-Eager at batch size 16 (0.80x)."
+    )
+
+
+def test_the_answer_is_the_baseline_where_nothing_gains() -> None:
+    advice = advise(measured("slow", 0.5))
+    assert advice.arm == BASELINE
+    assert "It is the baseline" in advice.headline[1]
+    assert "Nothing measured is faster." in advice.headline[1]
+
+
+speeds = st.lists(st.floats(0.1, 20), min_size=1, max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    speeds,
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.sampled_from([0.01, 0.3]),
+    st.integers(0, 100),
+)
+def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
+    found: list[float], hard: list[bool], spread: float, performance: int
+) -> None:
+    arms = [measured(f"arm{place}", one, spread=spread) for place, one in enumerate(found)]
+    workflows = tuple(
+        msgspec.structs.replace(HARD, id=arm.arm, title=arm.arm)
+        for arm, is_hard in zip(arms, hard, strict=False)
+        if is_hard
+    )
+    rest = 100 - performance
+    weights = builders.priorities(performance, rest / 2, rest / 2)
+    advice = advise(*arms, workflows=workflows, priorities=weights)
+    speedups = {arm.arm: arm.speedup.value for arm in arms} | {BASELINE: 1.0}
+    fastest = max(speedups, key=lambda name: speedups[name])
+    text = "\n".join(advice.headline[:5])
+    if speedups[fastest] >= CLEARLY_FASTER * speedups[advice.arm]:
+        assert f"Faster: {fastest}, " in text

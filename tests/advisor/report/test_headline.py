@@ -1,0 +1,98 @@
+"""Every output begins with the same lines of the headline."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+
+import builders
+import msgspec
+import pytest
+
+from advisor.report import document, markdown, page, text_report
+from advisor.report.document import RunDocument
+
+FIRST_LINES = 5
+LINES = (
+    "Use ONNX Runtime (IO binding) for demo_model on AMD EPYC, 2 cores.",
+    "CLEAR: leads in 99 % of what the measurements allow. 1.52x PyTorch eager (1.41 to 1.60).",
+    "It would be PyTorch eager if performance weighed less than 37 % (now 40 %).",
+    "PyTorch & co <fast> are slower at batch size 16 (0.82x).",
+)
+
+
+def of_text(made: RunDocument) -> str:
+    return "\n".join(text_report.render(made).splitlines()[:FIRST_LINES])
+
+
+def of_markdown(made: RunDocument) -> str:
+    """Return the lines above the table as a reader sees them."""
+    above = markdown.render(made).partition("\n|")[0]
+    assert above.startswith("## ")
+    return html.unescape(re.sub(r"\\(.)", r"\1", above))
+
+
+def of_page(made: RunDocument) -> str:
+    header = re.search(r"<header>(.*?)</header>", page.render(made), re.DOTALL)
+    assert header is not None
+    return html.unescape(re.sub(r"<[^>]+>", "", header[1]))
+
+
+def of_json(made: RunDocument) -> str:
+    encoded = msgspec.json.decode(document.encode(made))
+    return "\n".join(encoded["recommendation"]["headline"])
+
+
+OUTPUTS = pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page, of_json])
+Reader = Callable[[RunDocument], str]
+
+
+def with_headline(*lines: str) -> RunDocument:
+    made = builders.document()
+    assert made.recommendation is not None
+    advice = msgspec.structs.replace(made.recommendation, headline=lines)
+    return msgspec.structs.replace(made, recommendation=advice)
+
+
+@OUTPUTS
+@pytest.mark.parametrize("count", [3, 4])
+def test_every_output_begins_with_all_lines_of_the_headline(
+    first_lines: Reader, count: int
+) -> None:
+    shown = first_lines(with_headline(*LINES[:count]))
+    assert all(line in shown for line in LINES[:count])
+    places = [shown.index(line) for line in LINES[:count]]
+    assert places == sorted(places)
+
+
+@OUTPUTS
+def test_every_output_begins_with_the_lines_of_the_decision(first_lines: Reader) -> None:
+    made = builders.document()
+    assert made.recommendation is not None
+    assert len(made.recommendation.headline) >= 3
+    shown = first_lines(made)
+    assert all(line in shown for line in made.recommendation.headline)
+
+
+@OUTPUTS
+def test_the_lines_of_an_unfinished_run_are_among_the_first(first_lines: Reader) -> None:
+    shown = first_lines(msgspec.structs.replace(with_headline(*LINES), finished=False))
+    assert all(line in shown for line in LINES)
+
+
+@pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
+def test_a_document_without_a_headline_begins_with_its_arm(first_lines: Reader) -> None:
+    made = with_headline()
+    assert made.recommendation is not None
+    shown = first_lines(made)
+    assert f"Use {made.recommendation.arm} for {made.question.model.name}" in shown
+    assert made.recommendation.verdict in shown
+
+
+@pytest.mark.parametrize("first_lines", [of_text, of_markdown, of_page])
+def test_a_document_without_a_recommendation_begins_with_the_reason(first_lines: Reader) -> None:
+    problem = document.Problem(name="nothing-viable", what="all failed", next_step="ask for less")
+    shown = first_lines(builders.document(recommendation=None, problem=problem))
+    assert "all failed" in shown
+    assert "Next: ask for less" in shown

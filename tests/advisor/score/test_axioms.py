@@ -1,0 +1,220 @@
+"""What every scoring of measurements must satisfy, over random runs and priorities."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import builders
+import msgspec
+import pytest
+from builders import BASELINE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import score
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.decision import ScoredArm
+from advisor.domain.measurement import BuildSeconds, Measurement
+from advisor.domain.question import Priorities
+from advisor.domain.rubric import LETTERS, Rubric
+from advisor.domain.workflow import Environment, Workflow
+from advisor.score.grades import BAND_STARTS
+
+#: From the worst value of a fact to its best one.
+ORDERS: dict[str, tuple[str | bool, ...]] = {
+    "export_step": (True, False),
+    "artefact_scope": ("gpu-model", "vendor", "any"),
+    "new_shapes": ("refused", "recompiles", "served"),
+    "architectures": ("listed", "most", "any"),
+}
+MOST_CHANGE, MOST_CHANGE_BALANCED = 0.1, 0.04
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """The facts of one arm."""
+
+    speedup: float
+    build: float
+    lines: int
+    own: bool
+    vendors: int
+    ordered: tuple[int, ...]
+
+    def declared(self) -> dict[str, str | int]:
+        values = {
+            name: order[min(place, len(order) - 1)]
+            for (name, order), place in zip(ORDERS.items(), self.ordered, strict=True)
+        }
+        return {"lines_changed": self.lines, "vendors": self.vendors, **values}
+
+    def figures(self) -> tuple[float, ...]:
+        """Return every fact as a number; larger is better."""
+        return (
+            self.speedup,
+            -self.build,
+            -self.lines,
+            -self.own,
+            self.vendors,
+            *(
+                min(place, len(order) - 1)
+                for place, order in zip(self.ordered, ORDERS.values(), strict=True)
+            ),
+        )
+
+
+arms = st.builds(
+    Arm,
+    speedup=st.one_of(st.sampled_from([0.5, 1.0, 1.05, 1.2, 2.4]), st.floats(0.01, 50)),
+    build=st.one_of(st.sampled_from([1.0, 30.0, 120.0, 900.0]), st.floats(0.01, 10_000)),
+    lines=st.integers(0, 60),
+    own=st.booleans(),
+    vendors=st.integers(1, 5),
+    ordered=st.tuples(*[st.integers(0, 2)] * len(ORDERS)),
+)
+fields = st.lists(arms, min_size=1, max_size=6)
+
+
+@st.composite
+def weights(draw: st.DrawFn) -> Priorities:
+    performance = draw(st.integers(0, 100))
+    productivity = draw(st.integers(0, 100 - performance))
+    return builders.priorities(performance, productivity, 100 - performance - productivity)
+
+
+def measurement_of(name: str, arm: Arm) -> Measurement:
+    return builders.measurement(
+        name,
+        speedup=arm.speedup,
+        build_seconds=BuildSeconds(cold=arm.build, warm=None, worst=arm.build),
+    )
+
+
+def workflow_of(name: str, arm: Arm) -> Workflow:
+    return builders.workflow(
+        name,
+        declared=builders.declared(**arm.declared()),
+        environment=Environment(kind="own" if arm.own else "shared"),
+    )
+
+
+def rank(field: Mapping[str, Arm], priorities: Priorities) -> dict[str, ScoredArm]:
+    """Score the arms; in the order of their rank."""
+    measured = [builders.measurement(BASELINE, speedup=1.0)]
+    measured += [measurement_of(name, arm) for name, arm in field.items()]
+    known: Catalogue = builders.catalogue(*(workflow_of(name, arm) for name, arm in field.items()))
+    asked = builders.question(priorities=priorities)
+    scored = score.score(builders.results(*measured), asked, known)
+    return {arm.arm: arm for arm in scored}
+
+
+def named(field: Sequence[Arm]) -> dict[str, Arm]:
+    return {f"arm{place}": arm for place, arm in enumerate(field)}
+
+
+@settings(max_examples=300)
+@given(fields, weights())
+def test_a_dominated_arm_never_ranks_above(field: list[Arm], priorities: Priorities) -> None:
+    scored = rank(named(field), priorities)
+    for one, ours in named(field).items():
+        for two, theirs in named(field).items():
+            pairs = list(zip(ours.figures(), theirs.figures(), strict=True))
+            if all(a <= b for a, b in pairs) and any(a < b for a, b in pairs):
+                assert scored[one].rank > scored[two].rank
+
+
+@settings(max_examples=300)
+@given(fields, weights(), st.floats(1.0001, 10))
+def test_a_faster_measurement_never_lowers_score_or_rank(
+    field: list[Arm], priorities: Priorities, factor: float
+) -> None:
+    before = rank(named(field), priorities)["arm0"]
+    faster = dataclasses.replace(field[0], speedup=field[0].speedup * factor)
+    after = rank(named([faster, *field[1:]]), priorities)["arm0"]
+    assert after.score >= before.score
+    assert after.rank <= before.rank
+
+
+@settings(max_examples=300)
+@given(arms, weights(), st.sampled_from([0.99, 1.01]), st.sampled_from(["speedup", "build"]))
+def test_a_change_of_one_percent_changes_a_score_little(
+    arm: Arm, priorities: Priorities, factor: float, figure: str
+) -> None:
+    changed = dataclasses.replace(arm, **{figure: getattr(arm, figure) * factor})
+    for asked, most in (
+        (priorities, MOST_CHANGE),
+        (builders.priorities(), MOST_CHANGE_BALANCED),
+    ):
+        one, two = (rank({"arm0": each}, asked)["arm0"].score for each in (arm, changed))
+        assert abs(one - two) <= most
+
+
+@settings(max_examples=300)
+@given(st.lists(arms, min_size=2, max_size=6), weights(), st.integers(0, 5))
+def test_removing_an_arm_changes_neither_scores_nor_the_order_of_the_others(
+    field: list[Arm], priorities: Priorities, place: int
+) -> None:
+    everything = named(field)
+    removed = f"arm{place % len(field)}"
+    rest = {name: arm for name, arm in everything.items() if name != removed}
+    before, after = rank(everything, priorities), rank(rest, priorities)
+    assert [name for name in before if name != removed] == list(after)
+    assert all(before[name].score == after[name].score for name in after)
+
+
+@settings(max_examples=300)
+@given(arms, weights())
+def test_letter_and_grade_agree_and_the_score_is_their_weighted_mean(
+    arm: Arm, priorities: Priorities
+) -> None:
+    scored = rank({"arm0": arm}, priorities)["arm0"]
+    for rating in scored.ratings.values():
+        expected = next((t for t, start in BAND_STARTS.items() if rating.graded >= start), 1)
+        assert rating.tier == expected
+        assert LETTERS[rating.tier] in "ABC"
+        assert not rating.to_next or all(gap.tier == rating.tier + 1 for gap in rating.to_next)
+    shares = priorities.shares()
+    mean = sum(shares[name] * rating.graded for name, rating in scored.ratings.items())
+    assert math.isclose(scored.score, mean, abs_tol=1e-8)
+
+
+@given(arms, weights())
+def test_an_unknown_build_time_never_pays(arm: Arm, priorities: Priorities) -> None:
+    known = rank({"arm0": arm}, priorities)["arm0"]
+    facts = score.facts_of(measurement_of("arm0", arm), workflow_of("arm0", arm))
+    rubric = builders.shipped_catalogue().rubric
+    for criterion in rubric.criteria:
+        for name in (rule.fact for rule in criterion.grades if not rule.optional):
+            worse = score.rate(criterion, {**facts, name: None}, rubric)
+            assert worse.graded <= known.ratings[criterion.id].graded or name == "speedup"
+
+
+def test_the_rubric_that_ships_has_the_figures_of_its_description() -> None:
+    rubric = builders.shipped_catalogue().rubric
+    performance = next(each for each in rubric.criteria if each.id == "performance")
+    grades = {
+        speedup: score.rate(
+            performance, {**dict.fromkeys(rubric.facts, None), "speedup": speedup}, rubric
+        ).grade
+        for speedup in (0.25, 0.5, 1.0, 1.05, 1.2, 2.4, 4.8, 9.6)
+    }
+    assert grades == {
+        0.25: -1.0,
+        0.5: 0.0,
+        1.0: 1.0,
+        1.05: 1.5,
+        1.2: 2.5,
+        2.4: 3.5,
+        4.8: 4.5,
+        9.6: 5.5,
+    }
+
+
+def test_a_rubric_with_falling_and_rising_grades_is_refused() -> None:
+    knots = ((1.0, 1.0), (2.0, 3.0), (3.0, 2.0))
+    rubric = msgspec.to_builtins(builders.shipped_catalogue().rubric)
+    rubric["criteria"][0]["grades"][0]["knots"] = knots
+    with pytest.raises(msgspec.ValidationError, match="monotone"):
+        msgspec.convert(rubric, Rubric)

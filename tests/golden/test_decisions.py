@@ -1,0 +1,135 @@
+"""Decisions over kept and constructed figures that an experienced engineer would agree with."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from typing import Literal
+
+import builders
+import msgspec
+import pytest
+
+from advisor import recommend, score
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.decision import DecisionWord, Recommendation
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallSeconds,
+    Cell,
+    Interval,
+    Measurement,
+    Throughput,
+)
+from advisor.question.constraints import parse_constraints
+from advisor.question.priorities import parse_priorities
+from advisor.report import reopened
+from advisor.report.document import RunDocument
+
+HERE = pathlib.Path(__file__).parent
+EVIDENCE = HERE.parent / "stacks" / "evidence"
+FEWEST_CASES = 40
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table of `decisions.toml`."""
+
+    name: str
+    reason: str
+    acceptable: tuple[str, ...]
+    preset: str = "balanced"
+    #: Weights that replace the preset.
+    priority: str = ""
+    unacceptable: tuple[str, ...] = ()
+    document: str = ""
+    device: Literal["cpu", "cuda"] = "cpu"
+    task: Literal["forward", "generate"] = "forward"
+    speedups: dict[str, tuple[float, ...]] = {}
+    builds: dict[str, float] = {}
+    spread: float = 0.02
+    noise_floor: float = 0.005
+    require: str = ""
+    decision: DecisionWord | None = None
+
+
+CASES = msgspec.toml.decode((HERE / "decisions.toml").read_bytes(), type=dict[str, list[Case]])[
+    "case"
+]
+
+
+def measured(case: Case, arm: str, known: Catalogue) -> Measurement:
+    """Return an arm with the speed-ups and the build of the case."""
+    workflow, _, option = arm.partition("/")
+    assert (option or "default") in next(w for w in known.workflows if w.id == workflow).arms
+    speedups = case.speedups[arm]
+    spread = 0.0 if arm == builders.BASELINE else case.spread
+
+    def interval(value: float) -> Interval:
+        return Interval(value=value, low=value / (1 + spread), high=value * (1 + spread))
+
+    cells = tuple(
+        Cell(
+            batch_size=4**place,
+            seconds=CallSeconds(median=0.01 / value, low=None, high=None, samples=100),
+            throughput=Throughput(value=100.0 * value, unit="samples/s"),
+            speedup=interval(value),
+            tflops=None,
+        )
+        for place, value in enumerate(speedups)
+    )
+    seconds = case.builds.get(arm, 3.0)
+    mean = math.exp(math.fsum(map(math.log, speedups)) / len(speedups))
+    made = builders.measurement(
+        arm,
+        workflow=workflow,
+        option=option or "default",
+        cells=cells,
+        build_seconds=BuildSeconds(cold=seconds * len(cells), warm=None, worst=seconds),
+    )
+    return msgspec.structs.replace(made, speedup=interval(mean))
+
+
+def advise(case: Case) -> Recommendation:
+    known = builders.shipped_catalogue()
+    weights = (
+        parse_priorities(case.priority)
+        if case.priority
+        else known.presets.priorities[case.preset].priorities
+    )
+    if case.document:
+        content = (EVIDENCE / f"{case.document}.json").read_bytes()
+        document = msgspec.json.decode(content, type=RunDocument)
+        again = reopened.decide_again(document, known, priorities=weights)
+        assert again.recommendation is not None
+        return again.recommendation
+    known = known.for_device(case.device)
+    arms = [measured(case, arm, known) for arm in case.speedups]
+    sizes = tuple(cell.batch_size for cell in arms[0].cells)
+    races = tuple(builders.race_result(size, noise_floor=case.noise_floor) for size in sizes)
+    results = builders.results(*arms, races=races, noise_floor=case.noise_floor)
+    asked = builders.question(
+        device=case.device,
+        task=case.task,
+        priorities=weights,
+        constraints=parse_constraints(case.require),
+        batch_sizes=sizes,
+    )
+    context = recommend.DecisionContext(
+        rubric=known.rubric,
+        by_batch_size=score.score_by_batch_size(results, asked, known),
+        workflows=known.workflows,
+    )
+    return recommend.recommend(results, score.score(results, asked, known), asked, [], context)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_decision_is_one_that_an_engineer_would_make(case: Case) -> None:
+    advice = advise(case)
+    assert advice.arm in case.acceptable, case.reason
+    assert advice.arm not in case.unacceptable, case.reason
+    assert case.decision in {None, advice.decision}
+
+
+def test_there_are_enough_cases_and_each_has_its_name() -> None:
+    assert len(CASES) >= FEWEST_CASES
+    assert len({case.name for case in CASES}) == len(CASES)
