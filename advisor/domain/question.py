@@ -146,7 +146,9 @@ def format_requirable(name: str, value: float) -> str:
     return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
 
 
-class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Constraint(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
     #: A criterion, or a figure: `speedup`, `memory` (bytes), `build`, `ttft`, `itl` (seconds).

@@ -9,7 +9,6 @@ from fractions import Fraction
 from advisor.domain.decision import ConstraintEffect, ScoredArm
 from advisor.domain.measurement import Measurement
 from advisor.domain.question import FURTHER_CRITERIA, PILLARS, Constraint, Priorities
-from advisor.recommend.flips import leader_of
 
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.
@@ -134,8 +133,9 @@ def weigh_constraints(
     for place, constraint in enumerate(constraints):
         free = [arm for arm in scored if not set(arm.failed) - {place}]
         barred = tuple(arm.arm for arm in free if place in arm.failed)
-        scores = {arm.arm: arm.score for arm in free}
-        leader = leader_of(free, scores) if free else None
+        # By name, not by rank: the present rank depends on the constraint.
+        ordered = sorted(free, key=lambda arm: (-round(arm.score, 9), -arm.speedup, arm.arm))
+        leader = ordered[0].arm if ordered else None
         is_barred = leader in barred
         effects.append(
             ConstraintEffect(

@@ -263,19 +263,22 @@ async def test_results_show_exclusions_and_details_and_can_be_sorted(
 
 
 @async_test
-async def test_the_headline_names_all_arms_of_a_tie(tui_context: Context, recorded: Run) -> None:
+async def test_the_results_show_the_lines_of_the_headline(
+    tui_context: Context, recorded: Run
+) -> None:
     async with running_app(replay_app(tui_context, recorded)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         advice = screen.original.recommendation
         assert advice is not None
         screen.decision = dataclasses.replace(
-            screen.original, recommendation=msgspec.structs.replace(advice, ties=("alike",))
+            screen.original,
+            recommendation=msgspec.structs.replace(advice, headline=("Use alike.", "EITHER: so.")),
         )
         screen.draw()
         await settle(pilot)
-        headline = screen_text(pilot).splitlines()[1]
-        assert headline.startswith(" Tie")
-        assert "alike" in headline
+        first, second = screen_text(pilot).splitlines()[1:3]
+        assert first.startswith(" Use alike.")
+        assert second.startswith(" EITHER: so.")
 
 
 def test_the_plain_prompts_and_the_screens_ask_the_same_question(
