@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from advisor import catalogue
+from advisor.errors import MachineUnfitError
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
@@ -65,7 +66,8 @@ def make(advise: Advise, workflow: str) -> pathlib.Path:
 def probe(advise: Advise, workflows: str, *more: str) -> dict[str, dict[str, Any]]:
     """Probe workflows and the baseline; return the document's entries by workflow."""
     answer = advise("--json", "--gpu", "cpu", "--budget", "8", "--workflows", workflows, *more)
-    assert answer.returncode == 0, answer.stderr
+    # A busy machine ends without advice, but with every measurement in the document.
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     return {entry["id"]: entry for entry in json.loads(answer.stdout)["workflows"]}
 
 

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from advisor import schemas
+from advisor.errors import MachineUnfitError
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -136,7 +137,8 @@ def completed(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_the_demo_recommends_one_of_six_arms(advise: Advise) -> None:
     answer = advise("--budget", "15", "--batch-sizes", "4")
-    assert answer.returncode == 0, answer.stderr
+    # A busy machine ends without advice, but with every measurement in the document.
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     arms = completed(document)
@@ -163,7 +165,10 @@ def test_the_demo_recommends_one_of_six_arms(advise: Advise) -> None:
     )
     # The recommended arm and its flips depend on the machine.
     advice = document["recommendation"]
-    assert {advice["arm"], *(flip["to"] for flip in advice["flips"])} <= set(arms)
+    if answer.returncode:
+        assert document["problem"]["name"] == MachineUnfitError.name
+    else:
+        assert {advice["arm"], *(flip["to"] for flip in advice["flips"])} <= set(arms)
     assert document["race"]["noise_floor"] is not None
 
 
@@ -188,8 +193,10 @@ def test_every_kind_of_model_is_probed(model: str, models: pathlib.Path, advise:
         "3",
         "--workflows",
         "onnxruntime-cpu/host",
+        "--task",
+        "forward",
     )
-    assert answer.returncode == 0, answer.stderr
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     arms = completed(json.loads(answer.stdout))
     assert "onnxruntime-cpu/host" in arms
     assert all(entry["correctness"]["verdict"] == "equivalent" for entry in arms.values())
@@ -210,7 +217,7 @@ def test_a_precision_that_a_stack_lacks_is_unsupported(advise: Advise) -> None:
         "--budget",
         "2",
     )
-    assert answer.returncode == 0, answer.stderr
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     question = document["question"]
     sizes = {"hidden": 512, "intermediate": 2048, "layers": 1, "heads": 1}
@@ -286,7 +293,7 @@ def test_a_compiled_decode_step_is_engaged_and_a_compiled_module_is_not(
         "--workflows",
         "torch-compile-inductor/default,torch-compile-inductor-static-cache/default",
     )
-    assert answer.returncode == 0, answer.stderr
+    assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
     document = json.loads(answer.stdout)
     jsonschema.validate(document, json.loads(schemas.schema_file("run").read_text()))
     entries = {entry["arm"]: entry for entry in document["workflows"]}

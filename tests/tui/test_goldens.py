@@ -174,6 +174,7 @@ async def test_text_generation(
         run = make_run(store, finished=False, generates=True)
         app.run_controller.show(RunSession.for_run(run))
         await wait_for_screen(pilot, LiveScreen)
+        await wait_for_text(pilot, "Best so far")
         await compare("generating", pilot, update=update)
         run = make_run(store, finished=True, generates=True)
         app.run_controller.open(run.directory.name)

@@ -191,7 +191,7 @@ when the current timed section or build has ended. Cancelling keeps the measurem
         leader = decision.scored[0]
         noise = decision.results.noise_floor
         line = Text("Best so far: ", "dim") + Text(text.printable(leader.arm, 60), "bold")
-        line += Text(f"  score {leader.score:.2f} of 3, {text.format_ratio(leader.speedup)}")
+        line += Text(f"  score {leader.score:.2f}, {text.format_ratio(leader.speedup)}")
         line += Text(f"  noise floor {noise:.1%}" if noise is not None else "", "dim")
         notice.update(line + Text("  provisional", "dim"), layout=False)
 
