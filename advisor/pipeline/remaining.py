@@ -72,7 +72,7 @@ def leaders_to_keep(state: RunState, question: Question) -> list[str]:
 def oom_beside_others(state: RunState) -> set[str]:
     """Return the arms that ran out of memory while several other arms were resident.
 
-    Beside the controls and one leader they may still fit.
+    Together with the controls and one leader they may still fit.
     """
     always_resident = controls(state)
     return {

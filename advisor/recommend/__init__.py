@@ -172,7 +172,7 @@ def _add_published_advice(
     excluded: Sequence[Excluded],
     context: DecisionContext,
 ) -> Recommendation:
-    """Return the advice beside what the paper and the handbook advise for the question."""
+    """Return the advice next to what the paper and the handbook advise for the question."""
     guideline = guidelines.choose_guideline(context.guidelines, question)
     winner = next(arm for arm in scored if arm.arm == advice.arm)
     return msgspec.structs.replace(

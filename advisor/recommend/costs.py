@@ -16,7 +16,7 @@ from advisor.recommend.break_even import Cost, break_even
 HORIZONS = tuple(10**power for power in range(2, 8))
 SECONDS_PER_HOUR = 3600
 #: Share of the device's memory beyond which a build was short of it: compilers keep alternatives
-#: beside what they have.
+#: in addition to what they have.
 SHORT_OF_MEMORY = 0.8
 REQUESTS_OF_ENERGY = 1000
 

@@ -139,7 +139,7 @@ def _numbered(archive: Any, prefix: str) -> list[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class OutputError:
-    """The error of one output against its reference, beside what is allowed."""
+    """The error of one output against its reference, with what is allowed."""
 
     #: `rmse` over `allowed`; above 1 the output is wrong.
     share_of_allowed: float
@@ -189,7 +189,7 @@ def check_outputs(
 
 
 def measure_error(values: Any, target: Any, eager_error: float, dtype: str) -> OutputError:
-    """Return the error of one output beside what the rule allows in `dtype`.
+    """Return the error of one output and what the rule allows in `dtype`.
 
     `values` and `target` are `(elements,) float64`; `eager_error` is eager PyTorch's root mean
     square error.

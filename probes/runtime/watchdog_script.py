@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-# Last in the path: no module beside this package shadows one of the standard library. The path is
+# Last in the path: no module next to this package shadows one of the standard library. The path is
 # gone when the process becomes the script.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))  # noqa: PTH120 - as in `worker`
 

@@ -94,7 +94,7 @@ def test_an_environment_is_created_and_its_workflows_are_probed_in_it(advise: Ad
     for workflow in ALWAYS:
         assert_completed(entries[workflow], [2])
     assert snapshot(python) == before, "probing has changed the environment"
-    assert "it works" in advise("env", "check", "openvino").stdout
+    assert advise("env", "check", "openvino").returncode == 0
     assert entries["pytorch-eager"]["status"] == "completed"
 
 
