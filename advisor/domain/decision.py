@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -15,7 +15,13 @@ from advisor.domain.question import Question
 from advisor.domain.rubric import Basis
 
 Evidence = Literal["measured", "imported", "published", "declared"]
+#: From the best evidence behind a decision to the worst.
 Trust = Literal["A", "B", "C", "D"]
+
+
+def lower_trust(one: Trust, other: Trust) -> Trust:
+    """Return the trust that stands for less evidence."""
+    return max(one, other, key=get_args(Trust).index)
 
 
 class TierGap(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     #: Version of the caller; a node with another version refuses the task.
     advisor_version: str = advisor.__version__
     #: Nodes on which races may run in parallel, because a check has measured no contention there.
-    parallel_nodes: tuple[str, ...] = msgspec.field(name="beside", default=())
+    parallel_nodes: tuple[str, ...] = ()
 
 
 class RaceResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,13 @@ from advisor import machine
 from advisor.applicability import required_packages
 from advisor.catalogue import load as load_catalogue
 from advisor.context import Context
-from advisor.domain.decision import Provenance, Recommendation, ScoredArm
+from advisor.domain.decision import (
+    Provenance,
+    Recommendation,
+    ScoredArm,
+    Trust,
+    lower_trust,
+)
 from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
@@ -28,7 +34,7 @@ from advisor.question.answers import Answers
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
 #: known.
-BEST_TRUST = "B"
+BEST_TRUST: Trust = "B"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +162,7 @@ def _with_imported_ratings(arm: ScoredArm) -> ScoredArm:
 def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) -> Recommendation:
     return msgspec.structs.replace(
         recommendation,
-        trust=max(recommendation.trust, BEST_TRUST),
+        trust=lower_trust(recommendation.trust, BEST_TRUST),
         trust_reasons=(provenance.words, *recommendation.trust_reasons),
         next_steps=(
             (

@@ -1,7 +1,7 @@
 """Draw inline SVG: elements with classes that the style sheet colours, and scales.
 
 No element has a style of its own: the page's content security policy forbids it. A table next to
-each picture has the same figures for readers who do not see it.
+each picture has the same figures for readers that cannot see it.
 """
 
 from __future__ import annotations

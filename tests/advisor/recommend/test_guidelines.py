@@ -1,4 +1,4 @@
-"""The paper's advice beside the answer: which piece fits, and whether the measurement agrees."""
+"""Which guideline of the paper fits the question, and whether the measurement agrees."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommend.flips import ENDS, SAME_SCORE, leader_of
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
-BESIDE = 1e-3
+GAP = 1e-3
 
 #: Tiers and speed of each arm.
 Field = Sequence[tuple[tuple[int, ...], float]]
@@ -96,17 +96,17 @@ def test_deciding_again_on_both_sides_of_a_flip_changes_the_answer_as_it_says(
         places = [now, *(flip.weight for flip in side), end]
         for flip, before, after in zip(side, places, places[2:], strict=False):
             if flip.weight != now:
-                assert abs(flip.weight - before) > BESIDE, "two flips at the same weight are one"
+                assert abs(flip.weight - before) > GAP, "two flips at the same weight are one"
                 assert leader(field, priorities, pillar, (before + flip.weight) / 2) != flip.to
             assert leader(field, priorities, pillar, (flip.weight + after) / 2) == flip.to
 
 
-@given(fields, weights(), st.sampled_from(PILLARS), st.floats(BESIDE, 100 - BESIDE))
+@given(fields, weights(), st.sampled_from(PILLARS), st.floats(GAP, 100 - GAP))
 def test_the_lead_changes_at_flips_only(
     field: Field, priorities: Priorities, pillar: str, weight: float
 ) -> None:
     now, flips = getattr(priorities, pillar), flips_of(field, priorities, pillar)
-    assume(all(abs(flip.weight - weight) > BESIDE and flip.weight != now for flip in flips))
+    assume(all(abs(flip.weight - weight) > GAP and flip.weight != now for flip in flips))
     passed = [flip for flip in flips if min(now, weight) <= flip.weight <= max(now, weight)]
     expected = (
         max(passed, key=lambda flip: abs(flip.weight - now)).to
@@ -123,7 +123,7 @@ def test_arms_that_score_the_same_now_flip_now() -> None:
     (flip,) = flips_of(field, priorities, "performance")
     assert (flip.weight, flip.to, flip.when) == (50, "arm1", "less")
     assert [
-        leader(field, priorities, "performance", weight) for weight in (50 - BESIDE, 50 + BESIDE)
+        leader(field, priorities, "performance", weight) for weight in (50 - GAP, 50 + GAP)
     ] == ["arm1", "arm0"]
 
 
