@@ -345,7 +345,15 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
             entry.arm: {1: (math.log(entry.speedup.value),) * 4} for entry in measurements
         },
     )
-    return msgspec.structs.replace(made, **changes)
+    made = msgspec.structs.replace(made, **changes)
+    # As `measure.summarise` does.
+    return msgspec.structs.replace(
+        made,
+        measurements=tuple(
+            measure.include_process_differences(entry, made.races, made.baseline)
+            for entry in made.measurements
+        ),
+    )
 
 
 def rating(tier: int = 2, **changes: Any) -> Rating:

@@ -17,6 +17,7 @@ from advisor.domain.question import Dtype
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, ratio_interval, summarise_arm
+from advisor.measure.process_differences import include_process_differences
 from advisor.measure.rounds import (
     is_valid,
     log_median_seconds,
@@ -28,6 +29,7 @@ from advisor.measure.rounds import (
 from advisor.statistics.intervals import paired_interval
 
 __all__ = [
+    "include_process_differences",
     "is_valid",
     "log_median_seconds",
     "mean_log_speedups",
@@ -64,20 +66,26 @@ def summarise(
     margins = {size: max(margin, floor or 0.0) for size, floor in noise_floors.items()}
     processes = [process for each in state.processes.values() for process in each]
     peaks = device_peaks(state)
+    baseline = state.plan.baseline.id
+    measured_races = tuple(
+        msgspec.structs.replace(race, noise_floor=noise_floors[size])
+        for size, race in sorted(races.items())
+    )
     return Results(
-        baseline=state.plan.baseline.id,
+        baseline=baseline,
         measurements=tuple(
-            summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin)
+            include_process_differences(
+                summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
+                measured_races,
+                baseline,
+            )
             for arm in state.plan.arms
             if races
             and arm.duplicate_of is None
             and arm.id in series
             and all(log_speedups[arm.id].values())
         ),
-        races=tuple(
-            msgspec.structs.replace(race, noise_floor=noise_floors[size])
-            for size, race in sorted(races.items())
-        ),
+        races=measured_races,
         noise_floor=max(known_floors, default=None),
         log_speedups=log_speedups,
         visits=count_visits(processes),

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedRegret
-from advisor.domain.measurement import Interval, Measurement, RaceResult, Results
+from advisor.domain.measurement import Interval, Measurement, Results
 from advisor.domain.question import Priorities
 from advisor.domain.rubric import GradeRule, Rubric
 from advisor.recommend.flips import grades_of
+from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.replication import MIN_PROCESSES
 
 #: An array of float64; NumPy is imported where it computes.
@@ -25,8 +26,6 @@ Draws: TypeAlias = Any
 DRAW_COUNT = 4000
 #: Share of the draws that makes a decision certain, and that makes a workflow a contender.
 CERTAIN, CONTENDING = 0.95, 0.05
-#: Standard errors in half of a 95 % interval.
-HALF_INTERVAL = 1.96
 #: Standard error of a logarithm whose interval has no bound.
 UNBOUNDED = math.log(2)
 #: Part of the variance of a log speed-up that comes from the baseline where both are as noisy.
@@ -102,9 +101,7 @@ class _Draws:
         speedups = _speedups([by_name[arm] for arm in arms])
         self._means = np.array([[math.log(one.value) for one in each] for each in speedups])
         self._errors = np.array([[_standard_error(one) for one in each] for each in speedups])
-        self._process = np.array(
-            [_process_error(by_name[arm], results.races) for arm in arms], dtype=float
-        )
+        self._process = np.array([_process_error(by_name[arm]) for arm in arms], dtype=float)
         is_baseline = np.array([arm == results.baseline for arm in arms])
         self._errors[is_baseline], self._process[is_baseline] = 0.0, 0.0
         self.logs = self._draw(within=1.0)
@@ -180,27 +177,25 @@ def _speedups(measurements: Sequence[Measurement]) -> list[list[Interval]]:
 
 
 def _standard_error(speedup: Interval) -> float:
-    """Return the standard error of a log speed-up, from its 95 % interval."""
+    """Return the standard error of a log speed-up within the processes, from its 95 % interval."""
     low, high = speedup.low, speedup.high
     if low is None or high is None or low <= 0:
         return UNBOUNDED
-    return math.log(high / low) / (2 * HALF_INTERVAL)
+    total = math.log(high / low) / (2 * HALF_INTERVAL)
+    return math.sqrt(max(total**2 - (speedup.between or 0.0) ** 2, 0.0))
 
 
-def _process_error(measurement: Measurement, races: Sequence[RaceResult]) -> float:
-    """Return by how much a fresh process may differ, from the baseline and its duplicate.
+def _process_error(measurement: Measurement) -> float:
+    """Return the standard error of one process that a fresh one would show.
 
-    Zero where the intervals include the differences between processes.
+    Zero where the draws within processes include the differences between processes.
     """
-    cells = measurement.cells
-    if cells and all(cell.processes >= MIN_PROCESSES for cell in cells):
-        return 0.0
-    floors = [math.log1p(race.noise_floor) for race in races if race.noise_floor is not None]
-    if not floors:
-        return UNBOUNDED
-    # Two processes differ by the square root of two times what one of them does.
-    errors = [floor / HALF_INTERVAL / math.sqrt(2) for floor in floors]
-    return math.sqrt(sum(error**2 for error in errors) / len(errors))
+    between, cells = measurement.speedup.between, measurement.cells
+    if between is not None:
+        # Two processes differ by the square root of two times what one of them does.
+        return between / math.sqrt(2)
+    is_replicated = cells and all(cell.processes >= MIN_PROCESSES for cell in cells)
+    return 0.0 if is_replicated else UNBOUNDED
 
 
 def _grades(rule: GradeRule, logs: Draws) -> Draws:

@@ -18,6 +18,7 @@ from advisor.domain.measurement import Measurement, Results, VisitCounts
 from advisor.domain.plan import Excluded
 from advisor.domain.question import Constraint, Priorities
 from advisor.errors import ExportFileError, UserError
+from advisor.measure import include_process_differences
 from advisor.measure.new_shapes import rate_new_shapes
 from advisor.report.document import Problem, RaceEntry, RunDocument, ScoreEntry, WorkflowEntry
 
@@ -58,7 +59,7 @@ def decide_again(
         document,
         question=asked,
         rubric=known.rubric.name,
-        workflows=_entries(document, scored),
+        workflows=_entries(document, results, scored),
         race=_race(document, advice),
         recommendation=advice,
         problem=problem,
@@ -77,7 +78,10 @@ def results_of(document: RunDocument, known: Catalogue) -> Results:
         )
     return Results(
         baseline=BASELINE,
-        measurements=tuple(_measurement(entry) for entry in measured),
+        measurements=tuple(
+            include_process_differences(_measurement(entry), race.by_batch_size, BASELINE)
+            for entry in measured
+        ),
         races=race.by_batch_size,
         noise_floor=race.noise_floor,
         log_speedups={},
@@ -116,12 +120,17 @@ def _measurement(entry: WorkflowEntry) -> Measurement:
     )
 
 
-def _entries(document: RunDocument, scored: Sequence[ScoredArm]) -> tuple[WorkflowEntry, ...]:
+def _entries(
+    document: RunDocument, results: Results, scored: Sequence[ScoredArm]
+) -> tuple[WorkflowEntry, ...]:
     """Return the measured entries by their new rank, then the others as they were."""
     measured = {entry.arm: entry for entry in document.workflows if entry.status == "completed"}
+    figures = {entry.arm: entry for entry in results.measurements}
     ranked = [
         msgspec.structs.replace(
             measured[arm.arm],
+            speedup=figures[arm.arm].speedup,
+            cells=figures[arm.arm].cells,
             scores={
                 name: ScoreEntry.of(rating, measured[arm.arm].evidence)
                 for name, rating in arm.ratings.items()

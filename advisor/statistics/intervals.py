@@ -8,6 +8,9 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+#: Standard errors in half of a 95 % interval.
+HALF_INTERVAL = 1.96
+
 
 class Estimate(NamedTuple):
     """A value with the bounds of its confidence interval.

@@ -66,7 +66,7 @@ def test_a_clear_answer_has_three_lines() -> None:
     assert first == "Use Compiled for demo on a CPU, 2 cores."
     assert second == (
         "CLEAR: leads in over 99 % of what the measurements allow. "
-        "1.50x Pytorch-Eager (1.49 to 1.52). Nothing measured is faster."
+        "1.50x Pytorch-Eager (1.48 to 1.52). Nothing measured is faster."
     )
     assert third.startswith("No weighting of the three Ps changes the answer.")
 
