@@ -6,7 +6,10 @@ object a line, each flushed. At the end it writes `response.json` (one outcome),
 output of the stack goes to `log`.
 
 Standard input carries one-line tokens:
-    build                       use the device and build (sent when it is this worker's turn)
+    build                       use the device and build (sent when it is this worker's turn), then
+                                warm up
+    build hold                  the same, but report `prepared` after the builds and their checks
+    warm                        warm up, after `build hold`
     visit BATCH_SIZE ROUND      time one block of calls
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
@@ -16,9 +19,9 @@ Standard input carries one-line tokens:
                                 reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs again, respond, end
-After `build`, `sustain`, `diagnose` and `allocate` the worker reports `ready`. End of file means
-that the advisor is gone; the watchdog then kills the worker and everything it started. Standard
-output carries one byte after each event, so that the advisor can sleep until there is one.
+After `build`, `warm`, `sustain`, `diagnose` and `allocate` the worker reports `ready`. End of file
+means that the advisor is gone; the watchdog then kills the worker and everything it started.
+Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
 The protocol is one file with one version: the two interpreters may share nothing else.
 """
@@ -266,6 +269,13 @@ class Memory:
     device_allocated_bytes: int | None
     device_reserved_bytes: int | None
     event: str = "memory"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Every batch size is built and correct; the worker waits before it warms up."""
+
+    event: str = "prepared"
 
 
 @dataclasses.dataclass(frozen=True)

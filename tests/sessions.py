@@ -10,7 +10,7 @@ import builders
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import LoggedEvent, RunEvent, WorkerEnded, WorkerReported
-from advisor.domain.worker_events import Ready, WorkerEvent
+from advisor.domain.worker_events import Prepared, Ready, WorkerEvent
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.probing.session import Session
@@ -64,15 +64,15 @@ class LimitedMemory:
     def update(self, run_event: RunEvent) -> None:
         if (
             isinstance(run_event, WorkerReported)
-            and isinstance(run_event.worker_event, Ready)
+            and isinstance(run_event.worker_event, (Prepared, Ready))
             and run_event.arm != REFERENCE
         ):
             self.built.add(run_event.arm)
         elif isinstance(run_event, WorkerEnded):
             self.built.discard(run_event.arm)
 
-    def fits_another_worker(self) -> bool:
-        return len(self.built) < self.most_built
+    def fits_another_worker(self, running_builds: int = 0) -> bool:
+        return len(self.built) + running_builds < self.most_built
 
 
 def exhaust(events: Iterable[object]) -> None:

@@ -104,6 +104,14 @@ class VisitQualityLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     source: str
 
 
+class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How builds share the processors."""
+
+    #: Most builds that run at the same time; each has at least one processor.
+    most_at_once: Annotated[int, msgspec.Meta(ge=1)] = 1
+    source: str = "runs of earlier versions built one arm at a time"
+
+
 class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Named priorities and budgets, the deadlines of phases and the limits for visits."""
 
@@ -113,6 +121,7 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     budgets: dict[str, Budget]
     deadlines: Deadlines
     guard: VisitQualityLimits
+    builds: BuildPresets = BuildPresets()
 
 
 class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

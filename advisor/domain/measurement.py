@@ -143,6 +143,10 @@ class BuildSeconds(msgspec.Struct, frozen=True, kw_only=True):
     #: Of the cold builds, the one for the batch size that takes longest; null in documents of early
     #: versions.
     worst: float | None = None
+    #: Processors of the cold build, and builds that may have run at the same time; null for a build
+    #: that ran alone with all processors.
+    processors: int | None = None
+    builds_at_once: int | None = None
     #: Whether the cold build began with empty caches and had no cache hits; null if not known.
     proven_cold: bool | None = None
 

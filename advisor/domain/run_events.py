@@ -30,6 +30,16 @@ class WorkerSpawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
     repeat: int = 0
 
 
+class BuildStarted(msgspec.Struct, frozen=True, kw_only=True, tag="build-started"):
+    """A worker process begins to build, with processors that no other build uses meanwhile."""
+
+    arm: str
+    process: int
+    #: Number of its processors, and of builds that may run at the same time, this one included.
+    processors: int
+    builds_at_once: int
+
+
 class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
     """A worker sent an event."""
 
@@ -54,6 +64,9 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory
     serving_bytes: int | None = None
     #: Total memory of the device.
     total_bytes: int | None = None
+    #: What the figures are: growth during the build, or, for a worker that was built beside others,
+    #: what its end freed.
+    source: Literal["grown", "freed"] = "grown"
 
 
 class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-checked"):
@@ -211,6 +224,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 RunEvent = (
     Planned
     | WorkerSpawned
+    | BuildStarted
     | WorkerReported
     | DeviceMemory
     | MemoryChecked

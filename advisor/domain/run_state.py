@@ -14,6 +14,7 @@ from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.run_events import (
+    BuildStarted,
     ConditionsRecorded,
     DeviceMemory,
     EnergyMeasured,
@@ -46,6 +47,7 @@ from advisor.domain.worker_events import (
     Peaks,
     Phase,
     PhaseStarted,
+    Prepared,
     Ready,
     Recipe,
     RecipeFacts,
@@ -66,6 +68,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     #: process ended.
     building_since: float | None = None
     lost_build_seconds: float = 0.0
+    #: How its builds ran; null for builds that ran alone with all processors.
+    build_started: BuildStarted | None = None
     imported: Imported | None = None
     loaded: Loaded | None = None
     built: dict[int, Built] = {}
@@ -89,7 +93,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     diagnosed: dict[int, Diagnosed] = {}
     new_shape_results: dict[int, NewShapeResult] = {}
     outcome: Outcome | None = None
-    #: Arms with ready workers at the time this process ran out of memory before it was ready.
+    #: Other arms whose workers held the model when this process ran out of memory before it was
+    #: ready.
     residents_at_oom: tuple[str, ...] = ()
 
 
@@ -146,7 +151,8 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
                 state, arm, (*state.processes.get(arm, ()), ProcessState(repeat=run_event.repeat))
             )
         case (
-            WorkerReported()
+            BuildStarted()
+            | WorkerReported()
             | DeviceMemory()
             | ConditionsRecorded()
             | EnergyMeasured()
@@ -155,7 +161,9 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             processes = list(state.processes[run_event.arm])
             process = _time_build(_update_process(processes[run_event.process], run_event), event)
             if isinstance(process.outcome, OutOfMemory) and not process.ready:
-                process = msgspec.structs.replace(process, residents_at_oom=_ready_arms(state))
+                process = msgspec.structs.replace(
+                    process, residents_at_oom=_loaded_arms(state, run_event.arm)
+                )
             processes[run_event.process] = process
             return _with_processes(state, run_event.arm, tuple(processes))
         case run_event:
@@ -205,9 +213,16 @@ def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
 
 def _update_process(
     process: ProcessState,
-    run_event: WorkerReported | DeviceMemory | ConditionsRecorded | EnergyMeasured | WorkerEnded,
+    run_event: BuildStarted
+    | WorkerReported
+    | DeviceMemory
+    | ConditionsRecorded
+    | EnergyMeasured
+    | WorkerEnded,
 ) -> ProcessState:
     match run_event:
+        case BuildStarted():
+            return msgspec.structs.replace(process, build_started=run_event)
         case WorkerReported():
             return msgspec.structs.replace(
                 process, **_process_changes(process, run_event.worker_event)
@@ -224,14 +239,18 @@ def _update_process(
             return msgspec.structs.replace(process, outcome=run_event.outcome)
 
 
-def _ready_arms(state: RunState) -> tuple[str, ...]:
-    """Return the arms whose last process is ready and has not ended."""
+def _loaded_arms(state: RunState, except_arm: str) -> tuple[str, ...]:
+    """Return the other arms whose last process holds the model and has not ended."""
     last = {
         arm: processes[-1]
         for arm, processes in state.processes.items()
-        if processes and arm != REFERENCE
+        if processes and arm not in {REFERENCE, except_arm}
     }
-    return tuple(arm for arm, process in last.items() if process.ready and process.outcome is None)
+    return tuple(
+        arm
+        for arm, process in last.items()
+        if (process.ready or process.loaded) and process.outcome is None
+    )
 
 
 def _time_build(process: ProcessState, event: LoggedEvent) -> ProcessState:
@@ -282,6 +301,8 @@ def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[s
             return {"phase": phase}
         case Ready():
             return {"ready": True}
+        case Prepared():
+            return {}
         case BlockTimed() as visit:
             return {"visits": (*process.visits, visit)}
         case Sustained() as sustained:

@@ -196,6 +196,10 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="r
     """All requested work is done; the worker waits for the next request."""
 
 
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="prepared"):
+    """Every batch size is built and correct; the worker waits before it warms up."""
+
+
 class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
     """One block of timed calls."""
 
@@ -283,6 +287,7 @@ WorkerEvent = (
     | Recipe
     | WarmedUp
     | MemoryRead
+    | Prepared
     | Ready
     | BlockTimed
     | Workload

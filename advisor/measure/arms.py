@@ -73,6 +73,8 @@ def summarise_arm(
             cold=_build_seconds(first),
             warm=_build_seconds(last) if len(processes) > 1 else None,
             worst=_worst_build_seconds(first),
+            processors=first.build_started.processors if first.build_started else None,
+            builds_at_once=first.build_started.builds_at_once if first.build_started else None,
             proven_cold=is_proven_cold(first),
         ),
         memory_bytes=summarise_memory(main, state.memory_checked),

@@ -11,6 +11,7 @@ MEBIBYTE = 1 << 20
 #: The device's count of a known allocation may differ from its size by this much.
 TOLERANCE_BYTES = 8 * MEBIBYTE
 DEVICE_SOURCE = "device memory above the use before the worker, by NVML"
+FREED_SOURCE = "device memory that the end of the worker freed, by NVML"
 HOST_SOURCE = "peak resident set size of the worker process"
 
 
@@ -30,7 +31,7 @@ def summarise_memory(process: ProcessState, checked: MemoryChecked | None) -> Me
         )
     return MemoryBytes(
         peak=device.peak_bytes,
-        source=DEVICE_SOURCE,
+        source=FREED_SOURCE if device.source == "freed" else DEVICE_SOURCE,
         serving=device.serving_bytes,
         torch_reserved=host.device_reserved_bytes if host else None,
     )

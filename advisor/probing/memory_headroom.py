@@ -15,6 +15,8 @@ from advisor.system.cgroups import PROC, Cgroups
 
 #: The next worker may need a little more than the largest so far.
 HEADROOM_FACTOR = 1.1
+#: Builds that run at the same time have not shown their peaks yet.
+BUILD_FACTOR = 2.0
 
 
 def available_host_bytes(proc: pathlib.Path = PROC) -> int:
@@ -48,9 +50,13 @@ class MemoryHeadroom:
             peak_bytes = run_event.worker_event.peak_rss_bytes
         self.largest_bytes = max(self.largest_bytes, peak_bytes or 0)
 
-    def fits_another_worker(self) -> bool:
-        """Return whether one more worker fits; True where memory cannot be read."""
-        needed_bytes = HEADROOM_FACTOR * self.largest_bytes
+    def fits_another_worker(self, running_builds: int = 0) -> bool:
+        """Return whether one more worker fits beside the builds that run.
+
+        True where memory cannot be read.
+        """
+        factor = BUILD_FACTOR * (running_builds + 1) if running_builds else HEADROOM_FACTOR
+        needed_bytes = factor * self.largest_bytes
         if self.monitor is None:
             return self.available_bytes() >= needed_bytes
         used = self.monitor.used_bytes()

@@ -64,7 +64,9 @@ class RunConfig:
             minimum_engaged_share=self.minimum_engaged_share,
         )
 
-    def worker_environment(self, arm: Arm, scratch: pathlib.Path) -> dict[str, str]:
+    def worker_environment(
+        self, arm: Arm, scratch: pathlib.Path, compile_threads: int | None = None
+    ) -> dict[str, str]:
         """Return the environment variables of a worker of `arm`."""
         return variables.worker_environment(
             self.environment,
@@ -72,6 +74,7 @@ class RunConfig:
             self.threads,
             scratch,
             own_environment=bool(arm.python),
+            compile_threads=compile_threads,
         )
 
     def container_command(self, arm: Arm, writable: tuple[pathlib.Path, ...]) -> list[str]:

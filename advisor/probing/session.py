@@ -7,17 +7,17 @@ next.
 from __future__ import annotations
 
 import contextlib
-import pathlib
-import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
 from advisor.domain.outcome import Outcome
-from advisor.domain.plan import REFERENCE, Arm, arm_directory_name
+from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import (
+    BuildStarted,
     BusyWhileIdle,
     Conditions,
+    DeviceMemory,
     EnergyMeasured,
     MemoryChecked,
     RunEvent,
@@ -31,10 +31,10 @@ from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
 from advisor.probing.run_config import RunConfig
-from advisor.probing.spawn import require_writable
-from advisor.probing.supervisor import Message, Supervisor
+from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
+from advisor.probing.supervisor import Supervisor
+from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
-from advisor.probing.worker_states import WorkerStates
 from advisor.system.host_lock import HostLock
 
 #: Size of the allocation with which the device's memory counter is checked.
@@ -52,17 +52,15 @@ class Session:
         memory_monitor: DeviceMemoryMonitor | None = None,
         host_lock: HostLock | None = None,
     ) -> None:
-        self._supervisor = supervisor
-        self._config = config
+        self._pool = WorkerPool(supervisor, config, MemoryHeadroom(memory_monitor))
         self._conditions_monitor = conditions_monitor
         self._memory_monitor = memory_monitor
-        self._headroom = MemoryHeadroom(memory_monitor)
         self._host_lock = host_lock or HostLock()
         #: The host lock, held from `start_reference` until `start` takes it over.
         self._reference_lock: contextlib.AbstractContextManager[object] | None = None
-        self._workers = WorkerStates()
         self._conditions: dict[str, Conditions] = {}
-        self._busy_processes = idle.BusyProcesses()
+        #: Arms whose memory is measured when they end, because they were built beside others.
+        self._built_beside_others: set[str] = set()
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
         """Start the reference worker, which runs the workflow of `arm`.
@@ -73,9 +71,9 @@ class Session:
         reference = msgspec.structs.replace(arm, id=REFERENCE)
         with contextlib.ExitStack() as lock:
             lock.enter_context(self._host_lock.exclusive())
-            yield from self._spawn(reference, process)
+            yield from self._pool.spawn(reference, process)
             if self.is_running(REFERENCE):
-                self._supervisor.send(self._workers[REFERENCE], "build")
+                self._pool.supervisor.send(self._pool.workers[REFERENCE], "build")
             self._reference_lock = lock.pop_all()
 
     def start(
@@ -90,31 +88,43 @@ class Session:
         """
         lock, self._reference_lock = self._reference_lock or self._host_lock.exclusive(), None
         with lock:
-            processors = self._config.machine.cpu.usable_processors
+            processors = self._pool.config.machine.cpu.usable_processors
             for arm, process in arms:
-                yield from self._run_until(lambda: len(self._workers.importing()) < processors)
-                if self._workers.has_failed(REFERENCE) and not self.is_built(REFERENCE):
+                yield from self._pool.run_until(
+                    lambda: len(self._pool.workers.importing()) < processors
+                )
+                if self._pool.workers.has_failed(REFERENCE) and not self.is_built(REFERENCE):
                     return
                 if arm.id not in built:
-                    shutil.rmtree(self._scratch_directory(arm.id), ignore_errors=True)
-                yield from self._spawn(arm, process, repeat)
-            yield from self._run_until(lambda: not self._workers.importing())
+                    self._pool.clear_caches(arm.id)
+                self._built_beside_others.discard(arm.id)
+                yield from self._pool.spawn(arm, process, repeat)
+            yield from self._pool.run_until(lambda: not self._pool.workers.importing())
+
+    def build_side_by_side(self, choose: ChooseBuild, builds_at_once: int) -> Iterator[RunEvent]:
+        """Build the arms that `choose` returns, several at a time; `build` then warms each up."""
+        with self._host_lock.exclusive():
+            for run_event in SideBySideBuilds(self._pool, choose, builds_at_once).run():
+                if isinstance(run_event, BuildStarted):
+                    self._built_beside_others.add(run_event.arm)
+                yield run_event
 
     def build(self, arm: str, limit: BuildLimit | None = None) -> Iterator[RunEvent]:
         """Let one arm load, build, check its outputs and warm up while the others are idle.
 
-        A build that exceeds the limit is killed.
+        An arm that was built side by side with others only warms up. A build that exceeds the
+        limit is killed.
         """
         if not self.is_running(arm):
             return
-        worker = self._workers[arm]
+        worker = self._pool.workers[arm]
         if limit is not None:
             worker.build_limit = limit
         deferred: list[RunEvent] = []
         with self._host_lock.exclusive():
             yield from (
                 self._build(worker, deferred)
-                if self._memory_monitor is None
+                if self._memory_monitor is None or arm in self._built_beside_others
                 else self._build_with_memory(worker, self._memory_monitor, deferred)
             )
             if self.is_running(arm):
@@ -122,18 +132,15 @@ class Session:
         yield from deferred
 
     def _pause_busy_processes(self, worker: Worker) -> list[RunEvent]:
-        processors = self._busy_processes.find_and_pause(worker.arm, worker.directory)
+        processors = self._pool.busy_processes.find_and_pause(worker.arm, worker.directory)
         if not processors:
             return []
         return [BusyWhileIdle(arm=worker.arm, process=worker.process, processors=processors)]
 
-    def _send(self, worker: Worker, token: str) -> None:
-        self._busy_processes.resume(worker.arm)
-        self._supervisor.send(worker, token)
-
     def _build(self, worker: Worker, deferred: list[RunEvent]) -> Iterator[RunEvent]:
-        self._supervisor.send(worker, "build")
-        yield from self._run_until(lambda: self._workers.is_ready_or_ended(worker.arm), deferred)
+        workers = self._pool.workers
+        self._pool.send(worker, "warm" if workers.is_prepared(worker.arm) else "build")
+        yield from self._pool.run_until(lambda: workers.is_ready_or_ended(worker.arm), deferred)
 
     def _build_with_memory(
         self, worker: Worker, monitor: DeviceMemoryMonitor, deferred: list[RunEvent]
@@ -147,16 +154,22 @@ class Session:
                 ):
                     memory.start_serving()
         measured = memory.result(worker.arm, worker.process)
-        self._headroom.update(measured)
+        self._pool.headroom.update(measured)
         deferred.append(measured)
 
-    def drop(self, arm: str, outcome: Outcome) -> Iterator[RunEvent]:
-        """End the arm's worker, if it runs, before it is built; `outcome` says why."""
-        if self.is_running(arm):
-            worker = self._workers[arm]
-            self._supervisor.kill(worker)
+    def drop(self, arm: str, outcome: Outcome, process: int | None = None) -> Iterator[RunEvent]:
+        """End the arm's worker before it is built; `outcome` says why.
+
+        Where no worker runs, report that the one with number `process` has ended.
+        """
+        if process is not None and not self.is_running(arm):
+            yield WorkerSpawned(arm=arm, process=process)
+            yield WorkerEnded(arm=arm, process=process, outcome=outcome)
+        elif self.is_running(arm):
+            worker = self._pool.workers[arm]
+            self._pool.supervisor.kill(worker)
             worker.outcome = outcome
-            yield self._record(worker, outcome)
+            yield self._pool.record(worker, outcome)
 
     def check_memory(self) -> Iterator[RunEvent]:
         """Let the reference worker allocate a known amount, and read what the device counts."""
@@ -180,24 +193,26 @@ class Session:
         yield from deferred
 
     def _send_and_wait(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
-        self._workers.expect_ready(arm)
-        self._send(self._workers[arm], token)
-        yield from self._run_until(lambda: self._workers.is_ready_or_ended(arm), deferred)
-        self._busy_processes.pause(arm)
+        self._pool.workers.expect_ready(arm)
+        self._pool.send(self._pool.workers[arm], token)
+        yield from self._pool.run_until(lambda: self._pool.workers.is_ready_or_ended(arm), deferred)
+        self._pool.busy_processes.pause(arm)
 
     def visit(self, arm: str, batch_size: int, number: int) -> Iterator[RunEvent]:
         """Time one block of calls; `last_visit` and `last_conditions` return its result.
 
         There is no result if the worker ended meanwhile.
         """
-        worker = self._workers[arm]
-        self._workers.expect_visit(arm)
+        worker = self._pool.workers[arm]
+        self._pool.workers.expect_visit(arm)
         deferred: list[RunEvent] = []
         with self._host_lock.shared():
             before = self._conditions_monitor.read_counters(worker.popen.pid)
-            self._send(worker, f"visit {batch_size} {number}")
-            yield from self._run_until(lambda: self._workers.is_visited_or_ended(arm), deferred)
-            self._busy_processes.pause(arm)
+            self._pool.send(worker, f"visit {batch_size} {number}")
+            yield from self._pool.run_until(
+                lambda: self._pool.workers.is_visited_or_ended(arm), deferred
+            )
+            self._pool.busy_processes.pause(arm)
             self._conditions[arm] = self._conditions_monitor.conditions_since(
                 before, worker.popen.pid
             )
@@ -218,7 +233,7 @@ class Session:
 
     def last_visit(self, arm: str) -> BlockTimed | None:
         """Return the result of the last `visit`; None if the worker ended instead."""
-        return self._workers.last_visit(arm)
+        return self._pool.workers.last_visit(arm)
 
     def last_conditions(self, arm: str) -> Conditions:
         """Return the conditions of the machine during the last `visit`."""
@@ -226,85 +241,58 @@ class Session:
 
     def process_number(self, arm: str) -> int:
         """Return the number of the arm's process that was started last."""
-        return self._workers[arm].process
+        return self._pool.workers[arm].process
 
-    def has_memory_headroom(self) -> bool:
-        """Return whether there is memory for one more worker to build."""
-        return self._headroom.fits_another_worker()
+    def has_memory_headroom(self, running_builds: int = 0) -> bool:
+        """Return whether there is memory for one more worker to build beside the running builds."""
+        return self._pool.headroom.fits_another_worker(running_builds)
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:
         """Let all workers, or those of `arms`, check their outputs once more and exit."""
-        stopping = [arm for arm in self._workers.running() if arms is None or arm in arms]
-        if not stopping:
-            return
+        stopping = [arm for arm in self._pool.workers.running() if arms is None or arm in arms]
+        if self._memory_monitor is not None:
+            measured = [arm for arm in stopping if arm in self._built_beside_others]
+            for arm in measured:
+                yield from self._stop_with_memory(arm, self._memory_monitor)
+            stopping = [arm for arm in stopping if arm not in measured]
+        if stopping:
+            with self._host_lock.exclusive():
+                yield from self._stop(stopping)
+
+    def _stop(self, arms: Collection[str]) -> Iterator[RunEvent]:
+        for arm in arms:
+            self._pool.send(self._pool.workers[arm], "stop")
+        yield from self._pool.run_until(lambda: not any(map(self.is_running, arms)))
+
+    def _stop_with_memory(self, arm: str, monitor: DeviceMemoryMonitor) -> Iterator[RunEvent]:
+        """Stop one worker alone, and report the device memory that its end frees."""
         with self._host_lock.exclusive():
-            for arm in stopping:
-                self._send(self._workers[arm], "stop")
-            yield from self._run_until(lambda: not any(map(self.is_running, stopping)))
+            used = monitor.used_bytes()
+            yield from self._stop([arm])
+            remaining = monitor.used_bytes()
+        freed = increase(remaining, used)
+        yield DeviceMemory(
+            arm=arm,
+            process=self.process_number(arm),
+            before_bytes=remaining,
+            peak_bytes=freed,
+            resident_bytes=freed,
+            total_bytes=monitor.total_bytes,
+            source="freed",
+        )
 
     def is_running(self, arm: str) -> bool:
         """Return whether the arm has a worker that has not ended."""
-        return self._workers.is_running(arm)
+        return self._pool.workers.is_running(arm)
+
+    def has_started(self, arm: str) -> bool:
+        """Return whether this session has started a worker of the arm."""
+        return self._pool.workers.has_started(arm)
+
+    def is_prepared(self, arm: str) -> bool:
+        """Return whether the arm's worker has built everything and waits to warm up."""
+        return self._pool.workers.is_prepared(arm)
 
     def is_built(self, arm: str) -> bool:
         """Return whether the arm's last worker has built everything and has warmed up."""
-        return self._workers.is_built(arm)
-
-    def _spawn(self, arm: Arm, process: int, repeat: int = 0) -> Iterator[RunEvent]:
-        config = self._config
-        directory = config.arms_directory / arm_directory_name(arm.id) / str(process)
-        shutil.rmtree(directory, ignore_errors=True)
-        scratch = self._scratch_directory(arm.id)
-        shared = config.scratch_directory / "shared"
-        with require_writable(config.scratch_directory):
-            scratch.mkdir(parents=True, exist_ok=True)
-            shared.mkdir(exist_ok=True)
-        worker = self._supervisor.start(
-            config.worker_request(arm, scratch, shared),
-            directory,
-            process=process,
-            interpreter=arm.python or config.question.python,
-            script=config.probes_directory / "worker.py",
-            environment=config.worker_environment(arm, scratch),
-            max_build_seconds=config.question.max_build_seconds,
-            container_command=config.container_command(arm, (directory, scratch, shared)),
-        )
-        self._workers.reset(arm.id)
-        self._busy_processes.forget(arm.id)
-        yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
-        if isinstance(worker, Worker):
-            self._workers.add(arm.id, worker)
-        else:
-            self._workers.add_failure(arm.id)
-            yield WorkerEnded(arm=arm.id, process=process, outcome=worker)
-
-    def _scratch_directory(self, arm: str) -> pathlib.Path:
-        """Return the folder of caches and artefacts that all processes of an arm share."""
-        return self._config.scratch_directory / arm_directory_name(arm)
-
-    def _run_until(
-        self, condition: Callable[[], bool], deferred: list[RunEvent] | None = None
-    ) -> Iterator[RunEvent]:
-        """Yield events until `condition` holds.
-
-        The event that makes it hold goes to `deferred`: the caller of a generator may pause at any
-        event, and a pause must not fall between the end of a section and its closing readings.
-        """
-        while not condition():
-            for worker, message in self._supervisor.poll():
-                run_event = self._record(worker, message)
-                if deferred is not None and condition():
-                    deferred.append(run_event)
-                else:
-                    yield run_event
-
-    def _record(self, worker: Worker, message: Message) -> RunEvent:
-        """Update the state of the session, and return the message as an event of the run."""
-        self._workers.update(worker.arm, message)
-        run_event: RunEvent = (
-            WorkerEnded(arm=worker.arm, process=worker.process, outcome=message)
-            if isinstance(message, Outcome)
-            else WorkerReported(arm=worker.arm, process=worker.process, worker_event=message)
-        )
-        self._headroom.update(run_event)
-        return run_event
+        return self._pool.workers.is_built(arm)

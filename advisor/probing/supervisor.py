@@ -36,6 +36,7 @@ NOTIFICATION_BYTES = 65536
 #: The phase that a token starts, by the token's first word.
 PHASE_AFTER_TOKEN: dict[str, Phase] = {
     "build": "load",
+    "warm": "warmup",
     "peaks": "measure",
     "allocate": "measure",
     "visit": "measure",

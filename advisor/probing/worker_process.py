@@ -17,6 +17,7 @@ from advisor.domain.worker_events import (
     Imported,
     Phase,
     PhaseStarted,
+    Prepared,
     Ready,
     WorkerEvent,
 )
@@ -117,7 +118,7 @@ class Worker:
             self.start_phase(event.phase, deadlines, now)
         elif isinstance(event, Built):
             self.built_seconds += event.build_seconds + event.first_call_seconds
-        elif isinstance(event, (Imported, Ready, BlockTimed)):
+        elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
             self.deadline = NEVER  # the worker waits for a token
 
     @property

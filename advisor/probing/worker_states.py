@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.domain.outcome import Failure
 from advisor.domain.plan import REFERENCE
-from advisor.domain.worker_events import BlockTimed, Imported, Ready
+from advisor.domain.worker_events import BlockTimed, Imported, Prepared, Ready
 from advisor.probing.supervisor import Message
 from advisor.probing.worker_process import Worker
 
@@ -15,6 +15,7 @@ class WorkerStates:
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
         self._imported: set[str] = set()
+        self._prepared: set[str] = set()
         self._ready: set[str] = set()
         self._built: set[str] = set()
         self._failed: set[str] = set()
@@ -25,7 +26,7 @@ class WorkerStates:
 
     def reset(self, arm: str) -> None:
         """Drop the state of the arm, because a new worker of it starts."""
-        for arms in (self._imported, self._ready, self._built, self._failed):
+        for arms in (self._imported, self._prepared, self._ready, self._built, self._failed):
             arms.discard(arm)
 
     def add(self, arm: str, worker: Worker) -> None:
@@ -41,7 +42,10 @@ class WorkerStates:
             self._failed.add(arm)
         elif isinstance(message, Imported):
             self._imported.add(arm)
+        elif isinstance(message, Prepared):
+            self._prepared.add(arm)
         elif isinstance(message, Ready):
+            self._prepared.discard(arm)
             self._ready.add(arm)
             self._built.add(arm)
         elif isinstance(message, BlockTimed):
@@ -70,6 +74,16 @@ class WorkerStates:
             for arm in self.running()
             if arm not in (self._ready if arm == REFERENCE else self._imported)
         ]
+
+    def has_started(self, arm: str) -> bool:
+        return arm in self._workers or arm in self._failed
+
+    def has_imported(self, arm: str) -> bool:
+        return arm in self._imported
+
+    def is_prepared(self, arm: str) -> bool:
+        """Return whether the arm's worker has built everything and waits to warm up."""
+        return arm in self._prepared and self.is_running(arm)
 
     def is_running(self, arm: str) -> bool:
         return arm in self._workers and self._workers[arm].outcome is None

@@ -61,7 +61,8 @@ def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any])
 def run_phases(request: protocol.Request, channel: Channel) -> None:
     """Do what the role of the worker asks for; raise where nothing more can be measured."""
     workflow = import_workflow(request, channel)
-    if channel.read_token()[0] != "build":
+    word, *arguments = channel.read_token()
+    if word != "build":
         return
     subject = load_subject(workflow, request, channel)
     match request.role:
@@ -73,7 +74,7 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         case "build":
             cross_build(workflow, subject, request, channel)
         case _:
-            measure(workflow, subject, request, channel)
+            measure(workflow, subject, request, channel, hold="hold" in arguments)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
@@ -141,8 +142,13 @@ def cross_build(
     channel.send(protocol.Built(size, seconds(), 0.0))
 
 
-def measure(workflow: Any, subject: Subject, request: protocol.Request, channel: Channel) -> None:
-    """Build and check every batch size, warm them up, and time blocks as the tokens ask."""
+def measure(
+    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel, *, hold: bool
+) -> None:
+    """Build and check every batch size, warm them up, and time blocks as the tokens ask.
+
+    With `hold` the worker waits before it warms up, until other workers have finished their builds.
+    """
     scratch = pathlib.Path(request.scratch_directory)
     bytes_before = caches.count_bytes(scratch)
     cells = {
@@ -151,6 +157,10 @@ def measure(workflow: Any, subject: Subject, request: protocol.Request, channel:
     channel.send(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
     report_recipe_facts(workflow, subject, cells, request, channel)
+    if hold:
+        channel.send(protocol.Prepared())
+        if channel.read_token()[0] != "warm":
+            return
     blocks = {
         size: warm_up_cell(workflow, size, cell, request, channel) for size, cell in cells.items()
     }

@@ -43,6 +43,8 @@ WORKER_VARIABLES = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+#: Variables with the number of threads of a compiler, where a build has to share the processors.
+COMPILE_THREADS = ("TORCHINDUCTOR_COMPILE_THREADS", "MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 #: Set in addition when the user asked to stay offline.
 OFFLINE_VARIABLES = {"HF_HUB_OFFLINE": "1"}
 #: Variables that make Python import packages from outside an environment.
@@ -68,11 +70,13 @@ def worker_environment(
     scratch: pathlib.Path,
     *,
     own_environment: bool = False,
+    compile_threads: int | None = None,
 ) -> dict[str, str]:
     """Return the variables of one worker, whose caches are below `scratch`.
 
     A worker in an environment that p3-advisor created (`own_environment`) inherits no import paths;
-    an interpreter that the user named keeps them.
+    an interpreter that the user named keeps them. `compile_threads` limits the compilers of a build
+    that runs beside others.
     """
     return {
         **(without_python_paths(inherited) if own_environment else inherited),
@@ -80,5 +84,6 @@ def worker_environment(
             name: value.format(scratch=scratch, threads=threads, gpu=question.gpu or "")
             for name, value in WORKER_VARIABLES.items()
         },
+        **(dict.fromkeys(COMPILE_THREADS, str(compile_threads)) if compile_threads else {}),
         **(OFFLINE_VARIABLES if question.offline else {}),
     }

@@ -18,7 +18,7 @@ from sessions import LimitedMemory
 from advisor.context import Context
 from advisor.domain.outcome import OutOfMemory
 from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerSpawned
-from advisor.pipeline import remaining
+from advisor.pipeline import building, remaining
 from advisor.pipeline.arms import failed_arms
 from advisor.pipeline.decision import decide
 from advisor.pipeline.recorder import Recorder
@@ -93,10 +93,11 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, *, is_headroom_known: bool) ->
                 worker.arm, OutOfMemory(phase="build", reason="the memory is full")
             )
 
+    monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     monkeypatch.setattr(probing_session, "MemoryHeadroom", lambda _: memory)
     monkeypatch.setattr(Session, "_build", build)
     if not is_headroom_known:
-        monkeypatch.setattr(Session, "has_memory_headroom", lambda _: True)
+        monkeypatch.setattr(Session, "has_memory_headroom", lambda *_: True)
 
 
 @pytest.mark.parametrize(

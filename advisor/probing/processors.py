@@ -1,0 +1,50 @@
+"""Divide the processors among builds that run side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Collection, Iterable
+
+from advisor.probing.termination import process_tree
+
+
+class ProcessorShares:
+    """Equal shares of the processors, one for each build that runs."""
+
+    def __init__(self, processors: Iterable[int], builds_at_once: int) -> None:
+        """Divide `processors` among at most `builds_at_once` builds."""
+        ordered = sorted(processors)
+        self.builds_at_once = max(1, min(builds_at_once, len(ordered)))
+        #: Processors of each build; those that remain after the division go to the first builds.
+        self._free = [
+            frozenset(ordered[i :: self.builds_at_once]) for i in range(self.builds_at_once)
+        ]
+        self._taken: dict[str, frozenset[int]] = {}
+
+    def has_free(self) -> bool:
+        """Return whether one more build may start."""
+        return bool(self._free)
+
+    def take(self, arm: str) -> frozenset[int]:
+        """Return the processors of the arm's build."""
+        self._taken[arm] = self._free.pop(0)
+        return self._taken[arm]
+
+    def size(self, arm: str) -> int:
+        """Return the number of processors of the arm's build."""
+        return len(self._taken[arm])
+
+    def release(self, arm: str) -> None:
+        """Return the processors of a build that has ended."""
+        self._free.append(self._taken.pop(arm))
+
+
+def confine(directory: pathlib.Path, processors: Collection[int]) -> None:
+    """Let all threads of the worker in this control directory run on `processors` only."""
+    for process in process_tree(directory):
+        with contextlib.suppress(OSError):
+            for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(thread.name), processors)

@@ -1,0 +1,118 @@
+"""Build several arms at the same time, each with processors of its own. Nothing is timed meanwhile.
+
+On a GPU the build is confined to its processors. On the CPU it is not, because many stacks choose
+the threads of the compiled program by the processors that they see while they build. There the
+number of builds and the threads of the compilers are limited alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+
+from advisor.domain.plan import Arm
+from advisor.domain.run_events import BuildStarted, RunEvent
+from advisor.probing.processors import ProcessorShares, confine
+from advisor.probing.worker_pool import WorkerPool
+from advisor.probing.worker_process import BuildLimit
+
+
+@dataclasses.dataclass(frozen=True)
+class NextBuild:
+    """An arm that is built next."""
+
+    arm: Arm
+    #: Number of the process that is started; null if the arm's worker runs already.
+    process: int | None = None
+    limit: BuildLimit | None = None
+    #: Whether a new process finds the caches of an earlier build.
+    keeps_caches: bool = False
+
+
+#: Returns the next build, given the number of builds that run; None while no further one may start.
+ChooseBuild = Callable[[int], NextBuild | None]
+
+
+class SideBySideBuilds:
+    """The builds of one stretch of time without any timing."""
+
+    def __init__(self, pool: WorkerPool, choose: ChooseBuild, builds_at_once: int) -> None:
+        config = pool.config
+        usable, visible = config.machine.cpu.usable_processors, os.sched_getaffinity(0)
+        self._pool = pool
+        self._choose = choose
+        self._shares = ProcessorShares(sorted(visible)[:usable], builds_at_once)
+        #: With a CPU quota below the number of visible processors, the kernel chooses better.
+        self._confines = config.question.device != "cpu" and len(visible) <= usable
+        self._importing: dict[str, NextBuild] = {}
+        self._building: set[str] = set()
+
+    def run(self) -> Iterator[RunEvent]:
+        """Build until no build runs and none may start; the workers then wait to warm up."""
+        while True:
+            yield from self._start_builds()
+            if not self._running:
+                return
+            yield from self._pool.run_until(self._can_continue)
+            for arm in [arm for arm in self._importing if self._has_imported(arm)]:
+                yield from self._send_build(self._importing.pop(arm))
+            for arm in [arm for arm in self._running if self._has_finished(arm)]:
+                self._finish(arm)
+
+    @property
+    def _running(self) -> list[str]:
+        return [*self._importing, *self._building]
+
+    def _start_builds(self) -> Iterator[RunEvent]:
+        while self._shares.has_free():
+            build = self._choose(len(self._running))
+            if build is None:
+                return
+            processors = self._shares.take(build.arm.id)
+            if build.process is not None:
+                if not build.keeps_caches:
+                    self._pool.clear_caches(build.arm.id)
+                yield from self._pool.spawn(
+                    build.arm, build.process, compile_threads=len(processors)
+                )
+            self._importing[build.arm.id] = build
+            if self._confines and self._pool.workers.is_running(build.arm.id):
+                confine(self._pool.workers[build.arm.id].directory, processors)
+            if self._has_finished(build.arm.id):
+                self._finish(build.arm.id)
+
+    def _send_build(self, build: NextBuild) -> Iterator[RunEvent]:
+        arm = build.arm.id
+        self._building.add(arm)
+        if not self._pool.workers.is_running(arm):
+            return
+        worker = self._pool.workers[arm]
+        if build.limit is not None:
+            worker.build_limit = build.limit
+        yield BuildStarted(
+            arm=arm,
+            process=worker.process,
+            processors=self._shares.size(arm),
+            builds_at_once=self._shares.builds_at_once,
+        )
+        self._pool.send(worker, "build hold")
+
+    def _can_continue(self) -> bool:
+        return any(map(self._has_imported, self._importing)) or any(
+            map(self._has_finished, self._running)
+        )
+
+    def _has_imported(self, arm: str) -> bool:
+        return self._pool.workers.has_imported(arm)
+
+    def _has_finished(self, arm: str) -> bool:
+        workers = self._pool.workers
+        return workers.is_prepared(arm) or not workers.is_running(arm)
+
+    def _finish(self, arm: str) -> None:
+        self._importing.pop(arm, None)
+        self._building.discard(arm)
+        self._shares.release(arm)
+        if self._confines and self._pool.workers.is_running(arm):
+            confine(self._pool.workers[arm].directory, os.sched_getaffinity(0))

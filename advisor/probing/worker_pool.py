@@ -1,0 +1,100 @@
+"""The worker processes of a session: start them, send tokens, and record what they report."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+
+from advisor.domain.outcome import Outcome
+from advisor.domain.plan import Arm, arm_directory_name
+from advisor.domain.run_events import RunEvent, WorkerEnded, WorkerReported, WorkerSpawned
+from advisor.probing import idle
+from advisor.probing.memory_headroom import MemoryHeadroom
+from advisor.probing.run_config import RunConfig
+from advisor.probing.spawn import require_writable
+from advisor.probing.supervisor import Message, Supervisor
+from advisor.probing.worker_process import Worker
+from advisor.probing.worker_states import WorkerStates
+
+
+class WorkerPool:
+    """The workers of a session, and the state of each arm's last one."""
+
+    def __init__(self, supervisor: Supervisor, config: RunConfig, headroom: MemoryHeadroom) -> None:
+        self.supervisor = supervisor
+        self.config = config
+        self.headroom = headroom
+        self.workers = WorkerStates()
+        self.busy_processes = idle.BusyProcesses()
+
+    def spawn(
+        self, arm: Arm, process: int, repeat: int = 0, compile_threads: int | None = None
+    ) -> Iterator[RunEvent]:
+        """Start a worker of the arm; compilers use `compile_threads`, or as many as they choose."""
+        config = self.config
+        directory = config.arms_directory / arm_directory_name(arm.id) / str(process)
+        shutil.rmtree(directory, ignore_errors=True)
+        scratch = self.scratch_directory(arm.id)
+        shared = config.scratch_directory / "shared"
+        with require_writable(config.scratch_directory):
+            scratch.mkdir(parents=True, exist_ok=True)
+            shared.mkdir(exist_ok=True)
+        worker = self.supervisor.start(
+            config.worker_request(arm, scratch, shared),
+            directory,
+            process=process,
+            interpreter=arm.python or config.question.python,
+            script=config.probes_directory / "worker.py",
+            environment=config.worker_environment(arm, scratch, compile_threads),
+            max_build_seconds=config.question.max_build_seconds,
+            container_command=config.container_command(arm, (directory, scratch, shared)),
+        )
+        self.workers.reset(arm.id)
+        self.busy_processes.forget(arm.id)
+        yield WorkerSpawned(arm=arm.id, process=process, repeat=repeat)
+        if isinstance(worker, Worker):
+            self.workers.add(arm.id, worker)
+        else:
+            self.workers.add_failure(arm.id)
+            yield WorkerEnded(arm=arm.id, process=process, outcome=worker)
+
+    def scratch_directory(self, arm: str) -> pathlib.Path:
+        """Return the folder of caches and artefacts that all processes of an arm share."""
+        return self.config.scratch_directory / arm_directory_name(arm)
+
+    def clear_caches(self, arm: str) -> None:
+        """Remove the caches and artefacts of the arm, so that its next build is cold."""
+        shutil.rmtree(self.scratch_directory(arm), ignore_errors=True)
+
+    def send(self, worker: Worker, token: str) -> None:
+        """Send a token; processes of the worker that were paused continue first."""
+        self.busy_processes.resume(worker.arm)
+        self.supervisor.send(worker, token)
+
+    def run_until(
+        self, condition: Callable[[], bool], deferred: list[RunEvent] | None = None
+    ) -> Iterator[RunEvent]:
+        """Yield events until `condition` holds.
+
+        The event that makes it hold goes to `deferred`: the caller of a generator may pause at any
+        event, and a pause must not fall between the end of a section and its closing readings.
+        """
+        while not condition():
+            for worker, message in self.supervisor.poll():
+                run_event = self.record(worker, message)
+                if deferred is not None and condition():
+                    deferred.append(run_event)
+                else:
+                    yield run_event
+
+    def record(self, worker: Worker, message: Message) -> RunEvent:
+        """Update the state of the worker, and return the message as an event of the run."""
+        self.workers.update(worker.arm, message)
+        run_event: RunEvent = (
+            WorkerEnded(arm=worker.arm, process=worker.process, outcome=message)
+            if isinstance(message, Outcome)
+            else WorkerReported(arm=worker.arm, process=worker.process, worker_event=message)
+        )
+        self.headroom.update(run_event)
+        return run_event

@@ -1,0 +1,119 @@
+"""Builds that run side by side, with fake stacks in real processes."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
+
+from advisor.domain.outcome import BuildFailed, Completed, TimedOut
+from advisor.domain.run_events import BuildStarted, DeviceMemory, RunEvent, WorkerSpawned
+from advisor.domain.worker_events import PhaseStarted, Prepared, Ready, WarmedUp
+from advisor.probing.conditions import ConditionsMonitor
+from advisor.probing.device_memory import DeviceMemoryMonitor
+from advisor.probing.processors import ProcessorShares
+from advisor.probing.run_config import RunConfig
+from advisor.probing.session import Session
+from advisor.probing.side_by_side import NextBuild
+from advisor.probing.supervisor import Supervisor
+
+FAILING = builders.arm("misbehaving/raises", options={"fault": "raises"})
+
+
+def build_all(session: Session, *builds: NextBuild, at_once: int = 2) -> list[RunEvent]:
+    """Build these arms side by side, in this order."""
+    queue = list(builds)
+    return list(session.build_side_by_side(lambda _: queue.pop(0) if queue else None, at_once))
+
+
+def test_two_arms_build_at_the_same_time_and_wait_to_warm_up(session: Session) -> None:
+    start_workers(session, QUICK, ALIKE)
+    built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE))
+    began = {each.arm: built.index(each) for each in built if isinstance(each, BuildStarted)}
+    ended = [place for place, each in enumerate(built) if worker_events_of([each], Prepared)]
+    assert set(began) == {QUICK.id, ALIKE.id}
+    assert max(began.values()) < min(ended)
+    assert not worker_events_of(built, WarmedUp)
+    assert all(map(session.is_prepared, began))
+    assert not any(map(session.is_built, began))
+
+    warmed = list(session.build(QUICK.id))
+    assert [each.phase for each in worker_events_of(warmed, PhaseStarted)][:1] == ["warmup"]
+    assert worker_events_of(warmed, Ready)
+    assert session.is_built(QUICK.id)
+    assert not session.is_prepared(QUICK.id)
+    assert outcomes_by_arm(session.stop()) == {QUICK.id: Completed(), ALIKE.id: Completed()}
+
+
+def test_each_build_states_its_processors(session: Session) -> None:
+    start_workers(session, QUICK, ALIKE)
+    built = build_all(session, NextBuild(QUICK), NextBuild(ALIKE), at_once=8)
+    found = {
+        (each.processors, each.builds_at_once) for each in built if isinstance(each, BuildStarted)
+    }
+    assert found == {(1, 2)}
+
+
+def test_no_more_builds_run_than_there_are_shares(session: Session) -> None:
+    arms = [builders.arm(f"quick/{number}") for number in range(3)]
+    start_workers(session)
+    running = most = 0
+    for each in build_all(session, *(NextBuild(arm, process=0) for arm in arms)):
+        running += isinstance(each, WorkerSpawned)
+        running -= bool(worker_events_of([each], Prepared))
+        most = max(most, running)
+    assert (most, running) == (2, 0)
+
+
+def test_a_failed_build_leaves_its_processors_to_the_next_one(session: Session) -> None:
+    start_workers(session)
+    built = build_all(
+        session, NextBuild(FAILING, process=0), NextBuild(QUICK, process=0), at_once=1
+    )
+    assert isinstance(outcomes_by_arm(built)[FAILING.id], BuildFailed)
+    assert session.is_prepared(QUICK.id)
+
+
+def test_an_arm_that_is_dropped_before_it_runs_has_an_outcome(session: Session) -> None:
+    outcome = TimedOut(phase="build", reason="no time is left")
+    assert outcomes_by_arm(session.drop("quick", outcome, 3)) == {"quick": outcome}
+
+
+class StagedMemory(DeviceMemoryMonitor):
+    """A GPU whose used bytes are set by the test."""
+
+    def __init__(self) -> None:
+        self.total_bytes = 1 << 40
+        self.readings = [5 << 30, 2 << 30]
+
+    def used_bytes(self) -> int:
+        return self.readings.pop(0)
+
+
+def test_memory_of_an_arm_built_beside_others_is_what_its_end_frees(
+    supervisor: Supervisor, run_config: RunConfig
+) -> None:
+    session = Session(supervisor, run_config, ConditionsMonitor(), StagedMemory())
+    for arm in (BASELINE, QUICK):
+        list(session.start([(arm, 0)])) if arm == QUICK else list(session.start_reference(arm, 0))
+    build_all(session, NextBuild(QUICK))
+    list(session.build(QUICK.id))
+    stopped = list(session.stop({QUICK.id}))
+    (memory,) = [each for each in stopped if isinstance(each, DeviceMemory)]
+    assert (memory.source, memory.peak_bytes) == ("freed", 3 << 30)
+
+
+@pytest.mark.parametrize(
+    ("processors", "at_once", "sizes"),
+    [(range(16), 8, [2] * 8), (range(2), 8, [1, 1]), (range(5), 2, [3, 2]), (range(4), 1, [4])],
+)
+def test_shares_cover_every_processor_once(
+    processors: range, at_once: int, sizes: list[int]
+) -> None:
+    shares = ProcessorShares(processors, at_once)
+    taken = [shares.take(str(number)) for number in range(len(sizes))]
+    assert [len(each) for each in taken] == sizes
+    assert frozenset().union(*taken) == frozenset(processors)
+    assert not shares.has_free()
+    shares.release("0")
+    assert shares.take("again") == taken[0]
