@@ -25,6 +25,7 @@ class Context:
     store: Store
     now: Callable[[], dt.datetime] = lambda: dt.datetime.now().astimezone()
     clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
     random: random.Random = dataclasses.field(default_factory=random.SystemRandom)
     probes: pathlib.Path = dataclasses.field(default_factory=catalogue.probes_directory)
     rubric: pathlib.Path = dataclasses.field(default_factory=catalogue.rubric_directory)

@@ -71,6 +71,7 @@ def fake_rubric(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ("visit = 120", "visit = 3"),
         ("measuring_seconds = 120", "measuring_seconds = 4"),
         ("= 40\nnew_", "= 0.4\nnew_"),
+        ("\nsample_seconds = 1.0", "\nsample_seconds = 0.01"),
     ):
         assert long in presets
         presets = presets.replace(long, short)

@@ -112,6 +112,20 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: str = "runs of earlier versions built one arm at a time"
 
 
+class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of the load within which a machine is quiet, and how it is observed."""
+
+    #: Largest shares of the usable processors that other processes and the hypervisor may take.
+    most_busy_share: float
+    most_stolen_share: float
+    #: Largest share of the time for which other processes may keep the GPU busy.
+    most_gpu_busy_share: float
+    #: Seconds of one observation, and of one while the run waits.
+    sample_seconds: float
+    waiting_sample_seconds: float
+    source: str
+
+
 class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Named priorities and budgets, the deadlines of phases and the limits for visits."""
 
@@ -122,6 +136,8 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     deadlines: Deadlines
     guard: VisitQualityLimits
     builds: BuildPresets = BuildPresets()
+    #: Absent in runs of early versions, whose machine is not checked.
+    quiet: QuietLimits | None = None
 
 
 class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+#: NVML's clocks-event reasons: hardware slowdown, software and hardware thermal slowdown, and
+#: hardware power brake.
+THROTTLE_BITS = 0x8 | 0x20 | 0x40 | 0x80
 
 
 class Cpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +102,39 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def find_gpu(self, uuid: str | None) -> Gpu | None:
         """Return the GPU with this UUID, or None."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
+
+
+class MachineLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What else runs on the machine while nothing is measured, over some seconds."""
+
+    seconds: float
+    #: Processors that this process may use at once. How many were idle, of all on which it may run,
+    #: which can be more; and the share of their time that the hypervisor took. Null where the
+    #: system does not count it.
+    usable_processors: int
+    idle_processors: float | None
+    stolen_share: float | None = None
+    #: Of the measured GPU: other processes, busy share, clock, temperature, and whether heat or a
+    #: fault held its clocks down. Null for what it does not report, and without a GPU.
+    gpu_processes: tuple[GpuProcess, ...] = ()
+    gpu_busy_share: float | None = None
+    sm_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    clocks_held_down: bool | None = None
+
+
+#: What keeps a machine from being quiet.
+LoadProblem = Literal["cpu-busy", "cpu-stolen", "gpu-processes", "gpu-busy", "gpu-clocks-held-down"]
+
+
+class LoadCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of the machine before the first measurement; without problems it was quiet."""
+
+    load: MachineLoad
+    problems: tuple[LoadProblem, ...]
+    #: Seconds waited for a quiet machine so far, and the most that the user allows.
+    waited_seconds: float = 0.0
+    allowed_seconds: float = 0.0
 
 
 def describe_device(cpu: Cpu, gpu: Gpu | None) -> str:

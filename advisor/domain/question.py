@@ -218,3 +218,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     survey: bool = False
     #: Limit of all builds together in minutes; null for none.
     build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    #: Seconds to wait for a quiet machine before measuring.
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.machine import LoadCheck
 from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
@@ -16,6 +17,16 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
     """The run has a plan."""
 
     plan: Plan
+
+
+class LoadChecked(msgspec.Struct, frozen=True, kw_only=True, tag="load-checked"):
+    """The load of the machine was checked before measuring.
+
+    `waits` is true if the run waits and checks again.
+    """
+
+    check: LoadCheck
+    waits: bool = False
 
 
 class WorkerSpawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
@@ -223,6 +234,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 
 RunEvent = (
     Planned
+    | LoadChecked
     | WorkerSpawned
     | BuildStarted
     | WorkerReported

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain.machine import LoadCheck
 from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
@@ -19,6 +20,7 @@ from advisor.domain.run_events import (
     DeviceMemory,
     EnergyMeasured,
     Finished,
+    LoadChecked,
     LoggedEvent,
     MemoryChecked,
     ModelSurveyed,
@@ -122,6 +124,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     #: By number of the repetition, its arms.
     repeats: dict[int, tuple[str, ...]] = {}
     memory_checked: MemoryChecked | None = None
+    #: The last check of the machine's load before a measurement.
+    load_check: LoadCheck | None = None
     surveyed: tuple[ModelSurveyed, ...] = ()
     platforms: tuple[Platform, ...] = ()
     finished: bool = False
@@ -181,6 +185,8 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"closed": {**state.closed, run_event.batch_size: run_event}}
         case RepetitionStarted():
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
+        case LoadChecked():
+            return {"load_check": run_event.check}
         case MemoryChecked():
             return {"memory_checked": run_event}
         case ModelSurveyed():

@@ -14,7 +14,7 @@ from advisor.domain.run import Header, fleet_id_of
 from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
-from advisor.pipeline import building, post_race, racing, remaining, repetitions, survey
+from advisor.pipeline import building, load_check, post_race, racing, remaining, repetitions, survey
 from advisor.pipeline.arms import plan_of
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
@@ -62,6 +62,7 @@ def _execute_steps(
     if recorder.state.processes:
         yield recorder.record(Resumed())
     question, limits = header.question, header.catalogue.presets.guard
+    yield from _check_load(header, recorder, context)
     monitor = ConditionsMonitor(GpuMonitor(question.gpu) if question.gpu else None)
     with monitor.running(), open_session(run, header, context, monitor) as session:
         yield from _race_groups(session, recorder, header, context.clock)
@@ -71,6 +72,17 @@ def _execute_steps(
     if question.survey:
         yield from _survey(run, header, recorder, context, monitor)
     yield recorder.record(Finished())
+
+
+def _check_load(header: Header, recorder: Recorder, context: Context) -> Iterator[LoggedEvent]:
+    """Check the load of the machine, and wait as long as the user allows until it is quiet."""
+    limits, question = header.catalogue.presets.quiet, header.question
+    if limits is None:
+        return
+    read = load_check.load_reader(header.machine, question.gpu, context)
+    yield from recorder.record_each(
+        load_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
+    )
 
 
 def _race_groups(

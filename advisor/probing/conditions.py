@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain.machine import THROTTLE_BITS
 from advisor.domain.run_events import Conditions
 from advisor.probing.device_memory import increase
 from advisor.system.cgroups import PROC, Cgroups
@@ -28,9 +29,6 @@ NANOSECONDS, MILLI = 1e-9, 1e-3
 PERIOD_SECONDS = 0.1
 #: Samples of ten minutes.
 MAX_SAMPLES = 6000
-#: NVML's clocks-event reasons: hardware slowdown, software and hardware thermal slowdown, and
-#: hardware power brake.
-THROTTLE_BITS = 0x8 | 0x20 | 0x40 | 0x80
 #: NVML's clocks-event reason for the software power cap.
 POWER_CAP_BIT = 0x4
 

@@ -23,7 +23,7 @@ from advisor.domain.question import (
 )
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
-from advisor.question.constraints import parse_constraints
+from advisor.question.constraints import parse_constraints, parse_duration
 from advisor.question.devices import (
     CPU,
     VISIBLE_DEVICES,
@@ -78,6 +78,9 @@ def resolve(
         if answers.price_per_hour
         else None,
         survey=answers.survey,
+        wait_seconds=parse_duration("--wait-for-quiet", answers.wait_for_quiet)
+        if answers.wait_for_quiet
+        else 0.0,
         build_minutes=_positive("--build-minutes", answers.build_minutes, "minutes, such as 30")
         if answers.build_minutes
         else None,

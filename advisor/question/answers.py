@@ -66,6 +66,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     budget: Annotated[
         str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")
     ] = ""
+    wait_for_quiet: Annotated[
+        str,
+        msgspec.Meta(
+            description="wait up to this long until nothing else uses the processors and the "
+            "GPU, such as 90s or 5min; default: measure at once and warn"
+        ),
+    ] = ""
     max_build_seconds: Annotated[
         float,
         msgspec.Meta(description="time limit in seconds for the build of one batch size", gt=0),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from advisor.domain.question import CRITERIA, Constraint
-from advisor.errors import PriorityError
+from advisor.errors import PriorityError, SizeError
 
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
 NUMBER = re.compile(r"([0-9.eE+-]+?)\s*([a-zA-Z%]*)")
@@ -21,7 +21,15 @@ BYTES: Mapping[str, float] = {
     "mib": 1 << 20,
     "gib": 1 << 30,
 }
-SECONDS: Mapping[str, float] = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+SECONDS: Mapping[str, float] = {
+    "": 1.0,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
 FACTOR: Mapping[str, float] = {"x": 1.0, "": 1.0}
 #: The figures that can be required, the comparison that each takes, and its units.
 FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
@@ -37,6 +45,14 @@ EXAMPLES = '"portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "tt
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
     """Return the constraints in a comma-separated list."""
     return tuple(_parse(part) for part in text.split(",") if part.strip())
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Return the seconds of a duration such as `90s` or `5min`; raise `SizeError`."""
+    seconds = _number(text.strip(), SECONDS)
+    if seconds is None:
+        raise SizeError(f"{option} {text!r} is not a duration", "write it like 90s, 5min or 1h")
+    return seconds
 
 
 def _parse(part: str) -> Constraint:

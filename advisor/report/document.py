@@ -13,7 +13,7 @@ from advisor.domain.decision import (
     Recommendation,
     TierGap,
 )
-from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
+from advisor.domain.machine import Cpu, Gpu, Interpreter, LoadCheck, Machine
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
@@ -196,6 +196,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     portability: Portability | None = None
     #: The origin of an answer that uses a run made on another machine.
     provenance: Provenance | None = None
+    #: The load of the machine before the measurement; null if it was not checked.
+    load_check: LoadCheck | None = None
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = msgspec.field(name="again", default=None)
 

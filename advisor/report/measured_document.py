@@ -56,6 +56,7 @@ def compose(decision: Decision) -> RunDocument:
         else None,
         surveys=results.surveys,
         portability=results.portability,
+        load_check=decision.state.load_check,
     )
 
 

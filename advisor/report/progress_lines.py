@@ -7,17 +7,20 @@ from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
     BusyWhileIdle,
     Finished,
+    LoadChecked,
     LoggedEvent,
     ModelSurveyed,
     Planned,
     RaceClosed,
     RaceOpened,
     Resumed,
+    RunEvent,
     WorkerEnded,
     WorkerReported,
 )
 from advisor.domain.worker_events import PhaseStarted
 from advisor.report.document import status_of
+from advisor.report.machine_load import describe_check
 
 #: Phases that take long enough for a line of their own.
 SLOW_PHASES = {"import", "build"}
@@ -30,17 +33,8 @@ def render_event(event: LoggedEvent) -> str | None:
         case Planned(plan=plan):
             measured = sum(arm.duplicate_of is None for arm in plan.arms)
             return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
-        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, batch_size=size)) if (
-            phase in SLOW_PHASES and arm != REFERENCE
-        ):
-            return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
-        case BusyWhileIdle(arm=arm, processors=processors):
-            return (
-                f"{arm}: uses {processors:.1f} processors while idle, "
-                "so it is stopped between its visits"
-            )
-        case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
-            return f"{arm}: {status_of(outcome)}, {outcome.reason}"
+        case LoadChecked(check=check, waits=waits):
+            return describe_check(check, waits=waits)
         case RaceOpened(batch_size=size, arms=arms):
             return f"batch size {size}: measuring {len(arms)} processes in turn"
         case RaceClosed(batch_size=size, reason=reason):
@@ -53,5 +47,22 @@ def render_event(event: LoggedEvent) -> str | None:
             return "resuming the run"
         case Finished():
             return f"finished after {event.at:.0f} s"
+        case _:
+            return _render_worker_event(run_event)
+
+
+def _render_worker_event(run_event: RunEvent) -> str | None:
+    match run_event:
+        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, batch_size=size)) if (
+            phase in SLOW_PHASES and arm != REFERENCE
+        ):
+            return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
+        case BusyWhileIdle(arm=arm, processors=processors):
+            return (
+                f"{arm}: uses {processors:.1f} processors while idle, "
+                "so it is stopped between its visits"
+            )
+        case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
+            return f"{arm}: {status_of(outcome)}, {outcome.reason}"
         case _:
             return None

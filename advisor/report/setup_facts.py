@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.domain.question import CRITERIA
 from advisor.report.document import RunDocument
+from advisor.report.machine_load import describe_problem
 from advisor.report.text_report import device_name
 from advisor.system.number_format import format_mebibytes
 
@@ -49,9 +50,19 @@ def _machine_facts(document: RunDocument) -> list[tuple[str, str]]:
             "processor",
             f"{cpu.model}, {cpu.physical_cores} cores, {format_mebibytes(cpu.memory_bytes)} MiB",
         ),
+        *_load_facts(document),
         ("kernel", machine.kernel),
         ("Python", f"{machine.software.version}, {packages}"),
     ]
+
+
+def _load_facts(document: RunDocument) -> list[tuple[str, str]]:
+    check = document.load_check
+    if check is None:
+        return []
+    problems = [describe_problem(problem, check.load) for problem in check.problems]
+    waited = f", after {check.waited_seconds:.0f} s of waiting" if check.waited_seconds else ""
+    return [("load before measuring", ("; ".join(problems) or "quiet") + waited)]
 
 
 def _batch_sizes(document: RunDocument) -> str:

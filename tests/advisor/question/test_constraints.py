@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain.question import CRITERIA, Constraint
-from advisor.errors import PriorityError
-from advisor.question.constraints import EXAMPLES, FIGURES, parse_constraints
+from advisor.errors import PriorityError, SizeError
+from advisor.question.constraints import EXAMPLES, FIGURES, parse_constraints, parse_duration
 from advisor.score.constraints import FIGURES as MEASURED_FIGURES
 
 
@@ -164,3 +164,16 @@ fragments = st.lists(
 def test_any_text_is_parsed_or_a_one_line_error(text: str) -> None:
     error = builders.error_of(lambda: parse_constraints(text))
     assert error is None or "\n" not in error.what + error.next_step
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("5min", 300), ("5m", 300), ("1h", 3600)]
+)
+def test_a_duration_is_converted_to_seconds(text: str, seconds: float) -> None:
+    assert parse_duration("--wait-for-quiet", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-5s", "5 parsecs", "nan"])
+def test_what_is_no_duration_is_an_error(text: str) -> None:
+    with pytest.raises(SizeError):
+        parse_duration("--wait-for-quiet", text)
