@@ -44,7 +44,7 @@ def reserve_stdout() -> int:
 
 
 if __name__ == "__main__":
-    # Before any heavy import: the watchdog is a fork of this process and keeps its size.
+    # Before any heavy import: the watchdog keeps the size of this process.
     private_stdout = reserve_stdout()
     register_package()
     from probes.runtime import watchdog

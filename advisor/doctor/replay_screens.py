@@ -9,12 +9,12 @@ import pty
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import threading
 from collections.abc import Iterator
 
 from advisor.store import Run
+from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
 
 #: At half the recorded speed, because the screens are stopped most of the time and the replay must
 #: last until the end of the check.
@@ -29,9 +29,7 @@ class ReplayScreens:
 
     def __init__(self, run: Run) -> None:
         self._command = [
-            sys.executable,
-            "-m",
-            "advisor",
+            *ADVISOR_COMMAND,
             "--replay",
             str(run.directory),
             "--speed",
@@ -45,7 +43,9 @@ class ReplayScreens:
         controller, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         environment = {
-            name: value for name, value in os.environ.items() if name not in {"CI", "NO_COLOR"}
+            name: value
+            for name, value in without_current_directory(os.environ).items()
+            if name not in {"CI", "NO_COLOR"}
         } | {"TERM": "xterm-256color"}
         with subprocess.Popen(  # noqa: S603 - an argument list, no shell
             self._command,

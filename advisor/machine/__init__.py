@@ -16,13 +16,14 @@ from advisor.domain.machine import Cpu, Interpreter, Machine
 from advisor.errors import InterpreterError
 from advisor.machine.gpus import detect_gpus
 from advisor.system.cgroups import PROC, Cgroups
+from advisor.system.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Runs in the inspected interpreter with its standard library only. It reads torch's version file
 #: and does not import torch.
-INTERPRETER_SCRIPT = """
+INTERPRETER_SCRIPT = f"""{WITHOUT_CURRENT_DIRECTORY}
 import importlib.metadata as metadata, importlib.util as util, json, pathlib, platform, runpy, sys
 names = sys.argv[1:]
-packages = {}
+packages = {{}}
 for name in names:
     try:
         packages[name] = metadata.version(name)
@@ -32,12 +33,12 @@ cuda = None
 spec = util.find_spec("torch")
 if spec is not None and spec.origin:
     cuda = runpy.run_path(str(pathlib.Path(spec.origin).parent / "version.py")).get("cuda")
-print(json.dumps({
+print(json.dumps({{
     "executable": sys.executable,
     "version": platform.python_version(),
     "packages": packages,
     "torch_cuda": cuda,
-}))
+}}))
 """
 INTERPRETER_SECONDS = 60
 #: Directory in which the kernel describes the processors.
@@ -112,6 +113,7 @@ def detect_interpreter(
             capture_output=True,
             timeout=INTERPRETER_SECONDS,
             check=True,
+            env=without_current_directory(os.environ),
         )
         return msgspec.json.decode(answer.stdout, type=Interpreter)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as problem:

@@ -207,16 +207,16 @@ class Session:
         self._pool.workers.expect_visit(arm)
         deferred: list[RunEvent] = []
         with self._host_lock.shared():
-            before = self._conditions_monitor.read_counters(worker.popen.pid)
+            before = self._conditions_monitor.read_counters(worker.pid)
             self._pool.send(worker, f"visit {batch_size} {number}")
             yield from self._pool.run_until(
                 lambda: self._pool.workers.is_visited_or_ended(arm), deferred
             )
             self._pool.busy_processes.pause(arm)
             self._conditions[arm] = self._conditions_monitor.conditions_since(
-                before, worker.popen.pid
+                before, worker.pid
             )
-            idle.wait_until_idle(worker.popen.pid)
+            idle.wait_until_idle(worker.pid)
         yield from deferred
 
     def sustain(self, arm: str, batch_size: int, seconds: float) -> Iterator[RunEvent]:

@@ -15,17 +15,23 @@ from probes import protocol
 
 #: File in a control directory: the user skipped this worker.
 SKIPPED_FILE = "skipped"
+#: Times that the processes of a worker are collected and killed; they may start others meanwhile.
+MAX_SWEEPS = 10
 
 
 def kill_worker(popen: subprocess.Popen[bytes], directory: pathlib.Path) -> None:
     """Kill the worker's process group and all its other processes, and wait for the worker."""
-    # Collect descendants before killing: they are reparented when the worker is gone.
-    processes = process_tree(directory, popen.pid)
+    # The watchdog, which is `popen`, is killed last: it adopts the processes whose parents are
+    # killed. Without it they could not be found.
+    for _ in range(MAX_SWEEPS):
+        others = [each for each in process_tree(directory, popen.pid) if each.pid != popen.pid]
+        if not others:
+            break
+        _kill(others)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(popen.pid, signal.SIGKILL)
-    _kill(processes)
-    kill_process_tree(directory)
     popen.wait()
+    kill_process_tree(directory)
 
 
 def kill_process_tree(directory: pathlib.Path) -> None:
@@ -34,13 +40,15 @@ def kill_process_tree(directory: pathlib.Path) -> None:
 
 
 def process_tree(directory: pathlib.Path, session_id: int | None = None) -> list[psutil.Process]:
-    """Return every process of the worker in this control directory.
+    """Return every running process of the worker in this control directory.
 
     These are the processes with the worker's mark in their environment, the processes in a session
     with one of them or in `session_id`, and all their descendants. The mark alone is not enough: a
     process that sets its own title overwrites its environment.
     """
-    processes = {process.pid: process for process in psutil.process_iter(["environ", "ppid"])}
+    processes = {
+        process.pid: process for process in psutil.process_iter(["environ", "ppid", "status"])
+    }
     sessions = {pid: _session_of(pid) for pid in processes}
     found = {
         pid
@@ -57,7 +65,11 @@ def process_tree(directory: pathlib.Path, session_id: int | None = None) -> list
             if process.info["ppid"] in found or sessions[pid] in worker_sessions
         } - found
         if not more:
-            return [processes[pid] for pid in found]
+            return [
+                process
+                for process in map(processes.__getitem__, found)
+                if process.info["status"] != psutil.STATUS_ZOMBIE
+            ]
         found |= more
 
 

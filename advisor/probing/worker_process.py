@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import signal
 import subprocess
 
 import msgspec
+import psutil
 
 from advisor.domain.catalogue import Deadlines
 from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
@@ -61,6 +63,15 @@ class Worker:
     deadline: float = NEVER
     events_read_bytes: int = 0
     outcome: Outcome | None = None
+
+    @functools.cached_property
+    def pid(self) -> int:
+        """The process that runs the stack: the first child of the watchdog.
+
+        The process itself where no watchdog runs on this host, as in a container.
+        """
+        children = psutil.Process(self.popen.pid).children()
+        return min(children, key=psutil.Process.create_time).pid if children else self.popen.pid
 
     @property
     def log(self) -> pathlib.Path:

@@ -1,39 +1,117 @@
-"""Kill a worker and everything it started as soon as the advisor is gone, however it ended.
+"""Parent of a worker: it ends everything that the worker started, however the worker ends.
 
-A thread cannot do this, since a compiler that holds the interpreter's lock would block it. The
-watchdog is a forked process. It is forked before anything else is imported and sleeps until the
-other end of standard input is closed.
+A thread of the worker cannot do this: a compiler that holds the interpreter's lock would block it,
+and a crash would end it. The watchdog is the process that the advisor started. It forks the worker
+before anything else is imported, and sleeps until the worker has ended or the other end of standard
+input is closed, which means that the advisor is gone. It is a subreaper: the kernel makes it the
+parent of processes that detach themselves from the worker, so that none is lost.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import pathlib
+import resource
 import select
 import signal
+import time
 
 from probes import protocol
 
+#: Options of `prctl`, from `linux/prctl.h`.
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+#: A process in an uninterruptible call of a driver may survive SIGKILL for a while.
+SWEEP_SECONDS, SWEEP_POLL_SECONDS = 5.0, 0.005
+
 
 def start(notify_fd: int) -> None:
-    """Fork the watchdog; return in the worker only.
+    """Fork the worker and return in it; the calling process becomes its watchdog.
 
     The watchdog closes its copy of `notify_fd`, so that the advisor reads end of file when the
-    worker ends.
+    worker ends. It exits as the worker did: with the same status, or by the same signal.
     """
-    if os.fork() != 0:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    watchdog = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        # A killed watchdog takes the worker with it; the advisor then kills the rest.
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != watchdog:
+            os._exit(1)
         return
     os.close(notify_fd)
+    status = wait(worker)
+    sweep()
+    exit_like(status)
+
+
+def wait(worker: int) -> int | None:
+    """Return the wait status of the worker; None if the advisor is gone before it ends."""
+    wake_read, wake_write = os.pipe()
+    for descriptor in (wake_read, wake_write):
+        os.set_blocking(descriptor, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     poll = select.poll()
     # No event but the hang-up, which is always reported: the tokens are left for the worker.
     poll.register(0, 0)
-    poll.poll()
-    # Processes in sessions of their own are not in the process group. The watchdog is in both, so
-    # it kills itself last.
-    for process in find_processes(os.environ.get(protocol.MARK_VARIABLE, "")):
-        if process != os.getpid():
-            kill(process)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+    poll.register(wake_read, select.POLLIN)
+    while True:
+        for pid, status in reap():
+            if pid == worker:
+                return status
+        ready = dict(poll.poll())
+        if 0 in ready:
+            return None
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake_read, 4096)
+
+
+def reap() -> list[tuple[int, int]]:
+    """Return the process ids and wait statuses of the children that have ended."""
+    ended = []
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append(found)
+    return ended
+
+
+def sweep() -> None:
+    """Kill every remaining process of the worker, and those that they start meanwhile."""
+    end = time.monotonic() + SWEEP_SECONDS
+    while has_children() and time.monotonic() < end:
+        for process in find_processes(os.environ.get(protocol.MARK_VARIABLE, "")):
+            if process != os.getpid():
+                kill(process)
+        time.sleep(SWEEP_POLL_SECONDS)
+
+
+def has_children() -> bool:
+    """Reap children that have ended; return whether others are left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def exit_like(status: int | None) -> None:
+    """End this process with the wait status of the worker."""
+    if status is None:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    elif os.WIFSIGNALED(status):
+        # The worker has dumped its core already, if it should.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    else:
+        os._exit(os.WEXITSTATUS(status))
 
 
 def find_processes(mark: str) -> set[int]:
@@ -82,8 +160,6 @@ def read_variables(directory: pathlib.Path) -> list[bytes]:
 
 
 def kill(process: int) -> None:
-    """Kill `process` if it still exists."""
-    try:
+    """Kill `process` if it still exists and belongs to the user."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from advisor.probing.environments.variables import without_python_paths
+from advisor.system.import_path import WITHOUT_CURRENT_DIRECTORY, without_current_directory
 
 #: Settings of pip, each with uv's variables for it. A variable that the user has set has
 #: precedence over pip's setting.
@@ -32,11 +33,13 @@ SECTIONS = ("global", "install", ":env:")
 INDEX_STRATEGY = "UV_INDEX_STRATEGY"
 TORCH_BACKEND = "UV_TORCH_BACKEND"
 PIP_SECONDS = 60
+#: `python -m pip` without the current directory, also before Python 3.11.
+RUN_PIP = f"{WITHOUT_CURRENT_DIRECTORY}import runpy; runpy.run_module('pip', run_name='__main__')"
 
 
 def read_pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the configuration of pip by the names of its settings; empty where pip is missing."""
-    own_pip = [sys.executable, "-m", "pip"]
+    own_pip = [sys.executable, "-c", RUN_PIP]
     on_path = shutil.which("pip", path=environment.get("PATH"))
     for pip in (own_pip, [on_path] if on_path else []):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -47,7 +50,7 @@ def read_pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
                 text=True,
                 timeout=PIP_SECONDS,
                 check=True,
-                env=without_python_paths(environment),
+                env=without_current_directory(without_python_paths(environment)),
             )
             return parse_pip_settings(result.stdout.splitlines())
     return {}

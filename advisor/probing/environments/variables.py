@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from advisor.domain.question import Question
 from advisor.domain.worker_settings import MEMORY_ON_DEMAND, THREAD_COUNTS
+from advisor.system.import_path import SAFE_PATH, without_current_directory
 
 #: Caches of compilers and drivers, each with its folder. Every arm has caches of its own, so that
 #: its first build runs with cold caches.
@@ -38,6 +39,7 @@ WORKER_VARIABLES = {
     **dict.fromkeys(THREAD_COUNTS, "{threads}"),
     **MEMORY_ON_DEMAND,
     **NO_TELEMETRY,
+    **SAFE_PATH,
     "CUDA_VISIBLE_DEVICES": "{gpu}",
     # The interpreter may be the user's; a worker writes no files into it.
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -79,7 +81,9 @@ def worker_environment(
     that runs beside others.
     """
     return {
-        **(without_python_paths(inherited) if own_environment else inherited),
+        **without_current_directory(
+            without_python_paths(inherited) if own_environment else inherited
+        ),
         **{
             name: value.format(scratch=scratch, threads=threads, gpu=question.gpu or "")
             for name, value in WORKER_VARIABLES.items()

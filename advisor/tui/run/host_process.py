@@ -7,20 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 
 from advisor.store import Run
+from advisor.system.import_path import ADVISOR_COMMAND, without_current_directory
 
-#: Starts the command line with the current directory removed from the import path: a file of the
-#: user there could have the name of one of our modules.
-PROGRAM = (
-    "import sys; sys.path = [sys.argv.pop(1), *filter(None, sys.path)];"
-    " from advisor.cli import main; main()"
-)
-ADVISOR_COMMAND = (sys.executable, "-c", PROGRAM, str(pathlib.Path(__file__).parents[3]))
 HOST_COMMAND = (*ADVISOR_COMMAND, "host")
 LOG_NAME = "host.log"
 TERMINATION_SECONDS = 3.0
@@ -41,6 +33,7 @@ class HostProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env=without_current_directory(os.environ),
                 start_new_session=True,
             )
         assert self._process.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE

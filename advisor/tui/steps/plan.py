@@ -12,6 +12,7 @@ from advisor.applicability import environment_name
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
 from advisor.report.document import RunDocument
+from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plan import (
     INSTALLABLE,
@@ -22,7 +23,6 @@ from advisor.tui.rendering.plan import (
     plan_rows,
     plan_summary,
 )
-from advisor.tui.run.host_process import ADVISOR_COMMAND
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.table import Column, Table
 
