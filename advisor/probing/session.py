@@ -213,9 +213,7 @@ class Session:
                 lambda: self._pool.workers.is_visited_or_ended(arm), deferred
             )
             self._pool.busy_processes.pause(arm)
-            self._conditions[arm] = self._conditions_monitor.conditions_since(
-                before, worker.pid
-            )
+            self._conditions[arm] = self._conditions_monitor.conditions_since(before, worker.pid)
             idle.wait_until_idle(worker.pid)
         yield from deferred
 

@@ -281,8 +281,7 @@ class HostMemory(DeviceMemoryMonitor):
     def used_bytes(self) -> int | None:
         assert self.session is not None
         return int(
-            psutil.Process(self.session._pool.workers[REFERENCE].pid).memory_info().rss
-            * self.share
+            psutil.Process(self.session._pool.workers[REFERENCE].pid).memory_info().rss * self.share
         )
 
 
@@ -363,7 +362,7 @@ def test_files_of_an_interrupted_process_are_not_read(
 def worker_processes(session: Session, arm: str) -> list[psutil.Process]:
     """Return the arm's worker and its watchdog."""
     worker: Worker = session._pool.workers[arm]
-    process = psutil.Process(worker.pid)
+    process = psutil.Process(worker.popen.pid)
     return [process, *process.children(recursive=True)]
 
 
