@@ -2,7 +2,7 @@
 
 Each error has one line that says what is wrong and one line with the next step. `name` identifies
 the error in messages and documents. `exit_code` is 1 for no recommendation, 2 for usage, 3 for the
-environment, 4 for the budget.
+environment, 4 for an answer that the figures do not give.
 """
 
 from __future__ import annotations
@@ -142,6 +142,13 @@ class NotComparableError(UserError):
     """Two runs answer different questions, so their figures are not compared."""
 
     name = "not-comparable"
+
+
+class UndecidedError(UserError):
+    """The figures of two runs cannot exclude a regression."""
+
+    name = "undecided"
+    exit_code = 4
 
 
 class VerificationError(UserError):

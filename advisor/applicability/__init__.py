@@ -19,13 +19,12 @@ from advisor.applicability.installation import (
 )
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
-from advisor.domain.plan import Arm, Excluded, ExclusionStatus, Plan
+from advisor.domain.plan import BASELINE, Arm, Excluded, ExclusionStatus, Plan
 from advisor.domain.question import OnnxModel, Question
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
 
 __all__ = [
-    "BASELINE",
     "environment_interpreter",
     "environment_name",
     "find_obstacle",
@@ -36,7 +35,6 @@ __all__ = [
     "required_packages",
 ]
 
-BASELINE = "pytorch-eager"
 #: The option whose arm has the id of its workflow.
 DEFAULT_OPTION = "default"
 DUPLICATE_SUFFIX = "#duplicate"

@@ -20,10 +20,12 @@ from advisor.errors import (
     OutputFileError,
     RunIsImportedError,
     SizeError,
+    UndecidedError,
 )
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
+    from advisor.report.comparison import Comparison
     from advisor.report.document import RunDocument
     from advisor.store import Run
 
@@ -179,13 +181,24 @@ def compare(
         str,
         typer.Option(
             metavar="SHARE",
-            help="exit with code 1 when an arm is slower by more than this, such as 5%",
+            help="exit with code 1 when the speed-up of an arm fell by more than this, such as 5%",
         ),
     ] = "",
+    fail_on_undecided: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-undecided",
+            help="exit with code 4 when the figures cannot exclude such a regression",
+        ),
+    ] = False,
     formats: Annotated[str, typer.Option("--format", "-f", help="text, md or json")] = "text",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Compare a run with an earlier one."""
+    """Compare a run with an earlier one.
+
+    With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
+    not comparable, 4 if undecided.
+    """
     from advisor.report import comparison_text, document
     from advisor.report.comparison import compare_documents
 
@@ -200,13 +213,21 @@ def compare(
     first, second = (open_document(name) for name in (before, after))
     comparison = compare_documents(first, second, threshold)
     write_output(output, renderers[formats](comparison))
-    if fail_on_regression and not comparison.comparable:
-        raise NotComparableError(
-            comparison_text.conclusion(comparison)[0],
-            "compare runs of the same question on the same device",
-        )
-    if fail_on_regression and comparison.regressions:
+    if fail_on_regression or fail_on_undecided:
+        _exit_with_outcome(comparison, comparison_text.conclusion(comparison)[0], fail_on_undecided)
+
+
+def _exit_with_outcome(comparison: Comparison, reason: str, fail_on_undecided: bool) -> None:  # noqa: FBT001
+    """Exit with the code of the outcome; return for one that does not fail."""
+    if comparison.outcome == "not-comparable":
+        raise NotComparableError(reason, "compare runs of the same question on the same device")
+    if comparison.outcome == "regression":
         raise typer.Exit(1)
+    if comparison.outcome == "undecided" and fail_on_undecided:
+        raise UndecidedError(
+            "the intervals are too wide to exclude a regression",
+            "measure both runs with --budget standard, on a machine that does nothing else",
+        )
 
 
 def parse_share(text: str) -> float:

@@ -27,7 +27,7 @@ def render() -> str:
             "1": "no recommendation, a regression, or a throughput that was not reproduced",
             "2": "usage",
             "3": "environment",
-            "4": "budget spent before a recommendation",
+            "4": "no answer: the budget was spent, the machine unfit, or the comparison undecided",
             "129": "hang-up",
             "130": "interrupted",
             "143": "terminated",

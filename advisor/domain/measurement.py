@@ -26,7 +26,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
     """Typical seconds of a call: the median over visits of each visit's median.
 
-    The bounds are order statistics at 95 %; null with too few visits.
+    The bounds at 95 % are order statistics, or those of the geometric mean by Student's t
+    distribution with fewer than six visits; null with one visit.
     """
 
     median: float

@@ -9,6 +9,8 @@ import msgspec
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded"]
 
 
+#: Arm that all speed-ups are relative to.
+BASELINE = "pytorch-eager"
 #: Name of the process that makes weights, inputs and reference outputs; it is not timed.
 REFERENCE = "reference"
 

@@ -31,8 +31,8 @@ from advisor.statistics.changepoint import count_stalls, find_shift
 from advisor.statistics.intervals import (
     Estimate,
     geometric_mean_interval,
-    median_interval,
     paired_interval,
+    typical_interval,
 )
 from advisor.statistics.replication import MIN_PROCESSES, interval_over_processes, variance_between
 
@@ -142,7 +142,7 @@ def _summarise_cell(
     ]
     medians = [statistics.median(visit.seconds) for visit in visits]
     median = statistics.median(medians)
-    bounds = median_interval(medians, CONFIDENCE)
+    bounds = typical_interval(medians, CONFIDENCE)
     streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
     process, flops = measured_process(state, arm.id), flops_per_call(state, batch_size)
     is_repeated = len(series) >= MIN_PROCESSES

@@ -10,10 +10,9 @@ from typing import Protocol
 
 import msgspec
 
-from advisor.applicability import BASELINE
 from advisor.context import Context
 from advisor.domain.outcome import Failure
-from advisor.domain.plan import REFERENCE, Arm
+from advisor.domain.plan import BASELINE, REFERENCE, Arm
 from advisor.domain.run_events import Conditions, RunEvent, WorkerEnded
 from advisor.domain.worker_events import BlockTimed
 from advisor.errors import NothingViableError

@@ -1,34 +1,55 @@
 """Compare two runs: what differs in the question and the machine, then the speed of every arm.
 
-Speeds are compared only for the same question on the same device. The interval of a ratio combines
-the intervals of both runs and their noise floors, so it covers what two equal runs may differ by.
+Speeds are compared only for the same question on the same device. An arm is judged by its speed-up
+over the baseline of the same run, because a slower machine slows both. The change of the baseline
+itself is the drift of the machine and of eager PyTorch, and is reported on its own.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from advisor.domain.measurement import Cell, Interval
-from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.text_report import device_name, headline
+from advisor.domain.plan import BASELINE
+from advisor.recommend.trust import UNFIT, UNFIT_NOISE
+from advisor.report.document import RunDocument, Status
+from advisor.report.run_differences import Difference, find_differences, software_of
+from advisor.report.speed_ratios import (
+    SpeedVerdict,
+    classify_speed,
+    may_be_slower,
+    speed_ratio,
+    speedup_error,
+    speedup_ratio,
+)
+from advisor.report.text_report import headline
 
-SCHEMA: Final = "p3-advisor/comparison/1"
-#: Stands for a fact that one of the runs does not have.
-ABSENT = "not there"
+SCHEMA: Final = "p3-advisor/comparison/2"
+#: How an arm can have ended after which it no longer works; the others say that it was not tried.
+FAILURES: Final[frozenset[Status]] = frozenset(
+    {
+        "unsupported",
+        "build-failed",
+        "incorrect",
+        "not-engaged",
+        "out-of-memory",
+        "timed-out",
+        "crashed",
+    }
+)
 
-SpeedVerdict = Literal["slower", "faster", "same", "not told apart"]
+Outcome = Literal["no-regression", "regression", "undecided", "not-comparable"]
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that differs between the runs; a decisive one makes speeds incomparable."""
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """The speed of the baseline at one batch size: the second run over the first."""
 
-    what: str
-    before: str
-    after: str
-    decisive: bool
+    batch_size: int
+    speed: Interval
+    verdict: SpeedVerdict
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,187 +57,161 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     batch_size: int
+    #: Of calls per second, which a slower machine changes as well.
     speed: Interval
     speedup: float
+    #: The ratio of the speed-ups over the baseline, with an interval; it gives the verdict.
+    speedup_ratio: Interval
     verdict: SpeedVerdict = msgspec.field(name="judgement")
+
+
+class FailedArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm that has figures in the first run and failed in the second."""
+
+    arm: str
+    status: Status
+    reason: str | None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two runs and the changes in speed."""
 
-    schema: str
+    schema: Literal["p3-advisor/comparison/2"]
     before: str
     after: str
     headlines: tuple[str, str]
+    outcome: Outcome
     threshold: float
     differences: tuple[Difference, ...]
     comparable: bool
+    #: The change of the baseline by batch size.
+    drift: tuple[Drift, ...]
+    #: Whether the versions or settings of the baseline differ, so that speed-ups are over another
+    #: baseline.
+    baseline_changed: bool
+    #: The change of every other arm that has figures in both runs.
     changes: tuple[Change, ...]
+    failed: tuple[FailedArm, ...]
+    #: Runs on a machine that was too busy or unsteady for a verdict.
+    unfit: tuple[str, ...]
     #: Arms that have figures in one of the runs only.
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
 
     @property
     def regressions(self) -> tuple[Change, ...]:
-        """The changes whose whole interval is slower by more than the threshold."""
+        """The changes that are shown to be slower by more than the threshold."""
         return tuple(change for change in self.changes if change.verdict == "slower")
+
+    @property
+    def undecided(self) -> tuple[Change, ...]:
+        """The changes that may be slower by more than the threshold, and are not shown to be."""
+        return tuple(
+            change
+            for change in self.changes
+            if change.verdict != "slower"
+            and (self.unfit or may_be_slower(change.speedup_ratio, self.threshold))
+        )
 
 
 def compare_documents(before: RunDocument, after: RunDocument, threshold: float) -> Comparison:
     """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
     differences = find_differences(before, after)
-    comparable = not any(difference.decisive for difference in differences)
+    is_comparable = not any(difference.decisive for difference in differences)
     entries = {entry.arm: entry for entry in before.workflows if entry.cells}
     later_entries = {entry.arm: entry for entry in after.workflows if entry.cells}
-    noise = math.hypot(_noise_floor(before), _noise_floor(after))
-    changes = (
-        change
-        for arm, entry in entries.items()
-        if comparable and arm in later_entries
-        for change in _changes(entry, later_entries[arm], noise, threshold)
-    )
-    return Comparison(
+    comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
         after=after.run_id,
         headlines=(_headline(before), _headline(after)),
+        outcome="not-comparable",
         threshold=threshold,
         differences=differences,
-        comparable=comparable,
-        changes=tuple(changes),
+        comparable=is_comparable,
+        drift=_drift(before, after, threshold) if is_comparable else (),
+        baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
+        changes=_changes(before, after, threshold) if is_comparable else (),
+        failed=tuple(
+            FailedArm(arm=entry.arm, status=entry.status, reason=entry.reason)
+            for entry in after.workflows
+            if entry.arm in entries and entry.status in FAILURES
+        ),
+        unfit=tuple(each.run_id for each in (before, after) if _is_unfit(each)),
         only_before=tuple(arm for arm in entries if arm not in later_entries),
         only_after=tuple(arm for arm in later_entries if arm not in entries),
     )
+    return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
 
 
 def _headline(document: RunDocument) -> str:
     return headline(document) + ("" if document.finished else " (not finished)")
 
 
-def _noise_floor(document: RunDocument) -> float:
-    return (document.race.noise_floor or 0.0) if document.race else 0.0
+def _outcome(comparison: Comparison) -> Outcome:
+    if not comparison.comparable:
+        return "not-comparable"
+    if comparison.regressions or comparison.failed:
+        return "regression"
+    return "undecided" if comparison.undecided or not comparison.changes else "no-regression"
 
 
-def find_differences(before: RunDocument, after: RunDocument) -> tuple[Difference, ...]:
-    """Return the facts that differ, the decisive ones first."""
-    pairs = (
-        (_decisive_facts(before), _decisive_facts(after), True),
-        (_context_facts(before), _context_facts(after), False),
+def _drift(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Drift, ...]:
+    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+    ratios = (
+        (first.batch_size, speed_ratio(first, second, noise))
+        for arm, first, second in _cell_pairs(before, after)
+        if arm == BASELINE
     )
     return tuple(
-        Difference(
-            what=name,
-            before=first.get(name, ABSENT),
-            after=second.get(name, ABSENT),
-            decisive=is_decisive,
-        )
-        for first, second, is_decisive in pairs
-        for name in dict.fromkeys([*first, *second])
-        if first.get(name, ABSENT) != second.get(name, ABSENT)
+        Drift(batch_size=size, speed=speed, verdict=classify_speed(speed, threshold))
+        for size, speed in ratios
     )
 
 
-def _decisive_facts(document: RunDocument) -> dict[str, str]:
-    """Return the facts that must be equal for speeds to be compared."""
-    question, cpu = document.question, document.machine.cpu
-    return {
-        "model": _join_fields(question.model),
-        "task": question.task,
-        "precision": question.dtype,
-        "batch sizes": ", ".join(map(str, question.batch_sizes)),
-        "input tokens": str(question.input_tokens),
-        "output tokens": str(question.output_tokens),
-        "device": device_name(document),
-        "usable processors": str(cpu.usable_processors) if question.device == "cpu" else "",
-    }
-
-
-def _context_facts(document: RunDocument) -> dict[str, str]:
-    """Return the facts that may explain a difference in speed."""
-    question, machine = document.question, document.machine
-    gpu = next((gpu for gpu in machine.gpu if gpu.uuid == question.gpu), None)
-    races = document.race.by_batch_size if document.race else ()
-    return {
-        "run": "finished" if document.finished else "not finished",
-        "measured batch sizes": ", ".join(str(race.batch_size) for race in races) or "none",
-        "p3-advisor": document.advisor_version,
-        "rubric": document.rubric,
-        "priorities": _join_fields(question.priorities),
-        "budget": question.budget.name,
-        "seed": str(question.seed),
-        "driver": gpu.driver if gpu else "",
-        "GPU": gpu.uuid if gpu else "",
-        "kernel": machine.kernel,
-        "Python": machine.software.version,
-        **{
-            f"{entry.arm}: {name}": value
-            for entry in document.workflows
-            for name, value in {**entry.versions, **entry.settings}.items()
-        },
-    }
-
-
-def _join_fields(struct: msgspec.Struct) -> str:
-    fields: dict[str, Any] = msgspec.to_builtins(struct)
-    return ", ".join(f"{name} {value}" for name, value in fields.items())
-
-
-def _changes(
-    before: WorkflowEntry, after: WorkflowEntry, noise: float, threshold: float
-) -> list[Change]:
-    later_cells = {cell.batch_size: cell for cell in after.cells}
+def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Change, ...]:
+    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+    pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
+    is_unfit = _is_unfit(before) or _is_unfit(after)
     changes = []
-    for cell in before.cells:
-        later = later_cells.get(cell.batch_size)
-        if later is None:
-            continue
-        speed = speed_ratio(cell, later, noise)
+    for arm, first, second in pairs:
+        errors = speedup_error(arm, first, before.race), speedup_error(arm, second, after.race)
+        ratio = speedup_ratio(first.speedup, second.speedup, errors, len(pairs))
         changes.append(
             Change(
-                arm=before.arm,
-                batch_size=cell.batch_size,
-                speed=speed,
-                speedup=later.speedup.value / cell.speedup.value,
-                verdict=classify_speed(speed, threshold),
+                arm=arm,
+                batch_size=first.batch_size,
+                speed=speed_ratio(first, second, noise),
+                speedup=ratio.value,
+                speedup_ratio=ratio,
+                verdict="not told apart" if is_unfit else classify_speed(ratio, threshold),
             )
         )
-    return changes
+    return tuple(changes)
 
 
-def speed_ratio(before: Cell, after: Cell, noise: float) -> Interval:
-    """Return the speed of `after` over that of `before`.
-
-    The half widths of both intervals and the noise floor `noise` are independent, so they are added
-    as squares on the logarithmic scale.
-    """
-    value = before.seconds.median / after.seconds.median
-    before_widths, after_widths = _log_half_widths(before), _log_half_widths(after)
-    if before_widths is None or after_widths is None:
-        return Interval(value=value, low=None, high=None)
-    (before_low, before_high), (after_low, after_high) = before_widths, after_widths
-    log_noise = math.log1p(noise)
-    return Interval(
-        value=value,
-        low=value * math.exp(-math.hypot(before_low, after_high, log_noise)),
-        high=value * math.exp(math.hypot(before_high, after_low, log_noise)),
+def _is_unfit(document: RunDocument) -> bool:
+    """Return whether the machine was not fit to measure on, as the advice would say."""
+    if document.race is None:
+        return False
+    visits, noise_floor = document.race.visits, document.race.noise_floor or 0.0
+    return noise_floor > UNFIT_NOISE or (
+        visits is not None and visits.unfit > UNFIT * max(visits.made, 1)
     )
 
 
-def _log_half_widths(cell: Cell) -> tuple[float, float] | None:
-    """Return the distances of the median from both ends of its interval, as logarithms."""
-    seconds = cell.seconds
-    if seconds.low is None or seconds.high is None:
-        return None
-    return math.log(seconds.median / seconds.low), math.log(seconds.high / seconds.median)
+def _cell_pairs(before: RunDocument, after: RunDocument) -> list[tuple[str, Cell, Cell]]:
+    """Return the cells of an arm and a batch size that both runs have."""
+    later = {
+        (entry.arm, cell.batch_size): cell for entry in after.workflows for cell in entry.cells
+    }
+    return [
+        (entry.arm, cell, later[entry.arm, cell.batch_size])
+        for entry in before.workflows
+        for cell in entry.cells
+        if (entry.arm, cell.batch_size) in later
+    ]
 
 
-def classify_speed(speed: Interval, threshold: float) -> SpeedVerdict:
-    """Return what the whole interval shows; a missing end shows nothing."""
-    if speed.low is None or speed.high is None:
-        return "not told apart"
-    if speed.high < 1 - threshold:
-        return "slower"
-    if speed.low > 1 + threshold:
-        return "faster"
-    is_within = speed.low >= 1 - threshold and speed.high <= 1 + threshold
-    return "same" if is_within else "not told apart"
+def _noise_floor(document: RunDocument) -> float:
+    return (document.race.noise_floor or 0.0) if document.race else 0.0

@@ -15,14 +15,12 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Gpu, describe_device
 from advisor.domain.measurement import Measurement, Results, VisitCounts
-from advisor.domain.plan import Excluded
+from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Constraint, Priorities
 from advisor.errors import ExportFileError, UserError
 from advisor.measure import include_process_differences
 from advisor.measure.new_shapes import rate_new_shapes
 from advisor.report.document import Problem, RaceEntry, RunDocument, ScoreEntry, WorkflowEntry
-
-BASELINE = "pytorch-eager"
 
 
 def decide_again(

@@ -89,3 +89,16 @@ def median_interval(values: Sequence[float], confidence: float) -> tuple[float, 
             break
         rank += 1
     return (ordered[rank - 1], ordered[n - rank]) if rank else None
+
+
+def typical_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
+    """Return an interval of the typical one of these positive values; None for a single value.
+
+    It is that of the median. Where there are too few values for it, it is that of the geometric
+    mean by Student's t distribution, which always holds the median too.
+    """
+    bounds = median_interval(values, confidence)
+    if bounds is not None or len(values) < 2:  # noqa: PLR2004 - one value has no spread
+        return bounds
+    mean = paired_interval([math.log(value) for value in values], (1 - confidence) / 2).exp()
+    return mean.low, mean.high

@@ -8,8 +8,10 @@ from typing import Literal
 import msgspec
 
 from advisor.domain.measurement import Cell, Interval
-from advisor.report.comparison import Comparison, SpeedVerdict, compare_documents
+from advisor.domain.plan import BASELINE
+from advisor.report.comparison import Comparison, compare_documents
 from advisor.report.document import RunDocument
+from advisor.report.speed_ratios import SpeedVerdict
 
 #: Speeds within this share of each other count as equal; the default of `p3-advisor compare`.
 THRESHOLD = 0.05
@@ -24,7 +26,8 @@ class ComparisonRow(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int
     first: Cell | None
     second: Cell | None
-    #: Speed in the second run over the speed in the first; None where they are not comparable.
+    #: Speed-up in the second run over that in the first, for the baseline the speed; None where
+    #: they are not comparable.
     speed: Interval | None
     verdict: Verdict
 
@@ -55,12 +58,17 @@ def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
 def _rows(
     first: RunDocument, second: RunDocument, comparison: Comparison
 ) -> Iterator[ComparisonRow]:
-    changes = {(change.arm, change.batch_size): change for change in comparison.changes}
+    changes: dict[tuple[str, int], tuple[Interval, SpeedVerdict]] = {
+        (change.arm, change.batch_size): (change.speedup_ratio, change.verdict)
+        for change in comparison.changes
+    }
+    for drift in comparison.drift:
+        changes[BASELINE, drift.batch_size] = (drift.speed, drift.verdict)
     first_cells, second_cells = _cells(first), _cells(second)
     for key in dict.fromkeys([*first_cells, *second_cells]):
         arm, batch_size = key
         change = changes.get(key)
-        verdict: Verdict = change.verdict if change else "not-compared"
+        verdict: Verdict = change[1] if change else "not-compared"
         if key not in first_cells:
             verdict = "only-in-second"
         elif key not in second_cells:
@@ -70,7 +78,7 @@ def _rows(
             batch_size=batch_size,
             first=first_cells.get(key),
             second=second_cells.get(key),
-            speed=change.speed if change else None,
+            speed=change[0] if change else None,
             verdict=verdict,
         )
 

@@ -43,9 +43,9 @@ class CompareScreen(AdvisorScreen):
 
     HELP_TEXT = """\
 The first lines show what differs between the runs. A difference marked with ! makes the speeds
-incomparable, so the figures are shown without a verdict. "B speed" is the speed in B over the speed
-in A, with its 95 % interval; within 5 % the speeds count as the same. p3-advisor compare prints the
-same comparison."""
+incomparable, so the figures are shown without a verdict. "B / A" is the speed-up in B over the
+speed-up in A, with its 95 % interval; for the baseline it is the speed. Within 5 % the speeds count
+as the same. p3-advisor compare prints the same comparison."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "d",
@@ -116,7 +116,7 @@ same comparison."""
                 Column("size", "@", 4, is_numeric=True),
                 Column("first", f"A {unit}", figure_width, is_numeric=True),
                 Column("second", f"B {unit}", figure_width, is_numeric=True),
-                Column("speed", "B speed", speed_width, is_numeric=True),
+                Column("speed", "B / A", speed_width, is_numeric=True),
                 Column("verdict", "", 14),
             ]
         )

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from advisor import applicability, catalogue
+from advisor import catalogue
+from advisor.domain.plan import BASELINE
 from advisor.domain.question import CRITERIA, PILLARS
 from advisor.domain.workflow import CitedFact, Workflow
 from advisor.errors import CatalogueError
@@ -83,7 +84,7 @@ def test_the_weights_of_every_preset_sum_to_100() -> None:
 def test_workflows_are_in_build_order_with_the_baseline_first() -> None:
     orders = [workflow.build_order for workflow in SHIPPED.workflows]
     assert orders == sorted(orders)
-    assert SHIPPED.workflows[0].id == applicability.BASELINE
+    assert SHIPPED.workflows[0].id == BASELINE
 
 
 def test_a_workflow_with_a_module_has_a_probe(tmp_path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import builders
 import pytest
@@ -83,8 +83,13 @@ def test_a_run_compared_with_itself_shows_no_change(
     )
 
 
-def copy_slower(recorded: pathlib.Path, home: pathlib.Path, **question: object) -> str:
-    """Copy the run to `home` with doubled call times; return the path of the copy."""
+def copy_slower(
+    recorded: pathlib.Path,
+    home: pathlib.Path,
+    arms: Collection[str] | None = None,
+    **question: object,
+) -> str:
+    """Copy the run to `home` with doubled call times of `arms`, or of all; return its path."""
     run_id = "20991231-000000-0000"
     directory = home / "runs" / run_id
     directory.mkdir(parents=True)
@@ -95,7 +100,8 @@ def copy_slower(recorded: pathlib.Path, home: pathlib.Path, **question: object) 
     for line in (recorded / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
         worker_event = event["happening"].get("said", {})
-        if worker_event.get("event") == "visited":
+        arm = event["happening"].get("arm")
+        if worker_event.get("event") == "visited" and (arms is None or arm in arms):
             worker_event["seconds"] = [2 * each for each in worker_event["seconds"]]
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
@@ -163,7 +169,7 @@ def test_runs_that_are_not_comparable_give_no_report(
         assert words in answer.stderr
 
 
-def test_a_regression_sets_the_exit_code(
+def test_a_slower_machine_is_no_regression(
     run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     later = copy_slower(recorded, tmp_path)
@@ -172,10 +178,27 @@ def test_a_regression_sets_the_exit_code(
     )
     found = json.loads(answer.stdout)
     assert all(change["speed"]["value"] == pytest.approx(0.5) for change in found["changes"])
-    slower = [change for change in found["changes"] if change["judgement"] == "slower"]
-    assert answer.returncode == (1 if slower else 0)
+    assert all(change["speedup"] == pytest.approx(1.0) for change in found["changes"])
+    assert all(drift["speed"]["value"] == pytest.approx(0.5) for drift in found["drift"])
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_the_outcome_sets_the_exit_code(
+    run_cli: RunCli, recorded: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    slower = copy_slower(recorded, tmp_path, arms={"quick"})
+    answer = run_cli("compare", recorded.name, slower, "--fail-on-regression", "1%")
+    assert answer.returncode in {0, 1}, answer.stderr
+    document = json.loads(run_cli("compare", recorded.name, slower, "-f", "json").stdout)
+    assert answer.returncode == (1 if document["outcome"] == "regression" else 0)
     other = copy_slower(recorded, tmp_path / "other", dtype="float16")
     refused = run_cli("compare", recorded.name, other, "--fail-on-regression", "1%")
     assert refused.returncode == 2
     assert "No verdict" in refused.stdout
     assert run_cli("compare", recorded.name, other).returncode == 0
+
+
+def test_an_undecided_comparison_fails_on_request(run_cli: RunCli, recorded: pathlib.Path) -> None:
+    gate = ("compare", recorded.name, recorded.name, "--fail-on-regression", "0%")
+    assert run_cli(*gate).returncode == 0
+    assert run_cli(*gate, "--fail-on-undecided").returncode == 4

@@ -1,0 +1,114 @@
+"""Measure how often `compare` is wrong: false alarms, and planted regressions that it misses.
+
+`python tests/benchmarks/comparison_gate.py HOME [--slower 10%] [--output FILE]` takes the finished
+runs of one question in the store HOME and prints the shares. Every ordered pair of runs is compared
+as it is; each regression that is found is a false alarm. Then the times of one arm in the second
+run of the pair are multiplied, and the decision is made again from the raw times; each arm that is
+not found slower is a miss. The targets are at most 2 % of pairs with a false alarm, and 90 % of
+planted regressions of 10 % found on a quiet machine, with the threshold of 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import pathlib
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE.parent)]
+
+from advisor.domain.plan import BASELINE
+from advisor.pipeline.decision import decide
+from advisor.report.comparison import compare_documents
+from advisor.report.document import RunDocument
+from advisor.report.measured_document import compose
+from advisor.store import Run, Store
+
+THRESHOLD = 0.05
+
+
+def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> RunDocument:
+    """Return the document of a copy of the run in which the calls of `arm` take longer."""
+    directory = home / "runs" / run.directory.name
+    directory.mkdir(parents=True)
+    (directory / "run.json").write_bytes((run.directory / "run.json").read_bytes())
+    lines = []
+    for line in (run.directory / "events.jsonl").read_text().splitlines():
+        event: dict[str, Any] = json.loads(line)
+        said = event["happening"].get("said", {})
+        if event["happening"].get("arm") == arm and said.get("event") == "visited":
+            said["seconds"] = [factor * each for each in said["seconds"]]
+        lines.append(json.dumps(event))
+    (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
+    return compose(decide(Store(home).find(directory.name)))
+
+
+def count_false_alarms(documents: Sequence[RunDocument]) -> dict[str, int]:
+    """Compare every ordered pair of runs."""
+    outcomes = [
+        compare_documents(first, second, THRESHOLD).outcome
+        for first, second in itertools.permutations(documents, 2)
+    ]
+    return {name: outcomes.count(name) for name in sorted({*outcomes, "regression"})}
+
+
+def count_found(
+    documents: Sequence[RunDocument], slowed: dict[str, Sequence[RunDocument]]
+) -> dict[str, dict[str, int]]:
+    """Compare every run with every other one in which one arm is slower."""
+    counts = {}
+    for arm, later in slowed.items():
+        pairs = [
+            (first, second)
+            for (i, first), (j, second) in itertools.product(enumerate(documents), enumerate(later))
+            if i != j
+        ]
+        changes = [
+            [each for each in compare_documents(*pair, THRESHOLD).changes if each.arm == arm]
+            for pair in pairs
+        ]
+        cells = [each for pair in changes for each in pair]
+        counts[arm] = {
+            "pairs": len(pairs),
+            "pairs found": sum(any(each.verdict == "slower" for each in one) for one in changes),
+            "cells": len(cells),
+            "cells found": sum(each.verdict == "slower" for each in cells),
+            "cells undecided": sum(each.verdict == "not told apart" for each in cells),
+        }
+    return counts
+
+
+def main() -> None:
+    """Compare the runs and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("home", type=pathlib.Path)
+    parser.add_argument("--slower", default="10%", help="the planted regression")
+    parser.add_argument("--output", type=pathlib.Path)
+    arguments = parser.parse_args()
+    factor = 1 / (1 - float(arguments.slower.rstrip("%")) / 100)
+    store = Store(arguments.home)
+    runs = [store.find(entry.run_id) for entry in store.history() if entry.finished]
+    documents = [compose(decide(run)) for run in runs]
+    arms = [entry.arm for entry in documents[0].workflows if entry.cells and entry.arm != BASELINE]
+    slowed: dict[str, Sequence[RunDocument]] = {}
+    for arm in arms:
+        with tempfile.TemporaryDirectory() as folder:
+            slowed[arm] = [slow_down(run, arm, factor, pathlib.Path(folder)) for run in runs]
+    result = {
+        "runs": [document.run_id for document in documents],
+        "equal runs": count_false_alarms(documents),
+        f"one arm {arguments.slower} slower": count_found(documents, slowed),
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    sys.stdout.write(text)
+    if arguments.output:
+        arguments.output.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
