@@ -9,14 +9,12 @@ import torch
 
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.stacks import pytorch
+from probes.stacks import free_dimensions, pytorch
+from probes.stacks.free_dimensions import FreeDimensions
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
     from probes.subjects.onnx_file import OnnxSubject
-
-#: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
-MIN_EXAMPLE_BATCH = 2
 
 
 def for_shapes(
@@ -48,35 +46,48 @@ def for_any_batch_size(
     free, fixed = _model_file(request, "any-batch"), _model_file(request, f"batch-{len(inputs[0])}")
     if not free.exists() and not fixed.exists():
         tensors = subject.tensors(inputs)
-        examples = tuple(_with_min_batch(tensor) for tensor in tensors)
+        examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
         try:
-            _export(subject, examples, free, _first_dimensions(tensors))
-        except (torch.onnx.OnnxExporterError, RuntimeError, ValueError):
+            _export(subject, examples, free, free_dimensions.batch(tensors))
+        except free_dimensions.EXPORT_ERRORS:
             _export(subject, tensors, fixed, None)
     pytorch.move_weights_to_host(subject)
     return free if free.exists() else fixed
+
+
+def for_any_shape(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request
+) -> pathlib.Path:
+    """Return the model as an ONNX file whose batch and, for tokens, length are free.
+
+    A model whose length cannot be free has a free batch. Raise `UnsupportedError` for one that
+    cannot be exported with a free batch. Afterwards the module's weights are on the host.
+    """
+    if not isinstance(subject, TorchSubject):
+        return pathlib.Path(subject.file)
+    file = _model_file(request, "any-shape")
+    if not file.exists():
+        examples = tuple(
+            free_dimensions.with_min_batch(tensor) for tensor in subject.tensors(inputs)
+        )
+
+        def export(dimensions: FreeDimensions) -> None:
+            _export(subject, examples, file, dimensions)
+
+        free_dimensions.first_that_works(export, subject, examples)
+    pytorch.move_weights_to_host(subject)
+    return file
 
 
 def _model_file(request: Request, name: str) -> pathlib.Path:
     return pathlib.Path(request.scratch_directory) / name / "model.onnx"
 
 
-def _first_dimensions(tensors: tuple[torch.Tensor, ...]) -> tuple[dict[int, Any], ...]:
-    batch = torch.export.Dim("batch")
-    return tuple({0: batch} if tensor.ndim else {} for tensor in tensors)
-
-
-def _with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.ndim and len(tensor) < MIN_EXAMPLE_BATCH:
-        return torch.cat([tensor] * MIN_EXAMPLE_BATCH)
-    return tensor
-
-
 def _export(
     subject: TorchSubject,
     tensors: tuple[torch.Tensor, ...],
     file: pathlib.Path,
-    free: tuple[dict[int, Any], ...] | None,
+    free: FreeDimensions | None,
 ) -> None:
     parameters = subject.module.parameters()
     device = next((parameter.device for parameter in parameters), tensors[0].device)

@@ -119,9 +119,15 @@ _sessions: dict[pathlib.Path, ort.InferenceSession] = {}
 def build(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
 ) -> SessionProgram:
-    """Export for these shapes and open a session on the CPU."""
-    file = onnx_export.for_shapes(subject, inputs, request)
-    session = open_session(file, [(provider, {})], request)
+    """Export for these shapes, or for any if the arm is dynamic, and open a session on the CPU."""
+    if request.options.get("dynamic"):
+        file = onnx_export.for_any_shape(subject, inputs, request)
+        if file not in _sessions:
+            _sessions[file] = open_session(file, [(provider, {})], request)
+        session = _sessions[file]
+    else:
+        file = onnx_export.for_shapes(subject, inputs, request)
+        session = open_session(file, [(provider, {})], request)
     binding = request.options["feeding"] == IO_BINDING
     return SessionProgram(
         session, provider, IoBinding(session, "cpu") if binding else HostFeeding(session)
@@ -180,12 +186,17 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
 output = session.run(None, feeds)
 """
+    free = ", dynamic_shapes=shapes" if request.options.get("dynamic") else ""
+    shapes = """\
+# The example needs two rows or more: torch.export fixes a size of 1.
+shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
+"""
     return f"""\
 import onnxruntime
 import torch
 
-with torch.no_grad():
-    torch.onnx.export(model, inputs, dynamo=True).save("model.onnx", external_data=True)
+{shapes if free else ""}with torch.no_grad():
+    torch.onnx.export(model, inputs, dynamo=True{free}).save("model.onnx", external_data=True)
 {opening or plain}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -11,7 +11,7 @@ import torch
 from probes import protocol
 from probes.adapter import Program
 from probes.protocol import Engagement, Request
-from probes.stacks import openvino_model, pytorch
+from probes.stacks import free_dimensions, openvino_model, pytorch
 from probes.subjects.torch_subject import TorchSubject
 
 if TYPE_CHECKING:
@@ -82,16 +82,28 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         with pytorch.without_inference_mode():
-            tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
-            model = openvino.convert_model(
-                torch.export.export(subject.module, tensors, strict=False)
-            )
+            model = openvino.convert_model(export(subject, inputs, request))
     else:
         model = core.read_model(subject.file)
     compiled = core.compile_model(
         model, "CPU", openvino_model.configuration(subject.dtype, request)
     )
     return OpenVinoProgram(compiled, compiled.create_infer_request())
+
+
+def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
+    """Return the exported program for these shapes, or for any if the arm is dynamic."""
+    tensors = tuple(tensor.clone() for tensor in subject.tensors(inputs))
+    if not request.options.get("dynamic"):
+        return torch.export.export(subject.module, tensors, strict=False)
+    examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in tensors)
+    return free_dimensions.first_that_works(
+        lambda dimensions: torch.export.export(
+            subject.module, examples, dynamic_shapes=dimensions, strict=False
+        ),
+        subject,
+        examples,
+    )
 
 
 def synchronise() -> None:
@@ -121,12 +133,17 @@ def integration(request: Request) -> str:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - as above
 
         return openvino_generation.integration(request, hint)
+    free = ", dynamic_shapes=shapes" if request.options.get("dynamic") else ""
+    shapes = """\
+# The example needs two rows or more: torch.export fixes a size of 1.
+shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
+"""
     return f"""\
 import openvino
 import torch
 
-with torch.no_grad():
-    exported = torch.export.export(model, inputs, strict=False)
+{shapes if free else ""}with torch.no_grad():
+    exported = torch.export.export(model, inputs{free}, strict=False)
 converted = openvino.convert_model(exported)
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})

@@ -33,7 +33,11 @@ def versions() -> dict[str, str]:
 
 
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
-    """Compile for these shapes only, so that a second batch size does not make them dynamic.
+    """Compile as users do: PyTorch decides when shapes become dynamic, unless an option says so.
+
+    Dynamo keeps compiled code by the module's code, so all batch sizes share it as they do in a
+    user's process: the first size is compiled for its shape, the second one makes the batch
+    dynamic, and further sizes are served by that code.
 
     A language model is compiled as a module that `generate` calls, as in the paper. The workflow
     `torch-compile-inductor-static-cache` compiles its decode step instead. `subject` is
@@ -47,7 +51,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         )
     options = request.options
     compiled = torch.compile(
-        subject.module, dynamic=options.get("dynamic", False), mode=options.get("mode")
+        subject.module, dynamic=options.get("dynamic"), mode=options.get("mode")
     )
     program = CompiledProgram(
         subject,
@@ -114,7 +118,11 @@ def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -
 def integration(request: Request) -> str:
     """Return the lines that compile and run the module."""
     mode = request.options.get("mode")
-    dynamic = request.options.get("dynamic", False)
+    arguments = "".join(
+        f", {name}={value!r}"
+        for name, value in (("dynamic", request.options.get("dynamic")), ("mode", mode))
+        if value is not None
+    ).replace("'", '"')
     if request.task == protocol.GENERATE:
         return f"""\
 import torch
@@ -126,7 +134,7 @@ with torch.inference_mode():
     return f"""\
 import torch
 
-compiled = torch.compile(model, dynamic={dynamic}{f', mode="{mode}"' if mode else ""})
+compiled = torch.compile(model{arguments})
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
 """

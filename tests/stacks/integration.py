@@ -2,7 +2,8 @@
 
 The modules only return text here, so no stack is needed: every import from outside this project is
 replaced by a stub. Run it in its own process for that reason. With `--every DIRECTORY` it writes
-the lines of every arm, task and device to that directory instead.
+the lines of every arm, task and device to that directory instead; with `--count` it prints how
+many lines each arm needs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import itertools
+import json
 import pathlib
 import sys
 import types
@@ -147,6 +149,22 @@ def every_integration() -> Iterator[tuple[str, str]]:
             yield name, integration_of(file, options, task, device)
 
 
+def count_by_arm() -> dict[str, int]:
+    """Return, by `WORKFLOW/ARM`, the lines that eager PyTorch does not need for its first task."""
+    workflows, counts = load_workflows(), {}
+    eager = next(file for workflow, file in workflows if workflow.id == BASELINE)
+    for workflow, file in workflows:
+        for arm, options in workflow.arms.items():
+            task = workflow.arm_tasks.get(arm, workflow.tasks)[0]
+            device = workflow.arm_devices.get(arm, workflow.devices)[-1]
+            lines, known = (
+                integration_of(each, chosen, task, device)
+                for each, chosen in ((file, options), (eager, {}))
+            )
+            counts[f"{workflow.id}/{arm}"] = count_changed_lines(lines, known)
+    return counts
+
+
 def render() -> str:
     """Return the text of `rubric/integration.toml`."""
     workflows = load_workflows()
@@ -167,5 +185,7 @@ if __name__ == "__main__":
         case ["--every", directory]:
             for name, text in every_integration():
                 (pathlib.Path(directory) / f"{name}.py").write_text(text, encoding="utf-8")
+        case ["--count"]:
+            sys.stdout.write(json.dumps(count_by_arm()))
         case _:
             sys.stdout.write(render())

@@ -135,7 +135,7 @@ def completed(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_the_demo_recommends_one_of_six_arms(advise: Advise) -> None:
+def test_the_demo_recommends_one_of_seven_arms(advise: Advise) -> None:
     answer = advise("--budget", "15", "--batch-sizes", "4")
     # A busy machine ends without advice, but with every measurement in the document.
     assert answer.returncode in {0, MachineUnfitError.exit_code}, answer.stderr
@@ -149,6 +149,7 @@ def test_the_demo_recommends_one_of_six_arms(advise: Advise) -> None:
         "aotinductor",
         "onnxruntime-cpu/host",
         "onnxruntime-cpu/io-binding",
+        "onnxruntime-cpu/dynamic",
     }
     for entry in arms.values():
         assert entry["engaged_share"] == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import pathlib
 import re
 import subprocess
@@ -322,6 +323,21 @@ def test_lines_changed_is_counted_from_the_integration(tmp_path: pathlib.Path) -
     assert all(workflow.integration is None for workflow in bare), (
         "a workflow without a probe has no integration"
     )
+
+
+def test_the_lines_of_every_arm_are_those_of_its_integration() -> None:
+    counted = json.loads(
+        subprocess.run(
+            [sys.executable, INTEGRATION, "--count"], check=True, capture_output=True
+        ).stdout
+    )
+    declared = {
+        f"{workflow.id}/{arm}": workflow.for_arm(arm).declared.lines_changed.value
+        for workflow in SHIPPED.workflows
+        for arm in workflow.arms
+        if workflow.has_probe
+    }
+    assert declared == counted
 
 
 def test_integrations_use_no_undefined_names(

@@ -1,0 +1,66 @@
+"""Export a module with free dimensions: the batch and, for models of tokens, the length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+
+from probes.adapter import UnsupportedError
+from probes.subjects.torch_subject import TorchSubject
+
+#: For each argument, the free dimensions by axis, as `torch.export` takes them.
+FreeDimensions: TypeAlias = tuple[dict[int, Any], ...]
+
+#: `torch.export` specialises sizes 0 and 1, so the example for a free batch size needs more rows.
+MIN_EXAMPLE_BATCH = 2
+LENGTH_AXIS = 1
+TOKENS = "tokens"
+#: What exporters raise for a model whose code fixes a dimension.
+EXPORT_ERRORS = (torch.onnx.OnnxExporterError, RuntimeError, ValueError)
+
+
+def batch(tensors: tuple[torch.Tensor, ...]) -> FreeDimensions:
+    """Return the first dimension of each tensor, which all have in common."""
+    dimension = torch.export.Dim("batch")
+    return tuple({0: dimension} if tensor.ndim else {} for tensor in tensors)
+
+
+def batch_and_length(tensors: tuple[torch.Tensor, ...], length: int) -> FreeDimensions:
+    """Return the batch of each tensor, and the second dimension of those that are `length` long."""
+    dimension = torch.export.Dim("length")
+    return tuple(
+        {**free, LENGTH_AXIS: dimension}
+        if tensor.ndim > LENGTH_AXIS and tensor.shape[LENGTH_AXIS] == length
+        else free
+        for tensor, free in zip(tensors, batch(tensors), strict=True)
+    )
+
+
+def with_min_batch(tensor: torch.Tensor) -> torch.Tensor:
+    """Return an example with enough rows for a free batch."""
+    if tensor.ndim and len(tensor) < MIN_EXAMPLE_BATCH:
+        return torch.cat([tensor] * MIN_EXAMPLE_BATCH)
+    return tensor
+
+
+def first_that_works(
+    export: Callable[[FreeDimensions], Any],
+    subject: TorchSubject,
+    tensors: tuple[torch.Tensor, ...],
+) -> Any:
+    """Return the export with the most free dimensions that the model allows.
+
+    Raise `UnsupportedError` if the batch cannot be free.
+    """
+    if subject.unit == TOKENS:
+        try:
+            return export(batch_and_length(tensors, subject.units_per_sample))
+        except EXPORT_ERRORS:
+            pass  # its code fixes the length
+    try:
+        return export(batch(tensors))
+    except EXPORT_ERRORS as problem:
+        message = f"the model cannot be exported with a free batch: {problem}"
+        raise UnsupportedError(message) from problem
