@@ -15,11 +15,19 @@ from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
+from advisor.report.comparison import Comparison
 from advisor.report.document import RunDocument
+from advisor.report.fleet_matrix import FleetDocument
+from advisor.report.verification import Verification
+from advisor.store.index import HistoryEntry
 
 #: Schema name -> the type it describes.
 SHIPPED: dict[str, Any] = {
     "run": RunDocument,
+    "comparison": Comparison,
+    "verification": Verification,
+    "history": list[HistoryEntry],
+    "fleet": FleetDocument,
     "run-header": Header,
     "event": LoggedEvent,
     "options": Answers,
@@ -39,6 +47,7 @@ def generate(name: str) -> dict[str, Any]:
     """Return a schema by its name."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:p3-advisor:schema:{name}",
         **msgspec.json.schema(SHIPPED[name]),
     }
 

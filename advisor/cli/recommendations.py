@@ -43,7 +43,8 @@ def recommend(
     jsonl: Annotated[
         bool,
         typer.Option(
-            "--jsonl", help="one JSON object a line: events as they happen, then the document"
+            "--jsonl",
+            help="JSON lines: the run's id and question, each event, the document",
         ),
     ] = False,
     fleet: Annotated[
@@ -105,14 +106,21 @@ def resume(
 
 
 @app.command()
-def show(run: RunName = "latest", *, json: AsJson = False) -> None:
+def show(
+    run: RunName = "latest",
+    *,
+    json: AsJson = False,
+    times: Annotated[
+        bool, typer.Option("--times", help="with --json: the seconds of every timed call, too")
+    ] = False,
+) -> None:
     """Show the results of a stored run."""
     if is_document(run):
         _print_decided_document(open_document(run), as_json=json)
         return
     from advisor.pipeline.decision import decide
 
-    _print_decision(decide(open_store().find(run)), as_json=json)
+    _print_decision(decide(open_store().find(run)), as_json=json, with_times=times)
 
 
 @app.command("decide")
@@ -212,6 +220,8 @@ def _execute(run: Run, *, as_json: bool, as_events: bool) -> None:
     from advisor.pipeline.execution import execute
     from advisor.report import progress_lines
 
+    if as_events:
+        _print_beginning(run)
     with resumable_with(f"p3-advisor resume {run.directory.name}"):
         for event in execute(run, make_context()):
             if as_events:
@@ -223,11 +233,28 @@ def _execute(run: Run, *, as_json: bool, as_events: bool) -> None:
     _print_decision(decide(run), as_json=as_json, as_events=as_events)
 
 
-def _print_decision(decision: Decision, *, as_json: bool, as_events: bool = False) -> None:
+def _print_beginning(run: Run) -> None:
+    """Print a line with the run and its question, then the events that are stored already."""
+    header = run.header()
+    beginning = {
+        "run_id": header.run_id,
+        "created": header.created,
+        "advisor_version": header.advisor_version,
+        "question": header.question,
+    }
+    for line in (beginning, *run.events()):
+        print_text(msgspec.json.encode(line))
+    sys.stdout.flush()
+
+
+def _print_decision(
+    decision: Decision, *, as_json: bool, as_events: bool = False, with_times: bool = False
+) -> None:
     """Print a decision; exit with the code of its problem when it recommends nothing."""
     from advisor.report import measured_document
 
-    _print_document(measured_document.compose(decision), as_json=as_json, as_events=as_events)
+    composed = measured_document.compose(decision, with_times=with_times)
+    _print_document(composed, as_json=as_json, as_events=as_events)
     if decision.problem is not None:
         print_status(f"{decision.problem.what}; next: {decision.problem.next_step}")
         raise typer.Exit(decision.problem.exit_code)

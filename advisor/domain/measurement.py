@@ -37,6 +37,24 @@ class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
     samples: int
 
 
+class CallPercentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles of the seconds of all timed calls, slow ones included."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+class TimedVisit(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of the calls of one visit, in their order."""
+
+    #: 0 for the process of the race, then the number of the repetition.
+    process: int
+    round: int
+    seconds: tuple[float, ...]
+
+
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """Units processed per second."""
 
@@ -79,6 +97,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     shift: float = 0.0
     #: Null for tasks other than `generate`.
     generation: GenerationMetrics | None = None
+    #: Null in documents of early versions.
+    percentiles: CallPercentiles | None = None
+    #: All times behind the figures; null unless they were asked for.
+    times: tuple[TimedVisit, ...] | None = None
 
 
 #: What limits a call.

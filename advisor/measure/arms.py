@@ -11,6 +11,7 @@ import msgspec
 from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
+    CallPercentiles,
     CallSeconds,
     Cell,
     Interval,
@@ -25,12 +26,13 @@ from advisor.measure.diagnosis import diagnose
 from advisor.measure.generation import summarise_generation
 from advisor.measure.memory import summarise_memory
 from advisor.measure.new_shapes import mark_silent_fallbacks, rate_new_shapes
-from advisor.measure.rounds import measured_process, visits_by_round
+from advisor.measure.rounds import counted_visits, measured_process, visits_by_round
 from advisor.measure.workload import bytes_per_call, flops_per_call, workload_of
 from advisor.statistics.changepoint import count_stalls, find_shift
 from advisor.statistics.intervals import (
     Estimate,
     geometric_mean_interval,
+    nearest_rank,
     paired_interval,
     typical_interval,
 )
@@ -134,12 +136,7 @@ def _overall_log_speedup(series: Series) -> Estimate:
 def _summarise_cell(
     state: RunState, arm: Arm, batch_size: int, series: Sequence[Sequence[float]], margin: float
 ) -> Cell:
-    visits = [
-        visits[arm.id]
-        for repeat in (0, *sorted(state.repeats))
-        for _, visits in sorted(visits_by_round(state, batch_size, repeat).items())
-        if arm.id in visits
-    ]
+    visits = [visit for _, visit in counted_visits(state, arm.id, batch_size)]
     medians = [statistics.median(visit.seconds) for visit in visits]
     median = statistics.median(medians)
     bounds = typical_interval(medians, CONFIDENCE)
@@ -168,7 +165,13 @@ def _summarise_cell(
         processes=len(series),
         process_variation=math.expm1(math.sqrt(variance_between(series))) if is_repeated else None,
         shift=math.expm1(-find_shift(series[0], math.log1p(margin))),
+        percentiles=_percentiles([seconds for visit in visits for seconds in visit.seconds]),
     )
+
+
+def _percentiles(seconds: Sequence[float]) -> CallPercentiles:
+    p50, p90, p95, p99 = (nearest_rank(seconds, share) for share in (0.5, 0.9, 0.95, 0.99))
+    return CallPercentiles(p50=p50, p90=p90, p95=p95, p99=p99)
 
 
 def _diagnose(

@@ -32,6 +32,16 @@ def visits_by_round(
     return rounds
 
 
+def counted_visits(state: RunState, arm: str, batch_size: int) -> list[tuple[int, BlockTimed]]:
+    """Return the arm's visits that count, each with 0 or the number of its repetition."""
+    return [
+        (repeat, visits[arm])
+        for repeat in (0, *sorted(state.repeats))
+        for _, visits in sorted(visits_by_round(state, batch_size, repeat).items())
+        if arm in visits
+    ]
+
+
 def measured_process(state: RunState, arm: str) -> ProcessState | None:
     """Return the arm's last process that was ready to be timed."""
     return next(

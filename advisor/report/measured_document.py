@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from advisor.domain.decision import Evidence, Recommendation, ScoredArm
-from advisor.domain.measurement import Measurement, Results
+from advisor.domain.measurement import Cell, Measurement, Results, TimedVisit
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.run import Header, resume_command
 from advisor.domain.run_state import RunState
 from advisor.domain.worker_events import Checked
+from advisor.measure.rounds import counted_visits
 from advisor.report.document import (
     SCHEMA,
     Correctness,
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
 
 
-def compose(decision: Decision) -> RunDocument:
-    """Return the run's document: arms by rank, arms without a measurement, excluded workflows."""
+def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
+    """Return the run's document: arms by rank, arms without a measurement, excluded workflows.
+
+    `with_times` adds the seconds of every call that counts.
+    """
     header, results, problem = decision.header, decision.results, decision.problem
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
     return RunDocument(
@@ -46,7 +50,11 @@ def compose(decision: Decision) -> RunDocument:
         question=header.question,
         machine=MachineEntry.of(header.machine),
         workflows=tuple(
-            msgspec.structs.replace(entry, verified=verified.get(entry.id, ()))
+            msgspec.structs.replace(
+                entry,
+                verified=verified.get(entry.id, ()),
+                cells=_cells_with_times(entry, decision.state) if with_times else entry.cells,
+            )
             for entry in _entries(decision)
         ),
         race=_race(results, decision.recommendation),
@@ -57,6 +65,19 @@ def compose(decision: Decision) -> RunDocument:
         surveys=results.surveys,
         portability=results.portability,
         load_check=decision.state.load_check,
+    )
+
+
+def _cells_with_times(entry: WorkflowEntry, state: RunState) -> tuple[Cell, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            cell,
+            times=tuple(
+                TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+                for repeat, visit in counted_visits(state, entry.arm, cell.batch_size)
+            ),
+        )
+        for cell in entry.cells
     )
 
 

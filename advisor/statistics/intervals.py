@@ -102,3 +102,8 @@ def typical_interval(values: Sequence[float], confidence: float) -> tuple[float,
         return bounds
     mean = paired_interval([math.log(value) for value in values], (1 - confidence) / 2).exp()
     return mean.low, mean.high
+
+
+def nearest_rank(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least `share` of the values do not exceed."""
+    return sorted(values)[max(math.ceil(share * len(values)), 1) - 1]

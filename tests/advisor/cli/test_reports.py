@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable, Collection
 
 import builders
+import jsonschema
 import pytest
 import recorded_runs
 
+from advisor import schemas
 from advisor.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -202,3 +204,46 @@ def test_an_undecided_comparison_fails_on_request(run_cli: RunCli, recorded: pat
     gate = ("compare", recorded.name, recorded.name, "--fail-on-regression", "0%")
     assert run_cli(*gate).returncode == 0
     assert run_cli(*gate, "--fail-on-undecided").returncode == 4
+
+
+def test_every_json_output_is_valid_against_its_schema(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    outputs = {
+        "run": ("show", recorded.name, "--json", "--times"),
+        "comparison": ("compare", recorded.name, recorded.name, "--format", "json"),
+        "history": ("history", "--json"),
+    }
+    for name, arguments in outputs.items():
+        schema = json.loads(schemas.schema_file(name).read_bytes())
+        assert schema["$id"] == f"urn:p3-advisor:schema:{name}"
+        printed = json.loads(run_cli(*arguments).stdout)
+        jsonschema.Draft202012Validator(schema).validate(printed)
+
+
+def test_a_run_has_percentiles_and_on_request_all_times(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    plain = json.loads(run_cli("show", recorded.name, "--json").stdout)
+    full = json.loads(run_cli("show", recorded.name, "--json", "--times").stdout)
+    cells = [cell for entry in full["workflows"] for cell in entry["cells"]]
+    assert cells
+    for cell in cells:
+        seconds = sorted(each for visit in cell["times"] for each in visit["seconds"])
+        assert len(seconds) == cell["seconds"]["samples"]
+        percentiles = [cell["percentiles"][name] for name in ("p50", "p90", "p95", "p99")]
+        assert percentiles == sorted(percentiles)
+        assert set(percentiles) <= set(seconds)
+        assert percentiles[0] == seconds[(len(seconds) - 1) // 2]
+    assert all(cell["times"] is None for entry in plain["workflows"] for cell in entry["cells"])
+
+
+def test_json_lines_begin_with_the_run_and_its_plan(
+    run_cli: RunCli, recorded: pathlib.Path
+) -> None:
+    answer = run_cli("resume", recorded.name, "--jsonl")
+    first, planned, *_, last = map(json.loads, answer.stdout.splitlines())
+    assert first["run_id"] == recorded.name
+    assert first["question"]["batch_sizes"] == [1]
+    assert (planned["seq"], planned["happening"]["type"]) == (1, "planned")
+    assert last["document"]["run_id"] == recorded.name
