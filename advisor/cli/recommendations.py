@@ -27,6 +27,7 @@ from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.context import Context
+    from advisor.domain.run import Header
     from advisor.pipeline.decision import Decision
     from advisor.report.document import RunDocument
     from advisor.store import Run
@@ -86,11 +87,23 @@ def recommend(
         _answer_for_absent_gpu(answers, context, absent, as_json=json, as_events=jsonl)
         return
     print_status(f"run {run.directory.name}, stored in {run.directory}")
-    if answers.task == "auto" and run.header().question.task == "generate":
-        print_status(
-            "the model generates text, so text generation is measured (--task forward: one pass)"
-        )
+    notice = task_notice(answers, run.header())
+    if notice:
+        print_status(notice)
     _execute(run, as_json=json, as_events=jsonl)
+
+
+def task_notice(answers: Answers, header: Header) -> str | None:
+    """Return a line on a task that was chosen for a language model; None if the user chose it."""
+    from advisor.question.task import suggest_task
+
+    if answers.task != "auto":
+        return None
+    if header.question.task == "generate":
+        return "the model generates text, so text generation is measured (--task forward: one pass)"
+    if suggest_task(answers.model, header.catalogue.models) == "generate":
+        return "the named workflows do not generate text, so one pass over the inputs is measured"
+    return None
 
 
 @app.command()

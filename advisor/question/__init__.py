@@ -46,7 +46,8 @@ def resolve(
     `visible_devices` is the value of `CUDA_VISIBLE_DEVICES`; it counts without `--gpu`.
     """
     model = parse_model(select_demo_model(answers, catalogue.models), catalogue.models)
-    task = choose_task(answers, catalogue.models)
+    workflows = parse_workflows(answers.workflows, catalogue)
+    task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
     check_task(task, model, catalogue.models)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
     return Question(
@@ -65,7 +66,7 @@ def resolve(
         max_build_seconds=_positive(
             "--max-build-seconds", answers.max_build_seconds, "seconds, such as 120"
         ),
-        workflows=parse_workflows(answers.workflows, catalogue),
+        workflows=workflows,
         seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,
         trust_remote_code=answers.trust_remote_code,

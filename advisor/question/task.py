@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 import msgspec
 
 from advisor.domain.catalogue import Models
 from advisor.domain.question import Model, Task, TransformersModel
+from advisor.domain.workflow import Workflow
 from advisor.errors import TaskError
 from advisor.question.answers import Answers
 
@@ -22,9 +24,41 @@ class Configuration(msgspec.Struct, frozen=True):
     architectures: tuple[str, ...] = ()
 
 
-def choose_task(answers: Answers, models: Models) -> Task:
-    """Return the task of the answers, or the one that fits the model."""
-    return suggest_task(answers.model, models) if answers.task == "auto" else answers.task
+def choose_task(
+    answers: Answers,
+    models: Models,
+    workflows: Sequence[Workflow] = (),
+    named: Sequence[str] = (),
+) -> Task:
+    """Return the task of the answers, or the one that fits the model and the `named` workflows.
+
+    Raise `TaskError` where the named workflows have no task in common that fits the model.
+    """
+    if answers.task != "auto":
+        return answers.task
+    task = suggest_task(answers.model, models)
+    if task == FORWARD:
+        return task
+    known = {workflow.id: workflow for workflow in workflows}
+    supported = {name: _tasks_of(known[name.partition("/")[0]], name) for name in named}
+    if all(task in tasks for tasks in supported.values()):
+        return task
+    if all(FORWARD in tasks for tasks in supported.values()):
+        return FORWARD
+    without = [name for name, tasks in supported.items() if task not in tasks]
+    others = [name for name, tasks in supported.items() if FORWARD not in tasks]
+    raise TaskError(
+        f"{', '.join(without)} cannot generate text, and {', '.join(others)} can do nothing else",
+        f"measure them in two runs; --task forward measures {', '.join(without)}",
+    )
+
+
+def _tasks_of(workflow: Workflow, name: str) -> set[Task]:
+    """Return the tasks of a workflow, or of the arm that `name` has after a slash."""
+    option = name.partition("/")[2]
+    if option:
+        return {*workflow.arm_tasks.get(option, workflow.tasks)}
+    return {task for arm in workflow.arms for task in workflow.arm_tasks.get(arm, workflow.tasks)}
 
 
 def suggest_task(model: str, models: Models) -> Task:

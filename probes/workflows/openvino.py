@@ -70,6 +70,10 @@ def to_array(tensor: Any) -> Any:
     )
 
 
+#: The compiled model of a dynamic arm, which serves all batch sizes of a worker.
+_dynamic_models: list[Any] = []
+
+
 def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     """Export, convert and compile in the model's precision, which is not OpenVINO's default.
 
@@ -79,6 +83,8 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - imports transformers, which takes seconds
 
         return openvino_generation.build(subject, inputs, request)
+    if _dynamic_models:
+        return OpenVinoProgram(_dynamic_models[0], _dynamic_models[0].create_infer_request())
     core = openvino.Core()
     if isinstance(subject, TorchSubject):
         with pytorch.without_inference_mode():
@@ -88,6 +94,8 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
     compiled = core.compile_model(
         model, "CPU", openvino_model.configuration(subject.dtype, request)
     )
+    if request.options.get("dynamic"):
+        _dynamic_models.append(compiled)
     return OpenVinoProgram(compiled, compiled.create_infer_request())
 
 

@@ -81,3 +81,26 @@ def test_generation_is_suggested_for_a_causal_language_model(
 )
 def test_the_suggestion_uses_shipped_configurations_and_local_files(model: str, task: str) -> None:
     assert suggest_task(model, SHIPPED.models) == task
+
+
+@pytest.mark.parametrize(
+    ("workflows", "task"),
+    [
+        ("", "generate"),
+        ("torch-compile-inductor", "generate"),
+        ("vllm,torch-compile-inductor", "generate"),
+        ("onnxruntime-cpu", "forward"),
+        ("onnxruntime-cpu,torch-compile-inductor", "forward"),
+        ("openvino/dynamic", "forward"),
+    ],
+)
+def test_the_task_of_a_language_model_suits_the_named_workflows(workflows: str, task: str) -> None:
+    assert resolve(model="demo/llama", workflows=workflows).task == task
+
+
+def test_workflows_without_a_common_task_are_refused_by_name() -> None:
+    with pytest.raises(TaskError, match="onnxruntime-cpu") as refused:
+        resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm")
+    assert "vllm" in refused.value.what
+    assert "--task forward" in refused.value.next_step
+    assert resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm", task="forward")
