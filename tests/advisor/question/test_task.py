@@ -103,4 +103,5 @@ def test_workflows_without_a_common_task_are_refused_by_name() -> None:
         resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm")
     assert "vllm" in refused.value.what
     assert "--task forward" in refused.value.next_step
-    assert resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm", task="forward")
+    forced = resolve(model="demo/llama", workflows="onnxruntime-cpu,vllm", task="forward")
+    assert forced.task == "forward"
