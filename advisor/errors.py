@@ -102,6 +102,12 @@ class CatalogueError(UserError):
     name = "catalogue"
 
 
+class DateError(UserError):
+    """A date is not written as 2026-11-21."""
+
+    name = "date"
+
+
 class UnknownRunError(UserError):
     """No stored run has this id."""
 

@@ -93,7 +93,7 @@ def read(file: pathlib.Path) -> Settings:
         raise SettingsError(
             f"{file} cannot be read: {problem.strerror}", "make it readable, or remove it"
         ) from problem
-    except (msgspec.DecodeError, ValueError) as problem:
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         raise SettingsError(
             f"{file}: {problem}",
             "use only theme, [keys] and [prices]",

@@ -390,7 +390,7 @@ class Completed:
 class Failed:
     """Why there is no valid measurement."""
 
-    #: `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `not-engaged`, or
+    #: `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `disk-full`, `not-engaged`, or
     #: `model-refused` for a model that no workflow can open.
     status: str
     phase: str

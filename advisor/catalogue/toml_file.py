@@ -20,7 +20,7 @@ def read(file: pathlib.Path, content: type[Content]) -> Content:
         raise CatalogueError(
             f"{file} cannot be read: {problem.strerror}", "name a readable file"
         ) from problem
-    except (msgspec.DecodeError, ValueError) as problem:
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         raise CatalogueError(
             f"{file}: {problem}", "compare it with the schema: p3-advisor --spec"
         ) from problem

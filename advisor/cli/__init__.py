@@ -7,11 +7,13 @@ import what they need when they are called, so that other commands start quickly
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -27,8 +29,10 @@ from advisor.cli import (
 )
 from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.output import print_text
-from advisor.errors import UserError
+from advisor.errors import OutputFileError, UserError
 
+#: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
+DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 ROOT_FLAGS = {"--help", "--version", "--spec"}
 SHORT_HELP = """\
 p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal it asks questions;
@@ -64,7 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if not args or (args[0].startswith("-") and args[0] not in ROOT_FLAGS):
         args.insert(0, "ask" if terminal.wants_terminal(args, os.environ) else "recommend")
     with Interruptions():
-        _run(args)
+        try:
+            _run(args)
+        finally:
+            _drop_unwritable_output(sys.stdout)
+            _drop_unwritable_output(sys.stderr)
     sys.exit(0)
 
 
@@ -73,8 +81,7 @@ def _run(args: Sequence[str]) -> None:
     try:
         app(args, prog_name="p3-advisor")
     except UserError as problem:
-        print_text(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
-        sys.exit(problem.exit_code)
+        _exit_with(problem)
     except InterruptedRunError as interruption:
         command = interruption.resume_command
         kept = f"; measurements are kept, resume with: {command}" if command else ""
@@ -84,6 +91,32 @@ def _run(args: Sequence[str]) -> None:
         # The reader of standard output has closed the pipe, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+    except OSError as problem:
+        if problem.errno not in DISK_ERRNOS:
+            raise
+        name = f"{problem.filename}" if problem.filename else "the output"
+        _exit_with(
+            OutputFileError(
+                f"{name} cannot be written: {problem.strerror}",
+                "free disk space, or write to another disk",
+            )
+        )
+
+
+def _exit_with(problem: UserError) -> NoReturn:
+    # Without a place for the message, the exit code still says what was wrong.
+    with contextlib.suppress(OSError):
+        print_text(f"p3-advisor: {problem.what}\n  next: {problem.next_step}", err=True)
+    sys.exit(problem.exit_code)
+
+
+def _drop_unwritable_output(stream: TextIO) -> None:
+    """Discard buffered output that cannot be written: Python would write it again at its end."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback

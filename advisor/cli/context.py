@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -28,4 +29,6 @@ def make_context() -> Context:
 
 def print_status(line: str) -> None:
     """Print a status line on standard error, which carries no data."""
-    print_text(f"p3-advisor: {line}", err=True)
+    # A run continues when its log cannot be written.
+    with contextlib.suppress(OSError):
+        print_text(f"p3-advisor: {line}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pathlib
 import platform
 from typing import Annotated
@@ -12,6 +13,7 @@ import typer
 from advisor.cli.context import open_store
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.errors import DateError
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -42,7 +44,12 @@ def history(
     from advisor.store import HistoryFilter
 
     run_filter = HistoryFilter(
-        model=model, device=device, note=noted, since=since, finished=finished, imported=imported
+        model=model,
+        device=device,
+        note=noted,
+        since=parse_day(since) if since else "",
+        finished=finished,
+        imported=imported,
     )
     entries = open_store().history(run_filter)
     if json:
@@ -57,6 +64,14 @@ def history(
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
     print_text("\n".join(plain_table(rows)) if entries else empty)
+
+
+def parse_day(text: str) -> str:
+    """Return a day such as 2026-11-21; raise `DateError` for any other text."""
+    try:
+        return dt.date.fromisoformat(text).isoformat()
+    except ValueError as problem:
+        raise DateError(f"{text!r} is not a day", "write it as 2026-11-21") from problem
 
 
 @app.command("export-run")

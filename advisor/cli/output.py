@@ -24,14 +24,14 @@ def print_text(text: object = "", *, err: bool = False, nl: bool = True) -> None
 
 
 def write_output(output: str, content: str | bytes) -> None:
-    """Write text, or unchanged bytes, to a file or to standard output.
+    """Write text with its control characters escaped, or unchanged bytes, to a file or to stdout.
 
     Raise `OutputFileError` when the file cannot be written.
     """
     if output == STANDARD_OUTPUT and isinstance(content, str):
         print_text(content, nl=False)
         return
-    raw = content.encode() if isinstance(content, str) else content
+    raw = escape_control_chars(content).encode() if isinstance(content, str) else content
     if output == STANDARD_OUTPUT:
         # A program reads it. It must not be escaped, because the file has a checksum.
         sys.stdout.buffer.write(raw)

@@ -65,6 +65,14 @@ class OutOfMemory(
     fix: str | None = None
 
 
+class DiskFull(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="disk-full"):
+    """The worker could not write a file, because its disk was full or its quota was used up."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
 class TimedOut(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="timed-out"):
     """The supervisor killed the worker because a phase exceeded its deadline."""
 
@@ -97,6 +105,7 @@ Failure = (
     | Incorrect
     | NotEngaged
     | OutOfMemory
+    | DiskFull
     | TimedOut
     | Crashed
     | Skipped

@@ -51,6 +51,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[Arm, ...]
     excluded: tuple[Excluded, ...]
 
+    def __post_init__(self) -> None:
+        if len({arm.id for arm in self.arms}) != len(self.arms):
+            message = "an arm is named twice"
+            raise ValueError(message)
+
     @property
     def baseline(self) -> Arm:
         """The arm that all others are compared with."""

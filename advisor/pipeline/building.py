@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.outcome import ModelRefused, TimedOut
+from advisor.domain.outcome import DiskFull, ModelRefused, TimedOut
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.errors import ModelRefusedError, NothingViableError, UserError
+from advisor.errors import (
+    ModelRefusedError,
+    NothingViableError,
+    NotWritableError,
+    UserError,
+)
 from advisor.pipeline import build_limits, racing, remaining
 from advisor.pipeline.arms import controls, plan_of, raced_arms
 from advisor.pipeline.recorder import Recorder
@@ -204,6 +209,10 @@ def _baseline_error(state: RunState, arm: str) -> UserError:
     reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
     if isinstance(outcome, ModelRefused):
         return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
+    if isinstance(outcome, DiskFull):
+        return NotWritableError(
+            f"the {arm} failed: {reason}", f"{fix or 'free disk space'}; then resume the run"
+        )
     return NothingViableError(
         f"the {arm} failed: {reason}", fix or "choose another precision, size or device"
     )

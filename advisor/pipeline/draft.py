@@ -19,7 +19,7 @@ from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
 from advisor.pipeline import other_platforms, survey_findings
 from advisor.probing.environments import containers, registry
-from advisor.question import VISIBLE_DEVICES, resolve, worker_interpreter
+from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter
 from advisor.question.answers import Answers
 from advisor.store import Run
 
@@ -46,8 +46,19 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     )
     here = detect_machine(worker_interpreter(answers), catalogue, context, detected)
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
-    catalogue = catalogue.for_device(question.device)
+    catalogue = _limit_loading(catalogue.for_device(question.device), max_load_seconds(answers))
     return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
+
+
+def _limit_loading(catalogue: Catalogue, seconds: float | None) -> Catalogue:
+    """Return the catalogue with another deadline for opening the model; None keeps the shipped."""
+    if seconds is None:
+        return catalogue
+    presets = catalogue.presets
+    deadlines = msgspec.structs.replace(presets.deadlines, load=seconds)
+    return msgspec.structs.replace(
+        catalogue, presets=msgspec.structs.replace(presets, deadlines=deadlines)
+    )
 
 
 def detect_machine(

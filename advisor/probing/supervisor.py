@@ -156,6 +156,11 @@ class Supervisor:
         # A worker writes its events, then its response, then exits. Reading in the opposite order
         # misses nothing: whatever was seen first implies that the rest is complete.
         has_exited = worker.popen.poll() is not None
+        if not worker.directory.is_dir():
+            self._terminate(worker)
+            worker.outcome = worker.vanished_outcome()
+            yield worker, worker.outcome
+            return
         try:
             outcome = worker.read_response()
             for event in worker.read_events():

@@ -28,6 +28,12 @@ from advisor.probing.worker_log import failure_reason
 from probes import protocol
 
 NEVER = float("inf")
+#: Options that set the deadline of a phase.
+OPTIONS_OF_DEADLINES: dict[Phase, str] = {
+    "load": "--max-load-seconds",
+    "build": "--max-build-seconds",
+    "flex": "--max-build-seconds",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Worker:
     #: Seconds of all builds so far.
     built_seconds: float = 0.0
     phase: Phase = "start"
+    #: Seconds that the phase may take, and the time by the supervisor's clock when they are over.
+    phase_seconds: float = NEVER
     deadline: float = NEVER
     events_read_bytes: int = 0
     outcome: Outcome | None = None
@@ -120,7 +128,7 @@ class Worker:
             "flex": self.max_build_seconds,
             "done": deadlines.done,
         }[phase]
-        self.phase = phase
+        self.phase, self.phase_seconds = phase, seconds
         self.deadline = now + seconds
 
     def apply_event(self, event: WorkerEvent, deadlines: Deadlines, now: float) -> None:
@@ -141,11 +149,21 @@ class Worker:
         if self.phase == "build" and self.remaining_build_seconds < self.max_build_seconds:
             reason, fix = self.build_limit.reason, self.build_limit.fix
             return TimedOut(phase=self.phase, reason=reason, fix=fix)
+        option = OPTIONS_OF_DEADLINES.get(self.phase)
         return TimedOut(
             phase=self.phase,
-            reason=f"the phase {self.phase} exceeded its deadline; "
+            reason=f"the phase {self.phase} exceeded its deadline of {self.phase_seconds:g} s; "
             f"its log ends: {failure_reason(self.log)}",
-            fix="allow more with --max-build-seconds" if self.phase in {"build", "flex"} else None,
+            fix=f"allow more with {option}" if option else None,
+        )
+
+    def vanished_outcome(self) -> Crashed:
+        """Return the outcome of a worker whose messages cannot be received any more."""
+        return Crashed(
+            phase=self.phase,
+            signal=None,
+            reason=f"its control directory {self.directory} was removed",
+            fix="let no other program remove files of a run; then resume the run",
         )
 
     def exit_outcome(self) -> Crashed | Skipped:

@@ -192,6 +192,12 @@ def _in_range(name: str, number: int, low: int, high: int) -> int:
     return number
 
 
+def max_load_seconds(answers: Answers) -> float | None:
+    """Return the deadline for opening the model; None for the shipped one. Raise `SizeError`."""
+    seconds = answers.max_load_seconds
+    return _positive("--max-load-seconds", seconds, "seconds, such as 120") if seconds else None
+
+
 def _positive(name: str, number: float, expected: str) -> float:
     if not (math.isfinite(number) and number > 0):
         raise SizeError(f"{name} {number:g} is not a positive number", f"use {expected}")

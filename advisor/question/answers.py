@@ -77,6 +77,14 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float,
         msgspec.Meta(description="time limit in seconds for the build of one batch size", gt=0),
     ] = 600.0
+    max_load_seconds: Annotated[
+        float,
+        msgspec.Meta(
+            description="time limit in seconds for opening the model in one worker; "
+            "0: the deadline of presets.toml",
+            ge=0,
+        ),
+    ] = 0.0
     build_minutes: Annotated[
         float,
         msgspec.Meta(

@@ -111,7 +111,7 @@ def _parse_directory(text: str, answers: Answers) -> TransformersModel:
             f"directory {text!r} has no readable config.json",
             "use a transformers model directory",
         ) from problem
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise ModelRefusedError(
             f"{directory / 'config.json'} is not valid JSON: {problem}",
             "save the model again with save_pretrained",

@@ -47,7 +47,15 @@ def count_in_files(directory: pathlib.Path) -> int | None:
     files = sorted(directory.glob("*.safetensors"))
     try:
         return sum(_count_in_file(file) for file in files) if files else None
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, msgspec.DecodeError):
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+        msgspec.DecodeError,
+        RecursionError,
+    ):
         return None  # the error is reported when the model is loaded
 
 

@@ -71,7 +71,7 @@ def suggest_task(model: str, models: Models) -> Task:
         return _task_of(shipped.config)
     try:
         return _task_of(msgspec.json.decode((pathlib.Path(model) / "config.json").read_bytes()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return FORWARD
 
 

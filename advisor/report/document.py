@@ -44,6 +44,7 @@ Status = Literal[
     "incorrect",
     "not-engaged",
     "out-of-memory",
+    "disk-full",
     "timed-out",
     "crashed",
     "skipped",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
 from probes import protocol
@@ -10,6 +12,9 @@ from probes.adapter import ModelError, UnsupportedError
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Names of the exceptions that mean a lack of memory, in any module.
 OUT_OF_MEMORY_NAMES = {"OutOfMemoryError", "MemoryError"}
+DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
+#: The message of the C library, which stacks quote in exceptions of their own.
+DISK_FULL = os.strerror(errno.ENOSPC)
 MAX_REASON_LENGTH = 500
 
 
@@ -33,6 +38,9 @@ def classify(problem: BaseException, phase: str) -> protocol.Failed:
         fix = "use a worker and an advisor of the same release"
         return protocol.Failed("unsupported", phase, str(problem), fix)
     reason = first_line(problem)
+    if getattr(problem, "errno", None) in DISK_FULL_ERRNOS or DISK_FULL in reason:
+        fix = "free disk space, or set P3_ADVISOR_HOME to a directory on another disk"
+        return protocol.Failed("disk-full", phase, reason, fix)
     if type(problem).__name__ in OUT_OF_MEMORY_NAMES or "out of memory" in reason.lower():
         return protocol.Failed("out-of-memory", phase, reason)
     if phase in {"start", "import"}:

@@ -77,6 +77,10 @@ def open_config(subject: dict[str, Any], request: Request) -> Any:
             subject["name"], trust_remote_code=request.trust_remote_code
         )
     except (OSError, ValueError, KeyError) as problem:
+        if "trust_remote_code" in str(problem):
+            reason = f"{subject['name']!r} has model code of its own, which is not executed"
+            fix = "read its code, then use --trust-remote-code"
+            raise ModelError(reason, fix) from problem
         first_line = str(problem).splitlines()[0]
         reason = f"the configuration of {subject['name']!r} cannot be read: {first_line}"
         raise ModelError(

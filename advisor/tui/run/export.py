@@ -8,6 +8,7 @@ from collections.abc import Callable
 from advisor.errors import NotWritableError
 from advisor.report.document import RunDocument, encode
 from advisor.system.atomic_write import write_atomically
+from advisor.system.terminal_text import escape_control_chars
 
 #: Returns the script of the recommended arm, None without one.
 ScriptMaker = Callable[[], str | None]
@@ -23,7 +24,7 @@ def write_document(
     """
     text = RENDERERS[file.suffix.lower()](document, make_script)
     try:
-        write_atomically(file, text.encode())
+        write_atomically(file, escape_control_chars(text).encode())
     except OSError as problem:
         raise NotWritableError(
             f"{file} cannot be written: {problem.strerror}", "name another file"

@@ -61,6 +61,8 @@ CASES = {
     "a budget of zero": (["--budget", "0"], 2, "is not a positive number"),
     "a budget that is a word": (["--budget", "endless"], 2, "neither a known name nor a number"),
     "a build limit below zero": (["--max-build-seconds", "-5"], 2, "is not a positive number"),
+    "a load limit below zero": (["--max-load-seconds", "-5"], 2, "is not a positive number"),
+    "a load limit without end": (["--max-load-seconds", "inf"], 2, "is not a positive number"),
     "a program that is not an interpreter": (
         ["--python", "/bin/true"],
         3,

@@ -316,6 +316,17 @@ compile_it()
     assert "in compile_it" in crashed.reason
 
 
+def test_a_worker_whose_control_directory_is_removed_is_ended_at_once(
+    supervisor: Supervisor, tmp_path: pathlib.Path
+) -> None:
+    source = "import shutil\nshutil.rmtree(directory)\nnotify()\ntime.sleep(3600)\n"
+    worker = start(supervisor, tmp_path, source)
+    (crashed,) = messages_until_end(supervisor, worker)
+    assert isinstance(crashed, Crashed)
+    assert str(worker.directory) in crashed.reason
+    assert worker.popen.returncode == -signal.SIGKILL
+
+
 # Deadlines
 
 
@@ -339,7 +350,8 @@ def test_each_phase_has_its_own_deadline(
     assert isinstance(outcome, TimedOut)
     assert outcome.phase == phase
     assert outcome.reason.endswith("its log ends: last line")
-    assert (outcome.fix is not None) == (phase in {"build", "flex"})
+    assert f"its deadline of {SECONDS[phase]} s" in outcome.reason
+    assert (outcome.fix is not None) == (phase in {"load", "build", "flex"})
     assert worker.popen.returncode == -signal.SIGKILL
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from probes import protocol
@@ -36,6 +38,9 @@ def test_the_reason_is_the_first_line_that_does_not_only_announce_one(
         (UnsupportedError("no such operator"), "build", "unsupported"),
         (protocol.VersionMismatchError("version 2"), "start", "unsupported"),
         (MemoryError(), "warmup", "out-of-memory"),
+        (OSError(errno.ENOSPC, "No space left on device"), "load", "disk-full"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "build", "disk-full"),
+        (RuntimeError("write failed: No space left on device"), "build", "disk-full"),
         (RuntimeError("CUDA: Out of memory."), "load", "out-of-memory"),
         (ImportError("no module named stack"), "import", "unsupported"),
         (KeyError("weights"), "load", "model-refused"),

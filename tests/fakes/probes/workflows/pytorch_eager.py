@@ -3,6 +3,7 @@
 A call sleeps for the milliseconds of its options first.
 """
 
+import os
 import time
 
 import numpy as np
@@ -19,6 +20,7 @@ class Subject:
     units_per_sample = 1
 
     def __init__(self, request):
+        time.sleep(float(os.environ.get("P3_ADVISOR_FAKE_LOAD_SECONDS", "0")))
         self.seed = request.seed
         self.matrix = np.random.default_rng(request.seed).standard_normal((8, 8)).astype("float32")
 

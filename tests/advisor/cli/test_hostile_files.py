@@ -1,0 +1,120 @@
+"""Files that are damaged, nested or hostile, and full disks, end in a user error."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import recorded_runs
+
+from advisor import settings
+from advisor.errors import SettingsError
+from advisor.store import Store
+
+COMMAND = str(pathlib.Path(sys.executable).with_name("p3-advisor"))
+DEEP = 200_000
+
+
+def run_program(
+    *arguments: str, home: pathlib.Path, stdout: int | None = subprocess.PIPE, stderr: int = -1
+) -> subprocess.CompletedProcess[str]:
+    """Run the program with its stored runs and its settings below `home`."""
+    environment = {**os.environ, "P3_ADVISOR_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    return subprocess.run(
+        [COMMAND, *arguments],
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def assert_user_error(answer: subprocess.CompletedProcess[str], code: int) -> None:
+    assert answer.returncode == code, answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert "Exception ignored" not in answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("  next: ")
+
+
+@pytest.fixture
+def full_disk() -> int:
+    """A descriptor to which nothing can be written."""
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["show", "--json"], ["show"], ["export-run", "-o", "-"], ["history"], ["--help"], ["--spec"]],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_standard_output_is_a_user_error(
+    arguments: list[str], full_disk: int, home: pathlib.Path
+) -> None:
+    recorded_runs.make_run(Store(home), finished=True)
+    assert_user_error(run_program(*arguments, home=home, stdout=full_disk), 2)
+
+
+def test_a_full_disk_behind_standard_error_does_not_hide_the_exit_code(
+    full_disk: int, home: pathlib.Path
+) -> None:
+    answer = run_program("--model", "no-such-model", home=home, stderr=full_disk)
+    assert answer.returncode == 2
+
+
+@pytest.mark.parametrize("content", ['{"a":' * DEEP, "[" * DEEP], ids=["objects", "lists"])
+def test_a_nested_model_configuration_is_a_user_error(
+    content: str, home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "config.json").write_text(content)
+    assert_user_error(run_program("--json", "--model", str(tmp_path), home=home), 2)
+
+
+def test_a_nested_rubric_is_a_user_error(home: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "mine.toml").write_text(f"name = {'[' * 3000}")
+    answer = run_program("--json", "--rubric", str(tmp_path / "mine.toml"), home=home)
+    assert_user_error(answer, 2)
+
+
+def test_nested_settings_are_a_user_error(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(f"keys = {'[' * 3000}")
+    with pytest.raises(SettingsError):
+        settings.read(file)
+
+
+def test_a_run_in_which_an_arm_stands_twice_is_damaged(home: pathlib.Path) -> None:
+    run = recorded_runs.make_run(Store(home), finished=True)
+    events = (run.directory / "events.jsonl").read_text().splitlines(keepends=True)
+    planned = json.loads(events[0])
+    planned["happening"]["plan"]["arms"].append(planned["happening"]["plan"]["arms"][-1])
+    (run.directory / "events.jsonl").write_text(json.dumps(planned) + "\n" + "".join(events[1:]))
+    for command in ("show", "report", "explain", "recipe"):
+        assert_user_error(run_program(command, "latest", home=home), 2)
+
+
+@pytest.mark.parametrize("since", ["yesterday", "2026-13-99", "2026-11-21T10", "26-11-21"])
+def test_an_invalid_date_is_a_user_error(since: str, home: pathlib.Path) -> None:
+    assert_user_error(run_program("history", "--since", since, home=home), 2)
+
+
+@pytest.mark.parametrize("name", ["md", "csv", "html", "json"])
+def test_reports_hold_no_control_characters(
+    name: str, home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    hostile = "evil\x1b]0;title\x07\u202egnp"
+    run = recorded_runs.make_run(Store(home), finished=True)
+    header = json.loads((run.directory / "run.json").read_text())
+    header["question"]["model"]["name"] = hostile
+    (run.directory / "run.json").write_text(json.dumps(header))
+    run_program("report", "latest", "-f", name, "-o", str(tmp_path), home=home)
+    (file,) = tmp_path.glob(f"*.{name}")
+    text = file.read_text(encoding="utf-8")
+    assert not set("\x1b\x07\u202e") & set(text)
+    assert "gnp" in text
+    if name == "json":
+        assert json.loads(text)["question"]["model"]["name"] == hostile
