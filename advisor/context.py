@@ -1,4 +1,4 @@
-"""The dependencies of the pipeline on the outside: environment, store, clocks and directories.
+"""External dependencies of the pipeline: environment variables, store, clocks and directories.
 
 This module imports no stage, so that the screens can import it before the stages are loaded.
 """
@@ -19,7 +19,7 @@ from advisor.system.host_lock import HostLock
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """The dependencies of the pipeline on the outside; tests replace them."""
+    """External dependencies of the pipeline; tests replace them."""
 
     environment: Mapping[str, str]
     store: Store

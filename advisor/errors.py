@@ -268,7 +268,7 @@ class DefectError(UserError):
 
 
 class NothingViableError(UserError):
-    """No measurement ended with a workflow to recommend."""
+    """Nothing was measured, or every measured arm fails a constraint."""
 
     name = "nothing-viable"
     exit_code = 1

@@ -121,9 +121,11 @@ class Workflow(Protocol):
         """Return the lines that a user writes to adopt the workflow.
 
         They use `model` and `inputs`, or `CHECKPOINT` and `prompts`. The advisor counts them for
-        Productivity and code convergence; they are not measured. For text they assign `tokens` and
+        Productivity and for code convergence (the share of lines that the platforms have in
+        common); the lines are not run. For text they assign `tokens` and
         are also printed in the script, whose own prompts are random.
         """
 
-    # An engine may also have `serving_command(request) -> str`: the command line that serves the
-    # model.
+    # Optional: `serving_command(request) -> str`, the command line with which an engine serves the
+    # model; `build_for(target, subject, inputs, request)`, required if the workflow has
+    # `builds_for` in `rubric/workflows.toml`.

@@ -34,6 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="update the expected screens")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests unless `-m` names them, also next to another marker."""
+    if "long" in config.option.markexpr:
+        return
+    long_tests = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long_tests)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 @pytest.fixture
 def home(tmp_path: pathlib.Path) -> pathlib.Path:
     """The directory with the runs of a test."""

@@ -122,7 +122,7 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
             workflow,
             "excluded",
             "p3-advisor cannot measure it yet",
-            f"install it by hand: {workflow.how_to_get}",
+            f"to use it without p3-advisor: {workflow.how_to_get}",
         )
     missing = missing_packages(workflow.environment.requirements, machine)
     if workflow.environment.kind == "shared" and missing:

@@ -19,9 +19,10 @@ def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | Non
     copies = held.always + held.each_batch_size * len(question.batch_sizes)
     if copies * weights <= gpu.memory_bytes:
         return None
+    hint = "; measure fewer --batch-sizes" if held.each_batch_size else ""
     return (
-        f"it does not fit: {weights / GIBIBYTE:.1f} GiB of weights, held {copies:.1f} times, and "
-        f"the {gpu.name} has {gpu.memory_bytes / GIBIBYTE:.1f} GiB; fewer batch sizes may help"
+        f"it needs at least {copies * weights / GIBIBYTE:.1f} GiB for {copies:.1f} copies of the "
+        f"weights, and the {gpu.name} has {gpu.memory_bytes / GIBIBYTE:.1f} GiB{hint}"
     )
 
 

@@ -87,7 +87,9 @@ def _check_criterion(place: str, criterion: Criterion, rubric: Rubric) -> None:
     for rule in criterion.grades:
         if rule.fact not in rubric.facts:
             known = ", ".join(rubric.facts)
-            raise _invalid(place, f"{criterion.id}: unknown fact {rule.fact!r}; known are {known}")
+            raise _invalid(
+                place, f"{criterion.id}: unknown fact {rule.fact!r}; valid facts: {known}"
+            )
         numbers = [number for knot in rule.knots for number in knot] + [*rule.values.values()]
         if not all(math.isfinite(number) for number in numbers):
             raise _invalid(place, f"{criterion.id}: a grade of {rule.fact} is not a finite number")

@@ -115,7 +115,7 @@ def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
         if applicability.is_served(workflow, detected)
     ]
     return Finding(
-        name="serves",
+        name="workflows",
         status="ok" if served else "fail",
         what=", ".join(served) or "no workflow",
         fix=None if served else "name an interpreter that has the stacks with --python",
@@ -139,7 +139,7 @@ def check_load() -> Finding:
     """Report whether other work would disturb the timing."""
     # The load average is that of the whole host, also within a cgroup.
     load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
-    what = f"{load:.0%} of the processors are busy"
+    what = f"the load average of one minute is {load:.0%} of the usable CPUs"
     if load > MAX_CPU_LOAD:
         return Finding(name="load", status="warn", what=what, fix="end other work first")
     return Finding(name="load", status="ok", what=what)

@@ -33,8 +33,8 @@ from advisor.store import Store
 #: A small model, whose short calls show a disturbance best.
 MODEL = "synthetic/ffn@256x1024"
 ROUNDS = 12
-#: An interval of the change that is wider on both sides is too noisy to conclude from.
-WIDEST_SHARE = 0.05
+#: Largest half-width of the interval of the change that permits a conclusion.
+MAX_HALF_WIDTH = 0.05
 UNDISTURBED = "undisturbed"
 
 
@@ -79,9 +79,12 @@ def conclude(effects: Mapping[str, Effect], seconds: float) -> Finding:
     """Return the finding from the effect of each display on a call of `seconds`."""
     changes = ", ".join(f"{effect} with {name}" for name, effect in effects.items())
     noise = max(effect.noise for effect in effects.values())
-    what = f"a call of {seconds * 1e3:.3g} ms takes {changes}; noise floor {noise:.1%}"
+    what = (
+        f"the time of a call of {seconds * 1e3:.3g} ms changes by {changes}; "
+        f"noise floor {noise:.1%}"
+    )
     too_noisy = [
-        effect for effect in effects.values() if effect.high - effect.low > 2 * WIDEST_SHARE
+        effect for effect in effects.values() if effect.high - effect.low > 2 * MAX_HALF_WIDTH
     ]
     slower = [effect for effect in effects.values() if effect.low > 0 and effect.value > noise]
     if any(effect not in too_noisy for effect in slower):

@@ -73,7 +73,7 @@ class ScoredArm(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float
 
 
-#: Of a weight.
+#: Direction in which a weight changes.
 Side = Literal["less", "more"]
 
 
@@ -86,8 +86,8 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
     criterion: str
     weight: float
     to: str
-    #: On which side of `weight` it leads; the present weight may be on neither, where arms score
-    #: the same.
+    #: Whether `to` leads below or above `weight`; the present weight can equal `weight` when two
+    #: arms tie.
     when: Side
 
 
@@ -95,9 +95,9 @@ class ConstraintEffect(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of one constraint on the answer while the others hold."""
 
     constraint: str
-    #: Arms that this constraint alone bars.
+    #: Arms that only this constraint excludes.
     bars: tuple[str, ...]
-    #: Arm that would be recommended without it; null where the other constraints bar everything.
+    #: Arm that would be recommended without it; null where the others exclude every arm.
     without: str | None
     changes_answer: bool
 
@@ -140,8 +140,7 @@ class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
     device_bytes: int
     #: Of the device's memory.
     share: float
-    #: True when little was left: compilers then skip strategies, and what was built may not be the
-    #: best they can.
+    #: Whether memory was so scarce that the compiler may have skipped strategies.
     short: bool
 
 
@@ -187,7 +186,7 @@ DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
 
 
 class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
-    """How many times as fast as the advised arm the fastest measured arm may be."""
+    """Speed of the fastest measured arm divided by the speed of the advised arm."""
 
     #: The fastest measured arm; null where the advised one is.
     arm: str | None

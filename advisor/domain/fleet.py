@@ -74,7 +74,7 @@ class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag="contention"):
-    """Check whether a race on another GPU of the host changes the times of a race.
+    """Check whether a run on another GPU of the host changes the times of a run.
 
     The check times the baseline and its duplicate with and without a busy neighbour.
     """
@@ -82,7 +82,7 @@ class ContentionCheck(msgspec.Struct, frozen=True, kw_only=True, tag="contention
     node: str
     kind: str
     model: str
-    #: Whether races may run at the same time on this host; `words` gives the reason.
+    #: Whether runs may execute at the same time on this host; `explanation` gives the reason.
     allows_parallel_races: bool = msgspec.field(name="free")
     explanation: str = msgspec.field(name="words")
     #: Share by which a call takes longer with a busy neighbour; null if it was not measured.

@@ -89,7 +89,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     cpu: Cpu
     gpus: tuple[Gpu, ...]
-    #: Why NVML lists no GPU, if it gives a reason.
+    #: NVML's error: why it lists no GPU, or which GPUs it cannot read; null without an error.
     gpu_problem: str | None
     kernel: str
     software: Interpreter
@@ -138,7 +138,7 @@ class LoadCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_device(cpu: Cpu, gpu: Gpu | None) -> str:
-    """Return the GPU's name; without a GPU the processor's with the number of its cores."""
+    """Return the GPU's name; without one, the processor's name and the processors in use."""
     if gpu is not None:
         return gpu.name
     cores = cpu.usable_processors

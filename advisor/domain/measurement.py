@@ -103,12 +103,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     times: tuple[TimedVisit, ...] | None = None
 
 
-#: What limits a call.
+#: Bottleneck of a call.
 Bound = Literal["launch", "memory", "compute", "mixed", "unknown"]
 
 
 class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Contents of one call and what limits it; null for what is not known."""
+    """Operators, kernels and bottleneck of one call; null for what is not known."""
 
     batch_size: int
     operators_per_call: float | None
@@ -123,7 +123,8 @@ class CallDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     #: tested precision.
     memory_share: float | None
     compute_share: float | None
-    #: Share of the time that a program at the nearest peak would save.
+    #: Share of the call time above the roofline: 1 minus the larger of `memory_share` and
+    #: `compute_share`.
     headroom: float | None
     bound: Bound
     summary: str = msgspec.field(name="words")
@@ -241,9 +242,9 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     #: The application's fastest workflow on the platform.
     workflow: str
     #: Its speed over that of the platform's fastest workflow.
-    application: float
+    application_efficiency: float = msgspec.field(name="application")
     #: Its speed over the speed at the platform's measured peak; null if not known.
-    architectural: float | None
+    architectural_efficiency: float | None = msgspec.field(name="architectural")
 
 
 class Platform(msgspec.Struct, frozen=True, kw_only=True):

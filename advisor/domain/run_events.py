@@ -60,7 +60,7 @@ class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
 
 
 class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory"):
-    """Memory that the device counts for a worker, above the use before the worker.
+    """Increase in used device memory since before the worker started, as NVML reports it.
 
     Null where the device reports nothing or a figure that is impossible.
     """
@@ -121,8 +121,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     sm_clock_share: float | None = None
     temperature_c: int | None = None
     power_w: float | None = None
-    #: Shares of samples with clocks limited by heat or a fault, and by the power limit.
-    held_down_share: float | None = None
+    #: Share of samples with clocks throttled by heat or a hardware fault.
+    thermal_throttled_share: float | None = msgspec.field(name="held_down_share", default=None)
+    #: Share of samples with clocks throttled by the power limit.
     power_capped_share: float | None = None
 
 

@@ -91,7 +91,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     identical_sequences: int
     #: First position at which a sequence differs from the reference; null if none differs.
     first_divergence: int | None
-    #: Largest preference of the reference for its own token where a sequence differs, in nats.
+    #: At the first differing token of a sequence: log-probability in the reference of its own
+    #: token minus that of the arm's token, in nats; the largest over the sequences.
     divergence_gap: float | None
     allowed_gap: float
     positions: int
@@ -212,8 +213,8 @@ class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     cpu_seconds: float
     #: Seconds of the warm-up calls before the timed calls.
     warmup_seconds: tuple[float, ...] = msgspec.field(name="lead_seconds", default=())
-    #: Seconds of a call without synchronisation between calls; null where a call is complete when
-    #: it returns.
+    #: Mean seconds per call of a block that is synchronised once, at its end; null where a call
+    #: is complete when it returns.
     streamed_seconds: float | None = None
 
 
@@ -254,7 +255,7 @@ class Sustained(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 
 
 class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="diagnosed"):
-    """Contents of a call by PyTorch's profiler; null for GPU counts on a CPU."""
+    """Counts of one call by PyTorch's profiler; the GPU's are null on a CPU."""
 
     batch_size: int
     operators_per_call: float

@@ -1,7 +1,7 @@
-"""Run one race for each model and kind of device on a cluster, and store the results.
+"""Execute one run for each model and kind of device on a cluster, and store the results.
 
-A race never spans machines or devices. The cluster (Ray, extra `fleet`) schedules races and retries
-those that lost their node. This package decides which races there are and stores their events.
+A run never spans machines or devices. The cluster (Ray, extra `fleet`) schedules runs and retries
+those that lost their node. This package decides which runs there are and stores their events.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def run_fleet(
     store: Store,
     ended: Sequence[AssignmentResult] = (),
 ) -> Iterator[ClusterEvent]:
-    """Run every race of the request that has no result in `ended`; store each run as it goes on.
+    """Execute every run of the request that has no result in `ended`; store each as it goes on.
 
     Yield the events of the cluster and one `AssignmentResult` for each assignment. Events that come
     after the result of their assignment are dropped.

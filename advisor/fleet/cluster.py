@@ -1,4 +1,4 @@
-"""Place the races of a fleet on a Ray cluster, forward their events and retry lost ones.
+"""Place the runs of a fleet on a Ray cluster, forward their events and retry lost ones.
 
 No other module imports Ray.
 """
@@ -27,29 +27,29 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.fleet.contention import check_contention, not_measured
 from advisor.fleet.events import Completed, Failed, Progress, Started, TaskEvent
 from advisor.fleet.head import HeadNode, check_address, connection_lost, unreachable
-from advisor.fleet.node import Publish, RaceResult, Task, run_race
+from advisor.fleet.node import NodeRunResult, Publish, Task, run_assignment
 
 LOCAL = "local"
 #: Prefix of the resource with which Ray names the kind of a node's GPUs.
 ACCELERATOR = "accelerator_type:"
-#: A race that has lost its node this many times is given up: the race itself may be the cause.
+#: Retries of a run that lost its node. It then fails, because the run itself may be the cause.
 RETRIES = 3
 POLL_SECONDS = 0.2
 #: Polls without a result before the waiting tasks' devices are checked.
 POLLS_PER_DEVICE_CHECK = 25
 MAX_EVENTS_PER_READ = 1000
-#: The object store holds finished races only, which are small. Ray's default is a third of the
+#: The object store holds finished runs only, which are small. Ray's default is a third of the
 #: memory.
 OBJECT_STORE_BYTES = 256 << 20
 #: Leading digits of a node's id that identify it to the user.
 NODE_DIGITS = 8
 
-RunRace = Callable[[Task, str, str, Publish], RaceResult]
+RunAssignment = Callable[[Task, str, str, Publish], NodeRunResult]
 CheckContention = Callable[[Task, str, Sequence[str]], ContentionCheck]
 
 
 @ray.remote(max_retries=RETRIES)
-def run_task(task: bytes, queue: Queue, run_race: RunRace) -> bytes:
+def run_task(task: bytes, queue: Queue, run_assignment: RunAssignment) -> bytes:
     """Run one task on the device where Ray has placed it; send its events through `queue`."""
     decoded = msgspec.msgpack.decode(task, type=Task)
     node, token = _node_name(), uuid.uuid4().hex
@@ -71,13 +71,13 @@ def run_task(task: bytes, queue: Queue, run_race: RunRace) -> bytes:
         # of one caller's messages.
         queue.actor.put_nowait.remote(msgspec.msgpack.encode(event))
 
-    result = run_race(decoded, node, gpu, publish)
+    result = run_assignment(decoded, node, gpu, publish)
     return msgspec.msgpack.encode(Completed(number=decoded.number, token=token, result=result))
 
 
 @ray.remote(max_retries=0)
 def check_node(task: bytes, check_contention: CheckContention) -> bytes:
-    """Check on a node whether races on its GPUs slow each other down."""
+    """Check on a node whether runs on its GPUs slow each other down."""
     gpus = [str(number) for number in ray.get_gpu_ids()]
     decoded = msgspec.msgpack.decode(task, type=Task)
     return msgspec.msgpack.encode(check_contention(decoded, _node_name(), gpus))
@@ -89,7 +89,7 @@ class RayCluster:
     def __init__(
         self,
         address: str,
-        run_race: RunRace = run_race,
+        run_assignment: RunAssignment = run_assignment,
         check_contention: CheckContention = check_contention,
         **ray_options: object,
     ) -> None:
@@ -111,7 +111,7 @@ class RayCluster:
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
             raise unreachable(address, problem) from problem
         self._head = HeadNode(address)
-        self._run_race = run_race
+        self._run_assignment = run_assignment
         self._check_contention = check_contention
 
     def close(self) -> None:
@@ -152,7 +152,9 @@ class RayCluster:
                 sent = msgspec.structs.replace(
                     task, parallel_nodes=parallel_nodes.get(task.kind, ())
                 )
-                waiting[placed.remote(msgspec.msgpack.encode(sent), queue, self._run_race)] = task
+                waiting[
+                    placed.remote(msgspec.msgpack.encode(sent), queue, self._run_assignment)
+                ] = task
             yield from self._poll(waiting, queue)
         finally:
             if self._head.is_reachable():
@@ -222,7 +224,8 @@ class RayCluster:
             if task.kind not in devices:
                 del waiting[reference]
                 ray.cancel(reference, force=True)
-                yield Failed(number=task.number, reason=f"the fleet has lost its last {task.kind}")
+                reason = f"no live node has a device of kind {task.kind}"
+                yield Failed(number=task.number, reason=reason)
 
 
 def _node_name() -> str:
@@ -235,7 +238,7 @@ def _live_nodes() -> dict[str, dict[str, float]]:
 
 
 def _cpus_of(kind: str) -> int:
-    """Return the processors reserved for a race.
+    """Return the processors reserved for a run.
 
     On the CPU it gets a whole node, else one GPU's share of its node.
     """

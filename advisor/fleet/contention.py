@@ -1,4 +1,4 @@
-"""Measure whether a race slows down a race on another GPU of the same host.
+"""Measure whether a run slows down a run on another GPU of the same host.
 
 The baseline and its duplicate are timed on one GPU with and without a busy neighbour on another.
 Races of a fleet run in parallel on a host only where this check has measured no effect. The check
@@ -58,7 +58,7 @@ def check_contention(
 ) -> ContentionCheck:
     """Time the task's baseline on the first of two GPUs while the second is idle and busy.
 
-    A `UserError` becomes a check that does not allow parallel races.
+    A `UserError` becomes a check that does not allow parallel runs.
     """
     empty = ContentionCheck(
         node=node,
@@ -95,7 +95,7 @@ def check_contention(
 def not_measured(check: ContentionCheck, reason: str) -> ContentionCheck:
     """Return the check with the reason why contention was not measured."""
     return msgspec.structs.replace(
-        check, explanation=f"contention was not measured: {reason}; races take turns"
+        check, explanation=f"contention was not measured: {reason}; runs execute one at a time"
     )
 
 
@@ -121,7 +121,7 @@ def measure_contention(
 def decide_contention(
     empty: ContentionCheck, samples: Mapping[str, Sequence[ContentionSample]]
 ) -> ContentionCheck:
-    """Return whether races may run in parallel on the host.
+    """Return whether runs may execute in parallel on the host.
 
     They may when, at every batch size, the whole interval of the change is within the noise floor.
     """
@@ -138,8 +138,8 @@ def decide_contention(
     return msgspec.structs.replace(
         empty,
         allows_parallel_races=-limit <= worst.low and worst.high <= limit,
-        explanation=f"with a busy neighbour a call of the baseline takes {worst}; noise floor "
-        f"{worst.noise:.2%}: {_conclusion(worst, limit)}",
+        explanation=f"with a busy neighbour the time of a baseline call changes by {worst}; "
+        f"noise floor {worst.noise:.2%}: {_conclusion(worst, limit)}",
         change=Interval(value=worst.value, low=worst.low, high=worst.high),
         noise_alone=worst.noise,
         noise_with_neighbour=worst.disturbed_noise,
@@ -151,10 +151,10 @@ def decide_contention(
 
 def _conclusion(effect: Effect, limit: float) -> str:
     if -limit <= effect.low and effect.high <= limit:
-        return "races may run in parallel"
+        return "runs may execute in parallel"
     if effect.low > limit or effect.high < -limit:
-        return "races take turns"
-    return "too noisy to exclude an effect, so races take turns"
+        return "runs execute one at a time"
+    return "too noisy to exclude an effect, so runs execute one at a time"
 
 
 def _summarise_load(samples: Sequence[ContentionSample]) -> HostLoad:

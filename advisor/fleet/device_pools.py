@@ -67,7 +67,7 @@ def choose_pools(requested: Sequence[Pool], devices: Mapping[str, int]) -> tuple
         if available < (pool.count or 1):
             listed = ", ".join(f"{count} x {kind}" for kind, count in sorted(devices.items()))
             raise FleetRequestError(
-                f"the fleet has {available} x {pool.kind}, requested are {pool.count or 1}",
+                f"the fleet has {available} x {pool.kind}, {pool.count or 1} requested",
                 f"choose from its devices: {listed or 'none'}",
             )
     return tuple(

@@ -10,7 +10,7 @@ import msgspec
 from advisor.domain.fleet import AssignmentResult, ContentionCheck, Pool
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
-from advisor.fleet.node import RaceResult, Task
+from advisor.fleet.node import NodeRunResult, Task
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
@@ -25,7 +25,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="told"):
-    """A race has logged an event."""
+    """A run has logged an event."""
 
     number: int
     token: str
@@ -37,7 +37,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True, tag="delivered"):
 
     number: int
     token: str
-    result: RaceResult = msgspec.field(name="packed")
+    result: NodeRunResult = msgspec.field(name="packed")
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="undone"):
@@ -52,7 +52,7 @@ ClusterEvent = TaskEvent | ContentionCheck | AssignmentResult
 
 
 class Cluster(Protocol):
-    """Places races on devices."""
+    """Places runs on devices."""
 
     def devices(self) -> Mapping[str, int]:
         """Return the number of devices of each kind."""

@@ -1,4 +1,4 @@
-"""Run one race on a node of a cluster with the pipeline of a single machine."""
+"""Execute one assignment of a fleet on a node with the pipeline of a single machine."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ Publish = Callable[[Header | LoggedEvent], None]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One race, as it is sent to a node."""
+    """One assignment with its options, as it is sent to a node."""
 
     number: int
     kind: str
     answers: Answers
     #: Version of the caller; a node with another version refuses the task.
     advisor_version: str = advisor.__version__
-    #: Nodes on which races may run in parallel, because a check has measured no contention there.
+    #: Nodes on which runs may execute in parallel: a check has measured no contention there.
     parallel_nodes: tuple[str, ...] = ()
 
 
-class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
+class NodeRunResult(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a node returns it; without a header no run was started, and `reason` says why."""
 
     node: str
@@ -57,27 +57,27 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_context(home: pathlib.Path) -> Context:
-    """Return the context of a race on this node, with its runs stored in `home`."""
+    """Return the context of a run on this node, with its runs stored in `home`."""
     # The cluster sets the variable to the GPU that it has chosen. The pipeline must see all GPUs,
     # because that GPU is named to it by index or UUID.
     environment = {name: value for name, value in os.environ.items() if name != VISIBLE_DEVICES}
     return Context(environment=environment, store=Store(home))
 
 
-def run_race(
+def run_assignment(
     task: Task,
     node: str,
     gpu: str,
     publish: Publish,
     make_context: Callable[[pathlib.Path], Context] = make_context,
-) -> RaceResult:
-    """Run one race on this machine and return it; a `UserError` becomes the result's reason.
+) -> NodeRunResult:
+    """Execute the task on this machine and return the run, or the reason of a `UserError`.
 
     `gpu` is an index or UUID, and is ignored when the task is for the CPU.
     """
     device = CPU if task.kind == CPU else gpu
     if task.advisor_version != advisor.__version__:
-        return RaceResult(
+        return NodeRunResult(
             node=node,
             device=device,
             reason=f"node {node} has p3-advisor {advisor.__version__}, the caller "
@@ -96,14 +96,14 @@ def run_race(
         try:
             run = prepare(msgspec.structs.replace(task.answers, gpu=device), context)
         except UserError as problem:
-            return RaceResult(
+            return NodeRunResult(
                 node=node, device=device, reason=problem.what, next_step=problem.next_step
             )
         publish(run.header())
-        return _execute(run, context, RaceResult(node=node, device=device), publish)
+        return _execute(run, context, NodeRunResult(node=node, device=device), publish)
 
 
-def _execute(run: Run, context: Context, empty: RaceResult, publish: Publish) -> RaceResult:
+def _execute(run: Run, context: Context, empty: NodeRunResult, publish: Publish) -> NodeRunResult:
     reason = next_step = None
     for event in run.events():
         publish(event)
@@ -134,7 +134,7 @@ def _read_end(file: pathlib.Path) -> bytes:
 
 @contextlib.contextmanager
 def lock_host(file: pathlib.Path | None = None, *, shared: bool = False) -> Iterator[None]:
-    """Hold this machine for one race of this user, or share it with other `shared` races.
+    """Hold this machine for one run of this user, or share it with other `shared` runs.
 
     Races that run at the same time would slow each other down.
     """

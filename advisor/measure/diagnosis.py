@@ -13,8 +13,8 @@ import msgspec
 from advisor.domain.measurement import Bound, CallDiagnosis
 from advisor.domain.worker_events import Diagnosed, Peaks
 
-#: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion, that
-#: enqueuing takes as long as computing, also holds for any call that returns when it is done.
+#: A call whose device is busy for less than this share is launch-bound. TensorRT's criterion (the
+#: time to enqueue is at least the GPU time) is not used: every synchronous call meets it.
 LAUNCH_BOUND_BUSY_SHARE = 0.7
 #: A call that reaches this share of a measured peak is bound by it.
 BOUND_SHARE = 0.6
@@ -100,18 +100,18 @@ TITLES: Mapping[Bound, str] = {
     "memory": "memory-bound",
     "compute": "compute-bound",
     "mixed": "no single bound",
-    "unknown": "no single bound",
+    "unknown": "limit unknown",
 }
 #: Meaning of each bound for the user.
 ADVICE: Mapping[Bound, str] = {
-    "launch": "launching kernels takes longer than running them; "
+    "launch": "the GPU is idle for a large part of the call, waiting for kernel launches; "
     "fusion, CUDA graphs and larger batches help",
     "memory": "reading the weights takes most of the time; "
     "smaller weights help, a better compiler hardly does",
     "compute": "arithmetic takes most of the time; "
     "a lower precision helps, a better compiler hardly does",
     "mixed": "neither memory nor arithmetic is near its limit; a better compiler can help",
-    "unknown": "the bound is not known: nothing was counted for this call",
+    "unknown": "no share of a measured peak is known for this call",
 }
 
 
@@ -125,7 +125,7 @@ def summarise_call(call: CallDiagnosis, bound: Bound) -> str:
     if call.device_busy_share is not None:
         figures.append(f"GPU busy {call.device_busy_share:.0%}")
     if call.memory_share is not None:
-        figures.append(f"{call.memory_share:.0%} of the memory bandwidth for the weights")
+        figures.append(f"{call.memory_share:.0%} of the memory bandwidth")
     if call.compute_share is not None:
         figures.append(f"{call.compute_share:.0%} of the arithmetic peak")
     if not figures:

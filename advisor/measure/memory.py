@@ -10,7 +10,7 @@ from advisor.domain.worker_events import MemoryRead
 MEBIBYTE = 1 << 20
 #: The device's count of a known allocation may differ from its size by this much.
 TOLERANCE_BYTES = 8 * MEBIBYTE
-DEVICE_SOURCE = "device memory above the use before the worker, by NVML"
+DEVICE_SOURCE = "increase in used device memory since before the worker started, by NVML"
 FREED_SOURCE = "device memory that the end of the worker freed, by NVML"
 HOST_SOURCE = "peak resident set size of the worker process"
 
@@ -46,17 +46,17 @@ def implausible_because(
             "nothing" if checked.seen_bytes is None else f"{checked.seen_bytes / MEBIBYTE:,.0f} MiB"
         )
         size = checked.allocated_bytes / MEBIBYTE
-        return f"the device counted {counted} for an allocation of {size:.0f} MiB"
+        return f"NVML reported {counted} for a test allocation of {size:.0f} MiB"
     if device.peak_bytes is None:
         return "the device does not report its memory use"
     if device.peak_bytes <= 0:
-        return "the device counts nothing for the worker, as in some containers"
+        return "NVML reports no memory for the worker, as in some containers"
     if device.total_bytes is not None and device.peak_bytes > device.total_bytes:
-        return "the device counts more memory than it has"
+        return "NVML reports more memory than the device has"
     reserved = host.device_reserved_bytes if host else None
     if reserved is not None and device.peak_bytes < reserved:
         return (
-            "the device counts less than PyTorch alone reserved, "
+            "NVML reports less than PyTorch alone reserved, "
             "so other processes freed memory at the same time"
         )
     return None

@@ -14,7 +14,7 @@ def find_disturbance(conditions: Conditions, limits: VisitQualityLimits) -> str 
 
     A power limit alone is no disturbance: heavy kernels reach it in production too.
     """
-    if conditions.held_down_share:
+    if conditions.thermal_throttled_share:
         return "the GPU's clocks were held down by heat or a fault"
     if (
         conditions.sm_clock_share is not None

@@ -236,7 +236,7 @@ def add_gpu_conditions(
         sm_clock_share=clock / default_sm_clock_mhz if clock and default_sm_clock_mhz else None,
         temperature_c=max(temperatures, default=None),
         power_w=statistics.median(powers) if powers else None,
-        held_down_share=_share_with(samples, THROTTLE_BITS),
+        thermal_throttled_share=_share_with(samples, THROTTLE_BITS),
         power_capped_share=_share_with(samples, POWER_CAP_BIT),
     )
 

@@ -34,7 +34,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ""
     dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
-        msgspec.Meta(description="dtype of weights and inputs; auto: the model's own"),
+        msgspec.Meta(
+            description="dtype of weights and inputs; auto: the model's own for .pt2, .onnx and "
+            "factories, else float32 on the CPU and the catalogue's dtype or bfloat16 on a GPU"
+        ),
     ] = "auto"
     batch_sizes: Annotated[
         str, msgspec.Meta(description="batch sizes to measure, such as 1,4,16,64")

@@ -92,5 +92,5 @@ def _refuse(part: str) -> PriorityError:
     names = ", ".join([*CRITERIA, *FIGURES])
     return PriorityError(
         f"{part.strip()!r} in --require is not a constraint",
-        f"write it like {EXAMPLES}; known are {names}",
+        f"write it like {EXAMPLES}; valid names: {names}",
     )

@@ -46,7 +46,7 @@ def parse_priorities(text: str) -> Priorities:
             raise PriorityError(f"the weight of {name} is not between 0 and 100: {number}", example)
     missing = [name for name in PILLARS if name not in weights]
     if missing:
-        raise PriorityError(f"--priority lacks the weight of {', '.join(missing)}", example)
+        raise PriorityError(f"--priority sets no weight for {', '.join(missing)}", example)
     total = sum(weights[name] for name in PILLARS)
     if abs(total - 100) > 1e-6:  # noqa: PLR2004 - percent, and rounding
         raise PriorityError(

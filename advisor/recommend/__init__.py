@@ -33,7 +33,7 @@ from advisor.statistics.intervals import geometric_mean_interval
 
 __all__ = ["EPSILON", "STRENGTH", "DecisionContext", "find_flips", "recommend"]
 
-#: Margin of indifference: speeds closer than this are the same for the user.
+#: Equivalence margin: a smaller relative difference in speed does not matter.
 EPSILON = 0.02
 #: Verdicts from the strongest to the weakest; the weakest of the batch sizes counts.
 STRENGTH: tuple[VerdictKind, ...] = ("PROVEN", "TIE", "SAFE", "INCONCLUSIVE")
@@ -268,7 +268,7 @@ def _nothing_viable(
     if not scored:
         return NothingViableError(
             "nothing was measured, so there is nothing to recommend",
-            "see the reasons of each workflow",
+            "run p3-advisor show --json for the reason of each workflow",
         )
     fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
     effects = sensitivity.weigh_constraints(scored, constraints, None)
@@ -279,7 +279,7 @@ def _nothing_viable(
     ]
     return NothingViableError(
         f"every workflow fails a constraint ({fails})",
-        "; ".join(["ask for less with --require", *ways]),
+        "; ".join(["relax or remove a constraint of --require", *ways]),
     )
 
 
@@ -289,7 +289,7 @@ def _machine_unfit(results: Results) -> MachineUnfitError:
     reason = (
         f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
         if busy > trust.UNFIT
-        else f"two equal workers differ by {min(noise, 9.99):.0%} or more"
+        else f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
     )
     return MachineUnfitError(
         f"No answer: {reason}, so the measured speeds do not decide",

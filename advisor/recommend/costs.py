@@ -12,11 +12,11 @@ from advisor.domain.decision import BreakEven, EnergyUse, HorizonBest, MemoryFit
 from advisor.domain.measurement import Cell, Measurement, SustainedCheck
 from advisor.recommend.break_even import Cost, break_even
 
-#: Requests for which the cheapest arm is told.
+#: Numbers of requests for which the fastest arm, including its cold build, is reported.
 HORIZONS = tuple(10**power for power in range(2, 8))
 SECONDS_PER_HOUR = 3600
-#: Share of the device's memory beyond which a build was short of it: compilers keep alternatives
-#: in addition to what they have.
+#: Share of the device's memory above which memory may have limited a build: autotuning allocates
+#: candidates next to the model.
 SHORT_OF_MEMORY = 0.8
 REQUESTS_OF_ENERGY = 1000
 

@@ -10,7 +10,7 @@ from advisor.domain.question import PILLARS, Priorities
 
 #: Scores closer than this differ by rounding alone.
 SAME_SCORE = 1e-9
-#: Where a weight ends that becomes less or more.
+#: Limit of a weight that is lowered or raised.
 ENDS: Mapping[Side, float] = {"less": 0.0, "more": 100.0}
 
 

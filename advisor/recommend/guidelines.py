@@ -1,4 +1,7 @@
-"""The advice of the paper and of the handbook, and whether the measurement agrees. Pure."""
+"""The advice of the paper and of the handbook, and whether the measurement agrees. Pure.
+
+The handbook is the 2026 chapter on model optimisation that `rubric/tree.toml` cites.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def compare_with_guideline(
     agrees: bool | None
     named = [arm for arm in scored if arm.workflow in guideline.workflows]
     if winner.workflow in guideline.workflows:
-        agrees, why = True, f"{winner.arm} is what it names"
+        agrees, why = True, f"the guideline recommends {winner.arm}"
     elif named:
         agrees, why = False, _explain_difference(winner, named[0])
     else:
@@ -81,7 +84,8 @@ def _explain_absence(guideline: Guideline, excluded: Sequence[Excluded]) -> str:
         for entry in excluded
         if entry.workflow in guideline.workflows
     ]
-    return f"nothing that it names was measured ({'; '.join(reasons) or 'none is in the plan'})"
+    because = "; ".join(reasons) or "none is in the plan"
+    return f"none of the workflows that the guideline recommends was measured ({because})"
 
 
 def follow_tree(

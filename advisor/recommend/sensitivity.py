@@ -28,8 +28,7 @@ def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[s
 
     The weights of the further criteria stay.
 
-    Among arms that score the same everywhere the one that stands first has the whole share: they
-    are given best first.
+    Of arms that score the same at all weights, the fastest has the whole share.
     """
     lines: dict[Line, str] = {}
     for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):

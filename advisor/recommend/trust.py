@@ -1,8 +1,9 @@
 """How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
 
-A: the decision is made, its leaders were repeated in fresh processes, the intervals include what
-differs between processes, and the machine was steady. B: one of these is missing. C: the decision
-is made from one process for each arm. D: the decision is open, or the machine was not fit.
+A: the decision is CLEAR or EITHER, its leaders were repeated in fresh processes, the intervals
+include what differs between processes, and the machine was steady. B: one of the last three is
+missing. C: two or three are missing. D: the decision is OPEN, a batch size was not measured, or the
+machine was too busy or too noisy.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _missing_process_intervals(results: Results) -> list[str]:
     if max(processes, default=0) >= MIN_PROCESSES:
         return []
     return [
-        f"no arm ran in {MIN_PROCESSES} processes, so intervals do not include their differences"
+        f"no arm ran in {MIN_PROCESSES} processes: intervals lack the variance between processes"
     ]
 
 
@@ -81,7 +82,7 @@ def _find_unsteadiness(results: Results) -> list[str]:
     if results.noise_floor is None:
         reasons.append("the noise floor is not known")
     elif results.noise_floor > STEADY_NOISE:
-        reasons.append(f"two equal workers may differ by {results.noise_floor:.1%}")
+        reasons.append(f"the baseline and its duplicate may differ by {results.noise_floor:.1%}")
     made, visits = max(results.visits.made, 1), results.visits
     if visits.discarded / made > FEW_DISCARDED:
         reasons.append(
@@ -91,14 +92,15 @@ def _find_unsteadiness(results: Results) -> list[str]:
         reasons.append(f"the machine was busy or throttled during {visits.unfit} of {made} visits")
     if visits.stalled_calls:
         reasons.append(
-            f"{visits.stalled_calls} timed calls stalled, as if something was built in them"
+            f"{visits.stalled_calls} timed calls took far longer than usual, "
+            "probably because the stack compiled in them"
         )
     check = results.sustained
     if check is not None and not check.agrees:
         one, two = check.arms
         reasons.append(
-            f"without pause {two} takes {check.sustained_ratio:.2f} times as long as {one}, "
-            f"in turns {check.burst_ratio:.2f} times"
+            f"called without a pause, {two} takes {check.sustained_ratio:.2f} times as long as "
+            f"{one}; in the race {check.burst_ratio:.2f} times"
         )
     return [*reasons, *_find_drift(results)]
 

@@ -38,8 +38,8 @@ __all__ = [
     "score_by_batch_size",
 ]
 
-#: Facts by which arms of equal score and speed are ordered, and the better end of each: cheaper to
-#: build and to adopt first.
+#: Facts that break ties of score and speed, in this order, smaller first; a mapping ranks values
+#: that are not numbers.
 TIE_BREAKERS: tuple[tuple[str, Mapping[object, int] | None], ...] = (
     ("build_seconds", None),
     ("lines_changed", None),

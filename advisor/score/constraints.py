@@ -68,4 +68,4 @@ def describe_failure(
     """Return a constraint that is not met with the value that fails it."""
     value = value_of(constraint, ratings, measurement)
     has = "unknown" if value is None else format_requirable(constraint.criterion, value)
-    return f"{constraint.criterion} is {has}, required is {constraint.bound}"
+    return f"{constraint.criterion} is {has}; the constraint requires {constraint.bound}"

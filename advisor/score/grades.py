@@ -61,7 +61,7 @@ def _interpolate(rule: GradeRule, logarithm: float) -> float:
 def figure_for(rule: GradeRule, grade: float) -> float | None:
     """Return the figure at which a rule with knots reaches `grade`; None where it never does."""
     if rule.between == "step":
-        return next((figure for figure, each in _from_best(rule) if each >= grade), None)
+        return next((figure for figure, each in _by_ascending_grade(rule) if each >= grade), None)
     pairs = zip(rule.knots, rule.knots[1:], strict=False)
     for (x0, y0), (x1, y1) in pairs:
         if y0 != y1 and min(y0, y1) <= grade <= max(y0, y1):
@@ -69,8 +69,8 @@ def figure_for(rule: GradeRule, grade: float) -> float | None:
     return None
 
 
-def _from_best(rule: GradeRule) -> list[tuple[float, float]]:
-    """Return the knots so that the first one that reaches a grade is the nearest to the worst."""
+def _by_ascending_grade(rule: GradeRule) -> list[tuple[float, float]]:
+    """Return the knots in ascending order of their grades."""
     rising = rule.knots[-1][1] >= rule.knots[0][1]
     return list(rule.knots) if rising else list(reversed(rule.knots))
 

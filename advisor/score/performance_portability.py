@@ -23,7 +23,7 @@ from advisor.domain.measurement import (
 )
 from advisor.domain.workflow import Workflow
 
-#: Platforms without which nothing is said: one has nothing to be carried to.
+#: Fewest platforms over which portability is computed.
 FEWEST_PLATFORMS = 2
 
 
@@ -53,8 +53,8 @@ def describe(
     efficiencies = {
         application: Efficiency(
             workflow=entry.workflow,
-            application=entry.speedup.value / fastest,
-            architectural=_architectural(entry),
+            application_efficiency=entry.speedup.value / fastest,
+            architectural_efficiency=_architectural(entry),
         )
         for application, entry in best.items()
     }
@@ -103,10 +103,11 @@ def _compare(
     found = [platform.efficiencies.get(application) for platform in platforms]
     blank = [0.0 if application in platform.refused else None for platform in platforms]
     values = [
-        entry.application if entry else nothing for entry, nothing in zip(found, blank, strict=True)
+        entry.application_efficiency if entry else nothing
+        for entry, nothing in zip(found, blank, strict=True)
     ]
     architectural = [
-        entry.architectural if entry else nothing
+        entry.architectural_efficiency if entry else nothing
         for entry, nothing in zip(found, blank, strict=True)
     ]
     return ApplicationPortability(
@@ -154,7 +155,7 @@ def tell(portability: Portability | None, workflow: Workflow) -> str:
     """Return the performance portability in a sentence with its set of platforms."""
     entry = _entry(portability, workflow)
     if portability is None or entry is None:
-        return "this model has evidence from no other platform"
+        return "this model was measured on no other platform"
     names = " and ".join(
         f"{platform.name} (run {platform.run})" for platform in portability.platforms
     )

@@ -85,7 +85,8 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
     share = captured / (captured + outside) if captured + outside else 0.0
     proof = (
-        f"{regions} compiled regions a call hold {captured} operators, {outside} ran outside them"
+        f"{regions} compiled regions ran in a call; their graphs hold {captured} operators on "
+        f"average, and {outside} operators ran outside them"
         if regions
         else f"no compiled region ran: {next(iter(breaks), 'Dynamo captured nothing')}"
     )

@@ -54,7 +54,7 @@ from advisor.fleet import (
     run_fleet,
     save_record,
 )
-from advisor.fleet.node import RaceResult, Task
+from advisor.fleet.node import NodeRunResult, Task
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 
@@ -125,7 +125,7 @@ class SimulatedCluster:
                 Completed(
                     number=number,
                     token=token,
-                    result=RaceResult(
+                    result=NodeRunResult(
                         node=node, device="0", header=self.header, events=self.events
                     ),
                 ),
@@ -151,7 +151,7 @@ def replay_race(
     node: str,
     gpu: str,
     report: Any,
-) -> RaceResult:
+) -> NodeRunResult:
     """Report recorded events without a pause from a Ray worker; some attempts kill the process."""
     attempt = len(list(attempts_directory.glob(f"{task.number}-*"))) + 1
     (attempts_directory / f"{task.number}-{attempt}").touch()
@@ -163,7 +163,7 @@ def replay_race(
             os._exit(1)
         report(event)
     times = f"{start} {time.time()}".encode()
-    return RaceResult(node=node, device=gpu, header=header, events=events, logs={"times": times})
+    return NodeRunResult(node=node, device=gpu, header=header, events=events, logs={"times": times})
 
 
 def run_and_measure(cluster: Cluster, store: Store, races: int, devices: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import msgspec
 
 from advisor.domain.fleet import ContentionCheck
 from advisor.fleet import contention, node
-from advisor.fleet.node import RaceResult, Task
+from advisor.fleet.node import NodeRunResult, Task
 from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.store import Store
@@ -35,10 +35,10 @@ from advisor.store import Store
 HOST = "host"
 
 
-def run_race(task: bytes, gpu: str) -> bytes:
+def run_assignment(task: bytes, gpu: str) -> bytes:
     """Run one race in this process."""
     return msgspec.msgpack.encode(
-        node.run_race(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None)
+        node.run_assignment(msgspec.msgpack.decode(task, type=Task), HOST, gpu, lambda _: None)
     )
 
 
@@ -56,9 +56,9 @@ def race_all(
                 answers=msgspec.structs.replace(answers, model=model),
                 parallel_nodes=(HOST,) if in_parallel else (),
             )
-            races[model] = pool.submit(run_race, msgspec.msgpack.encode(task), gpu)
+            races[model] = pool.submit(run_assignment, msgspec.msgpack.encode(task), gpu)
         result = {
-            model: msgspec.msgpack.decode(future.result(), type=RaceResult)
+            model: msgspec.msgpack.decode(future.result(), type=NodeRunResult)
             for model, future in races.items()
         }
     return {
@@ -67,7 +67,7 @@ def race_all(
     }
 
 
-def summarise_result(result: RaceResult) -> dict[str, Any]:
+def summarise_result(result: NodeRunResult) -> dict[str, Any]:
     """Return the decision on a race; for a race that failed before its run, only the reason."""
     if result.header is None:
         return {"problem": result.reason}

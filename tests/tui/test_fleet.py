@@ -68,7 +68,7 @@ def store_fleet(
         kind="H200",
         model="demo",
         allows_parallel_races=False,
-        explanation="races take turns",
+        explanation="runs execute one at a time",
     )
     store.fleets.save(
         FleetRecord(
@@ -101,7 +101,7 @@ async def test_a_row_opens_its_run_and_a_row_without_a_run_shows_the_reason(
             screen = await check_screen_at(pilot, size)
             assert all(
                 text in screen
-                for text in ("demo", "H200", HOSTILE, "no answer", "races take turns")
+                for text in ("demo", "H200", HOSTILE, "no answer", "runs execute one at a time")
             )
         assert "node n1, device 0" in screen_text(pilot)
         await pilot.press("down")

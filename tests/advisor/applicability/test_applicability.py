@@ -102,7 +102,7 @@ def test_a_workflow_without_a_probe_is_excluded() -> None:
     found = obstacle(has_probe=False)
     assert found is not None
     assert found.status == "excluded"
-    assert found.fix == "install it by hand: pip install compiled"
+    assert found.fix == "to use it without p3-advisor: pip install compiled"
 
 
 OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))

@@ -169,13 +169,13 @@ def test_a_file_with_other_content_is_an_error_that_names_it(
         ("workflows.toml", 'tasks = ["forward", "generate"]', 'tasks = ["dance"]', "dance"),
         (
             "workflows.toml",
-            'value = 0, source = "counted from this project\'s own recipe"',
+            'value = 0, source = "counted in the lines that integration() of the probe returns"',
             "value = 0",
             "source",
         ),
         (
             "workflows.toml",
-            'value = 0, source = "counted from this project\'s own recipe"',
+            'value = 0, source = "counted in the lines that integration() of the probe returns"',
             'value = 0, source = ""',
             "source",
         ),
@@ -284,7 +284,7 @@ def test_every_declared_fact_has_a_specific_source(workflow: Workflow) -> None:
         addresses = re.findall(r"https?://[^\s,;]+", fact.source)
         assert not [address for address in addresses if is_front_page(address)], fact
         other_source = re.search(
-            r"doi 10\.|rubric/integration\.toml|counted from|measured with", fact.source
+            r"doi 10\.|rubric/integration\.toml|counted in|measured with", fact.source
         )
         assert addresses or other_source or fact.basis == "not confirmed", fact
 
@@ -308,7 +308,7 @@ def test_every_gpu_has_a_specific_source_and_a_lookup_date(name: str) -> None:
 def test_a_fact_on_our_own_basis_needs_a_reason(
     rubric: pathlib.Path, edit: Edit, basis: str, because: str
 ) -> None:
-    fact = 'value = 0, source = "counted from this project\'s own recipe"'
+    fact = 'value = 0, source = "counted in the lines that integration() of the probe returns"'
     edit("workflows.toml", fact, f'{fact}, basis = "{basis}"{because}')
     assert f"a fact whose basis is '{basis}' needs a sentence" in load_error(rubric).what
 

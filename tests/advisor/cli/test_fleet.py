@@ -31,7 +31,7 @@ from advisor.domain.fleet import (
 )
 from advisor.errors import FleetRequestError
 from advisor.fleet import Completed, Progress, Started, TaskEvent
-from advisor.fleet.node import RaceResult, Task
+from advisor.fleet.node import NodeRunResult, Task
 from advisor.question.answers import Answers
 from advisor.report import parquet
 from advisor.store import Run, Store
@@ -81,7 +81,7 @@ def fleet(home: pathlib.Path) -> FleetRecord:
                 kind="H200",
                 model="demo",
                 allows_parallel_races=False,
-                explanation="races take turns",
+                explanation="runs execute one at a time",
             ),
         ),
     )
@@ -93,7 +93,7 @@ def test_the_matrix_of_a_stored_fleet_is_shown(fleet: FleetRecord, home: pathlib
     shown = run_program("fleet", home=home)
     assert shown.returncode == 0, shown.stderr
     assert "the fleet has lost its last H200" in shown.stdout
-    assert "demo on H200, node n1: races take turns" in shown.stdout
+    assert "demo on H200, node n1: runs execute one at a time" in shown.stdout
     document = json.loads(
         run_program("fleet", fleet.request.fleet_id[:12], "--json", home=home).stdout
     )
@@ -201,7 +201,7 @@ class FakeCluster:
             yield Completed(
                 number=number,
                 token="a",
-                result=RaceResult(node="n1", device="0", header=header, events=events),
+                result=NodeRunResult(node="n1", device="0", header=header, events=events),
             )
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.errors import FleetUnreachableError
 from advisor.fleet import ClusterEvent, Progress, node, run_fleet
 from advisor.fleet.head import RESTART_SECONDS, HeadNode
-from advisor.fleet.node import Publish, RaceResult, Task
+from advisor.fleet.node import NodeRunResult, Publish, Task
 from advisor.pipeline.decision import decide
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
@@ -47,12 +47,12 @@ def context_with(probes: pathlib.Path, rubric: pathlib.Path, home: pathlib.Path)
 def lose_the_first(
     marks: pathlib.Path,
     driver: str,
-    run_race: Callable[..., RaceResult],
+    run_assignment: Callable[..., NodeRunResult],
     task: Task,
     name: str,
     gpu: str,
     publish: Publish,
-) -> RaceResult:
+) -> NodeRunResult:
     """Run a race, except that the first attempt on another node than the driver's hangs.
 
     The hanging attempt writes its node to the file `lost`, and creates `published` when it hangs.
@@ -62,7 +62,7 @@ def lose_the_first(
         if here != driver:
             (marks / "lost").open("x").write(here)
     except FileExistsError:
-        return run_race(task, name, gpu, publish)
+        return run_assignment(task, name, gpu, publish)
 
     def publish_and_hang(event: Header | LoggedEvent) -> None:
         publish(event)
@@ -70,7 +70,7 @@ def lose_the_first(
             (marks / "published").touch()
             time.sleep(600)
 
-    return run_race(task, name, gpu, publish if here == driver else publish_and_hang)
+    return run_assignment(task, name, gpu, publish if here == driver else publish_and_hang)
 
 
 def replay(
@@ -80,18 +80,18 @@ def replay(
     name: str,
     gpu: str,
     publish: Publish,
-) -> RaceResult:
+) -> NodeRunResult:
     """Publish recorded events as if they were measured now."""
     publish(header)
     for event in events:
         publish(event)
-    return RaceResult(node=name, device=gpu or task.kind, header=header, events=events)
+    return NodeRunResult(node=name, device=gpu or task.kind, header=header, events=events)
 
 
-def report_parallelism(task: Task, name: str, gpu: str, publish: Publish) -> RaceResult:
+def report_parallelism(task: Task, name: str, gpu: str, publish: Publish) -> NodeRunResult:
     """Measure nothing; the reason says whether the task may run in parallel with others."""
     del publish
-    return RaceResult(
+    return NodeRunResult(
         node=name, device=gpu, reason="parallel" if name in task.parallel_nodes else "in turn"
     )
 
@@ -216,7 +216,7 @@ def test_a_cancelled_fleet_leaves_no_process(
 ) -> None:
     probes = shutil.copytree(fake_probes, tmp_path / "probes")
     race = functools.partial(
-        node.run_race, make_context=functools.partial(context_with, probes, fake_rubric)
+        node.run_assignment, make_context=functools.partial(context_with, probes, fake_rubric)
     )
     joined = RayCluster(cluster.address, race)
     events = run_fleet(request("demo"), ANSWERS, joined, Store(home))
@@ -239,11 +239,11 @@ def test_a_race_whose_node_dies_is_repeated_on_another_node(
     tmp_path: pathlib.Path,
 ) -> None:
     race = functools.partial(
-        node.run_race, make_context=functools.partial(context_with, fake_probes, fake_rubric)
+        node.run_assignment, make_context=functools.partial(context_with, fake_probes, fake_rubric)
     )
     joined = RayCluster(cluster.address)
     driver = ray.get_runtime_context().get_node_id()
-    joined._run_race = functools.partial(lose_the_first, tmp_path, driver, race)
+    joined._run_assignment = functools.partial(lose_the_first, tmp_path, driver, race)
     events = []
     try:
         assert joined.devices() == {"cpu": 2, "H200": 2}

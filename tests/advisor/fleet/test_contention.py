@@ -96,7 +96,7 @@ def test_a_neighbour_without_effect_allows_parallel_races() -> None:
     assert found.allows_parallel_races
     assert found.change is not None
     assert abs(found.change.value) < contention.NEGLIGIBLE_SHARE
-    assert found.explanation.endswith("races may run in parallel")
+    assert found.explanation.endswith("runs may execute in parallel")
 
 
 @pytest.mark.parametrize("slowdown", [0.03, -0.03, 0.2])
@@ -105,7 +105,7 @@ def test_a_change_beyond_the_noise_floor_makes_races_take_turns(slowdown: float)
     assert not found.allows_parallel_races
     assert found.change is not None
     assert found.change.value == pytest.approx(slowdown, abs=0.005)
-    assert found.explanation.endswith("races take turns")
+    assert found.explanation.endswith("runs execute one at a time")
 
 
 def test_an_effect_at_one_batch_size_is_enough() -> None:

@@ -63,7 +63,7 @@ def test_the_default_is_every_kind_of_accelerator_or_the_cpus() -> None:
     ("asked", "words"),
     [
         ([Pool(kind="A100")], "the fleet has 0 x A100"),
-        ([Pool(kind="L40S", count=3)], "the fleet has 2 x L40S, requested are 3"),
+        ([Pool(kind="L40S", count=3)], "the fleet has 2 x L40S, 3 requested"),
         ([Pool(kind="cpu"), Pool(kind="cpu", count=1)], "name the same kind"),
     ],
 )

@@ -23,7 +23,7 @@ from advisor.fleet import (
     node,
     run_fleet,
 )
-from advisor.fleet.node import RaceResult, Task
+from advisor.fleet.node import NodeRunResult, Task
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
@@ -64,7 +64,7 @@ def started(run: Run, token: str, number: int = 1, node_name: str = "n1") -> Sta
 
 
 def completed(run: Run, token: str, number: int = 1, **changes: object) -> Completed:
-    race_result = RaceResult(
+    race_result = NodeRunResult(
         node="n2",
         device="1",
         header=run.header(),
@@ -182,7 +182,7 @@ def test_a_race_without_a_start_event_is_stored(home: pathlib.Path, node_run: Ru
 
 
 def test_a_refused_task_gives_a_result_without_a_run(home: pathlib.Path) -> None:
-    race_result = RaceResult(
+    race_result = NodeRunResult(
         node="n1",
         device="0",
         reason="node n1 has p3-advisor 0.0, the caller 0.1",
@@ -211,12 +211,14 @@ def test_logs_are_stored_only_below_the_run(home: pathlib.Path, node_run: Run) -
 
 
 def test_a_race_on_a_node_returns_the_published_events(
-    fake_context: Callable[[], object],
+    fake_context: Callable[[], Context],
 ) -> None:
     published: list[object] = []
     answers = Answers(batch_sizes="2", budget="1", workflows="quick", model="demo")
     task = Task(number=1, kind="cpu", answers=answers)
-    result = node.run_race(task, "n1", "", published.append, make_context=lambda _: fake_context())  # type: ignore[arg-type,return-value]
+    result = node.run_assignment(
+        task, "n1", "", published.append, make_context=lambda _: fake_context()
+    )
     assert result.reason is None
     assert result.header == published[0]
     assert list(result.events) == published[1:]
@@ -224,16 +226,18 @@ def test_a_race_on_a_node_returns_the_published_events(
 
 
 def test_a_user_error_on_a_node_becomes_the_reason_of_the_result(
-    fake_context: Callable[[], object],
+    fake_context: Callable[[], Context],
 ) -> None:
     task = Task(number=1, kind="cpu", answers=Answers(workflows="nobody-knows-it"))
-    result = node.run_race(task, "n1", "", lambda _: None, make_context=lambda _: fake_context())  # type: ignore[arg-type,return-value]
+    result = node.run_assignment(
+        task, "n1", "", lambda _: None, make_context=lambda _: fake_context()
+    )
     assert "nobody-knows-it" in str(result.reason)
     assert result.header is None
 
 
 def test_a_node_with_another_version_refuses_the_task() -> None:
-    result = node.run_race(
+    result = node.run_assignment(
         Task(number=1, kind="cpu", answers=Answers(), advisor_version="0.0.0"),
         "n1",
         "",

@@ -36,7 +36,7 @@ def test_the_newest_run_of_the_same_work_on_another_device_is_a_platform(
     (found,) = other_platforms.find_platforms(context.store, header)
     assert found.platform.name == recorded_runs.GPU_NAME
     assert found.platform.run == gpu_run.directory.name
-    assert found.platform.efficiencies["exported"].application == 1
+    assert found.platform.efficiencies["exported"].application_efficiency == 1
     assert found.platform.refused == ("broken",)
 
 

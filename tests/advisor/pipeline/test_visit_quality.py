@@ -28,7 +28,7 @@ BUSY_GPU = msgspec.structs.replace(
     sm_clock_share=0.86,
     temperature_c=70,
     power_w=700.0,
-    held_down_share=0.0,
+    thermal_throttled_share=0.0,
     power_capped_share=1.0,
 )
 
@@ -54,7 +54,7 @@ def test_a_quiet_machine_and_unknown_conditions_are_no_disturbance(
         ({"queued_share": 0.21}, "wait for a processor during 21%"),
         ({"throttled_seconds": 0.012}, "throttled for 12 ms"),
         ({"sm_clock_share": 0.7}, "70% of its default clock"),
-        ({"held_down_share": 0.1}, "held down by heat or a fault"),
+        ({"thermal_throttled_share": 0.1}, "held down by heat or a fault"),
     ],
 )
 def test_each_disturbance_has_its_reason(changes: dict[str, Any], words: str) -> None:

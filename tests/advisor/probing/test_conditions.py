@@ -159,7 +159,7 @@ def test_clock_temperature_power_and_throttling_of_the_gpu(kernel: Kernel) -> No
     conditions = conditions_of(kernel, gpu=GpuMonitor(UUID, nvml))
     assert (conditions.sm_clock_mhz, conditions.temperature_c) == (1485, 81)
     assert (conditions.sm_clock_share, conditions.power_w) == pytest.approx((0.75, 200.0))
-    assert (conditions.held_down_share, conditions.power_capped_share) == (1.0, 1.0)
+    assert (conditions.thermal_throttled_share, conditions.power_capped_share) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_every_answer_becomes_part_of_the_question() -> None:
         ({"input_tokens": 0}, SizeError, "--input-tokens 0"),
         ({"input_tokens": (1 << 20) + 1}, SizeError, "--input-tokens"),
         ({"output_tokens": 0}, SizeError, "--output-tokens 0"),
-        ({"priority": "performance=1"}, PriorityError, "lacks the weight"),
+        ({"priority": "performance=1"}, PriorityError, "sets no weight"),
         ({"preset": "fastest"}, UnknownPresetError, "fastest"),
         ({"require": "speed>=2"}, PriorityError, "speed>=2"),
         ({"budget": "endless"}, SizeError, "endless"),

@@ -74,7 +74,9 @@ def two_platforms() -> RunDocument:
     def platform(name: str, refused: tuple[str, ...] = (), **shares: float) -> Platform:
         efficiencies = {
             workflow.replace("_", "-"): Efficiency(
-                workflow=workflow.replace("_", "-"), application=share, architectural=share / 2
+                workflow=workflow.replace("_", "-"),
+                application_efficiency=share,
+                architectural_efficiency=share / 2,
             )
             for workflow, share in shares.items()
         }

@@ -38,8 +38,8 @@ def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) ->
             workflow=f"runtime-{'cpu' if name == 'CPU' else 'cuda'}"
             if application == "runtime"
             else application.replace("_", "-"),
-            application=value,
-            architectural=value / 2,
+            application_efficiency=value,
+            architectural_efficiency=value / 2,
         )
         for application, value in efficiencies.items()
     }
@@ -122,13 +122,13 @@ def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
     found = performance_portability.describe(
         results, WORKFLOWS, refused=refused, name="CPU", run="a", created="now"
     )
-    assert {name: entry.application for name, entry in found.efficiencies.items()} == {
+    assert {name: entry.application_efficiency for name, entry in found.efficiencies.items()} == {
         "compiled": 1.0,
         "runtime": 0.75,
         "pytorch-eager": 0.5,
     }
-    assert found.efficiencies["compiled"].architectural == pytest.approx(0.5)
-    assert found.efficiencies["runtime"].architectural is None
+    assert found.efficiencies["compiled"].architectural_efficiency == pytest.approx(0.5)
+    assert found.efficiencies["runtime"].architectural_efficiency is None
     assert found.refused == ("vendor-only",), "the runtime runs there by another provider"
 
 
@@ -141,7 +141,7 @@ def rated(found: Portability | None) -> Any:
 def test_with_one_platform_the_cell_stays_declared_and_says_so() -> None:
     rating = rated(None)
     assert (rating.tier, rating.evidence, rating.fact) == (3, "declared", "vendors")
-    assert rating.why.endswith("; this model has evidence from no other platform")
+    assert rating.why.endswith("; this model was measured on no other platform")
 
 
 @pytest.mark.parametrize(("elsewhere", "tier"), [(1.0, 3), (0.2, 2), (None, 1)])

@@ -260,8 +260,8 @@ def test_a_failed_constraint_names_both_letters() -> None:
         Constraint(criterion="productivity", at_least=3),
     )
     assert score.failed_constraints(arm.ratings, required) == {
-        1: "portability is C, required is >=B",
-        2: "productivity is B, required is >=A",
+        1: "portability is C; the constraint requires >=B",
+        2: "productivity is B; the constraint requires >=A",
     }
 
 
@@ -290,13 +290,22 @@ def test_constraints_on_figures_exclude_and_an_unknown_figure_meets_none(
 @pytest.mark.parametrize(
     ("constraint", "text"),
     [
-        (Constraint(criterion="speedup", at_least=1.6), "speedup is 1.5x, required is >=1.6x"),
+        (
+            Constraint(criterion="speedup", at_least=1.6),
+            "speedup is 1.5x; the constraint requires >=1.6x",
+        ),
         (
             Constraint(criterion="memory", at_most=200 << 20),
-            "memory is 300MiB, required is <=200MiB",
+            "memory is 300MiB; the constraint requires <=200MiB",
         ),
-        (Constraint(criterion="build", at_most=0.25), "build is 3s, required is <=250ms"),
-        (Constraint(criterion="ttft", at_most=10), "ttft is unknown, required is <=10s"),
+        (
+            Constraint(criterion="build", at_most=0.25),
+            "build is 3s; the constraint requires <=250ms",
+        ),
+        (
+            Constraint(criterion="ttft", at_most=10),
+            "ttft is unknown; the constraint requires <=10s",
+        ),
     ],
     ids=lambda value: value.text if isinstance(value, Constraint) else "",
 )
