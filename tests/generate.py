@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from stacks import extras, table, verified
+from stacks import build_times, extras, table, verified
 
 from advisor import catalogue, schemas
 from advisor.probing.environments import registry
@@ -25,6 +25,7 @@ def render_all() -> dict[pathlib.Path, str]:
         pyproject: extras.render(pyproject.read_text(encoding="utf-8"), environments),
         rubric / "integration.toml": render_integrations(),
         rubric / "verified.toml": verified.render(),
+        rubric / "build_seconds.toml": build_times.render(),
         **{page: table.render_page(page) for page in table.PAGES},
         ROOT / "docs" / "glossary.md": render_glossary(),
         **{

@@ -84,6 +84,7 @@ def load(
         published=read(directory / "published.toml", PublishedData),
         panel=read_panel(directory / "panel.toml"),
         tree=read_tree(directory / "tree.toml"),
+        build_seconds=read(directory / "build_seconds.toml", dict[str, dict[str, float]]),
     )
 
 

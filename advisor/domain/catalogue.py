@@ -109,6 +109,8 @@ class BuildPresets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     #: Most builds that run at the same time; each has at least one processor.
     most_at_once: Annotated[int, msgspec.Meta(ge=1)] = 1
+    #: Builds that are expected to take at most this long come first and give an early answer.
+    early_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     source: str = "runs of earlier versions built one arm at a time"
 
 
@@ -180,6 +182,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     published: PublishedData = PublishedData()
     panel: Panel = Panel()
     tree: DecisionTree = DecisionTree()
+    #: Typical seconds of a cold build, by device and arm. Empty in old runs.
+    build_seconds: dict[str, dict[str, float]] = {}
 
     def for_device(self, device: Literal["cpu", "cuda"]) -> Catalogue:
         """Return the catalogue with the workflows' environments for this device."""

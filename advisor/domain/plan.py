@@ -32,6 +32,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     #: Container image it runs in; empty for none.
     image: str = ""
+    #: Seconds that its cold build took in earlier runs; null if none is known.
+    expected_build_seconds: float | None = None
     #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}
 

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.decision import DecisionWord
 from advisor.domain.machine import LoadCheck
-from advisor.domain.measurement import Platform
+from advisor.domain.measurement import Interval, Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
 from advisor.domain.worker_events import WorkerEvent
@@ -204,6 +205,18 @@ def end_cause(closed: RaceClosed) -> EndCause:
             return "decided"
 
 
+class ProvisionalAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="provisional-answer"):
+    """What the advice would be from the arms that have raced so far."""
+
+    decision: DecisionWord | None
+    arm: str
+    certainty: float | None
+    #: Of the advised arm over the baseline.
+    speedup: Interval
+    #: Arms that still have to be built or raced.
+    waiting: tuple[str, ...]
+
+
 class ModelSurveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     """Result of a workflow for one model of the survey.
 
@@ -248,6 +261,7 @@ RunEvent = (
     | WorkerEnded
     | RaceOpened
     | RaceClosed
+    | ProvisionalAnswer
     | ModelSurveyed
     | OtherPlatformFound
     | Resumed

@@ -26,6 +26,7 @@ from advisor.domain.run_events import (
     ModelSurveyed,
     OtherPlatformFound,
     Planned,
+    ProvisionalAnswer,
     RaceClosed,
     RaceOpened,
     RepetitionStarted,
@@ -128,6 +129,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     load_check: LoadCheck | None = None
     surveyed: tuple[ModelSurveyed, ...] = ()
     platforms: tuple[Platform, ...] = ()
+    #: The last answer before all arms had raced; null before the first one.
+    provisional: ProvisionalAnswer | None = None
     finished: bool = False
     #: Number and time of the last event.
     seq: int = 0
@@ -174,6 +177,13 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             return msgspec.structs.replace(state, **_run_changes(state, run_event))
 
 
+#: By type of run event, the field of `RunState` that keeps the last one.
+LAST_RUN_EVENT_FIELDS: dict[type, str] = {
+    MemoryChecked: "memory_checked",
+    ProvisionalAnswer: "provisional",
+}
+
+
 def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
     """Return the changed fields of the run."""
     match run_event:
@@ -187,8 +197,8 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"repeats": {**state.repeats, run_event.repeat: run_event.arms}}
         case LoadChecked():
             return {"load_check": run_event.check}
-        case MemoryChecked():
-            return {"memory_checked": run_event}
+        case MemoryChecked() | ProvisionalAnswer():
+            return {LAST_RUN_EVENT_FIELDS[type(run_event)]: run_event}
         case ModelSurveyed():
             return {"surveyed": (*state.surveyed, run_event)}
         case OtherPlatformFound():

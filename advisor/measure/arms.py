@@ -54,7 +54,8 @@ def summarise_arm(
     """Return the measurement of one valid arm."""
     processes = [process for process in state.processes[arm.id] if process.ready]
     raced = [process for process in processes if process.repeat == 0]
-    first, main, last = processes[0], raced[-1], processes[-1]
+    main = raced[-1]
+    cold, warm = _cold_process(processes), _warm_process(processes)
     imported, speedup = main.imported, ratio_interval(_overall_log_speedup(series))
     new_shapes = mark_silent_fallbacks(state, main.new_shape_results, speedup)
     return Measurement(
@@ -72,12 +73,12 @@ def summarise_arm(
         ),
         speedup=speedup,
         build_seconds=BuildSeconds(
-            cold=_build_seconds(first),
-            warm=_build_seconds(last) if len(processes) > 1 else None,
-            worst=_worst_build_seconds(first),
-            processors=first.build_started.processors if first.build_started else None,
-            builds_at_once=first.build_started.builds_at_once if first.build_started else None,
-            proven_cold=is_proven_cold(first),
+            cold=_build_seconds(cold),
+            warm=_build_seconds(warm) if warm else None,
+            worst=_worst_build_seconds(cold),
+            processors=cold.build_started.processors if cold.build_started else None,
+            builds_at_once=cold.build_started.builds_at_once if cold.build_started else None,
+            proven_cold=is_proven_cold(cold),
         ),
         memory_bytes=summarise_memory(main, state.memory_checked),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
@@ -209,6 +210,31 @@ def _throughput(loaded: Loaded | None, batch_size: int, seconds: float) -> Throu
     if loaded is not None and loaded.unit == "tokens":
         return Throughput(value=batch_size * loaded.units_per_sample / seconds, unit="tokens/s")
     return Throughput(value=batch_size / seconds, unit="samples/s")
+
+
+def _cold_process(processes: Sequence[ProcessState]) -> ProcessState:
+    """Return the first process, or a later one that was built alone where the first was not."""
+    first = processes[0]
+    if first.build_started is None or first.build_started.builds_at_once == 1:
+        return first
+    return next((each for each in processes[1:] if _is_cold_alone(each, first)), first)
+
+
+def _is_cold_alone(process: ProcessState, first: ProcessState) -> bool:
+    """Return whether the process built alone and without the caches that `first` had left."""
+    return (
+        process.build_started is None
+        and process.caches is not None
+        and process.caches.bytes_before == 0
+        and first.caches is not None
+        and first.caches.bytes_after > 0
+    )
+
+
+def _warm_process(processes: Sequence[ProcessState]) -> ProcessState | None:
+    """Return the last process that found the caches of an earlier one; None without any."""
+    first, *others = processes
+    return next((each for each in reversed(others) if not _is_cold_alone(each, first)), None)
 
 
 def _worst_build_seconds(process: ProcessState) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 from advisor.domain.outcome import DiskFull, ModelRefused, TimedOut
@@ -37,6 +38,8 @@ def build_group(session: Session, recorder: Recorder, header: Header) -> Iterato
     if not arms:
         return
     at_once = builds_at_once(header)
+    if not recorder.state.groups:
+        arms = early_arms(arms, header.catalogue.presets.builds.early_seconds)
     imported = arms if at_once == 1 else arms[: max(at_once, len(controls(recorder.state)))]
     yield from recorder.record_each(_start(session, recorder.state, imported))
     # The memory check must run while no worker imports and none has used the device.
@@ -51,6 +54,25 @@ def build_group(session: Session, recorder: Recorder, header: Header) -> Iterato
         yield from _build_in_turn(session, recorder, unbuilt, question)
     else:
         yield from _build_side_by_side(session, recorder, unbuilt, question, at_once)
+
+
+def early_arms(arms: list[Arm], early_seconds: float) -> list[Arm]:
+    """Return the arms that race first: those whose builds take at most `early_seconds`.
+
+    All arms if that leaves no arm to compare with the baseline. An arm whose build time is not
+    known is not early.
+    """
+    early = [
+        arm
+        for arm in arms
+        if arm.expected_build_seconds is not None and arm.expected_build_seconds <= early_seconds
+    ]
+    controls_ = {arm.duplicate_of for arm in arms if arm.duplicate_of}
+    has_contender = any(arm.duplicate_of is None and arm.id not in controls_ for arm in early)
+    missing_controls = [
+        arm for arm in arms if (arm.duplicate_of or arm.id in controls_) and arm not in early
+    ]
+    return [*missing_controls, *early] if has_contender else arms
 
 
 def builds_at_once(header: Header) -> int:
@@ -126,7 +148,8 @@ def _build_side_by_side(
     """
     baseline = plan_of(recorder.state).baseline
     yield from _build_in_turn(session, recorder, [arm for arm in arms if arm == baseline], question)
-    queue = BuildQueue(session, recorder, question, [arm for arm in arms if arm != baseline])
+    others = _order_builds([arm for arm in arms if arm != baseline], recorder.state, question)
+    queue = BuildQueue(session, recorder, question, others)
     yield from recorder.record_each(session.build_side_by_side(queue.choose, at_once))
     for arm, outcome in queue.skipped:
         number = _next_process_number(recorder.state, arm.id)
@@ -134,6 +157,27 @@ def _build_side_by_side(
     for arm in arms:
         if session.is_prepared(arm.id):
             yield from recorder.record_each(session.build(arm.id))
+
+
+def _order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> list[Arm]:
+    """Return the arms in build order: among equals, long and unknown builds come first.
+
+    A long build that starts last would run alone at the end. The duplicate precedes all others,
+    because every race needs it, and arms of an open race precede those that wait for memory.
+    """
+    waiting = remaining.waiting_arms(state, question)
+    out_of_memory = remaining.oom_beside_others(state)
+
+    def place(arm: Arm) -> tuple[bool, bool, bool, float]:
+        seconds = arm.expected_build_seconds
+        return (
+            arm.duplicate_of is None,
+            arm.id in waiting,
+            arm.id not in out_of_memory,
+            -math.inf if seconds is None else -seconds,
+        )
+
+    return sorted(arms, key=place)
 
 
 @dataclasses.dataclass

@@ -17,7 +17,7 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
-from advisor.pipeline import other_platforms, survey_findings
+from advisor.pipeline import expected_builds, other_platforms, survey_findings
 from advisor.probing.environments import containers, registry
 from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter
 from advisor.question.answers import Answers
@@ -101,8 +101,9 @@ def create(draft: DraftRun, context: Context) -> Run:
         if draft.question.survey
         else survey_findings.find_comparable_survey(context.store, header)
     )
+    plan = expected_builds.with_expected_builds(draft.plan, header, context.store)
     first: tuple[RunEvent, ...] = (
-        Planned(plan=draft.plan),
+        Planned(plan=plan),
         *recalled,
         *other_platforms.find_platforms(context.store, header),
     )

@@ -6,6 +6,7 @@ Yields events; prints nothing and exits nowhere.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 
 from advisor.context import Context
@@ -14,8 +15,18 @@ from advisor.domain.run import Header, fleet_id_of
 from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
-from advisor.pipeline import building, load_check, post_race, racing, remaining, repetitions, survey
+from advisor.pipeline import (
+    building,
+    load_check,
+    post_race,
+    provisional,
+    racing,
+    remaining,
+    repetitions,
+    survey,
+)
 from advisor.pipeline.arms import plan_of
+from advisor.pipeline.decision import evaluate
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
@@ -68,7 +79,9 @@ def _execute_steps(
         yield from _race_groups(session, recorder, header, context.clock)
         yield from post_race.measure_further(session, recorder, question)
         yield from recorder.record_each(session.stop())
-        yield from repetitions.repeat_leaders(session, recorder, question, limits)
+        yield from repetitions.repeat_leaders(
+            session, recorder, question, limits, functools.partial(evaluate, header)
+        )
     if question.survey:
         yield from _survey(run, header, recorder, context, monitor)
     yield recorder.record(Finished())
@@ -94,14 +107,20 @@ def _race_groups(
         before = _race_progress(recorder.state, question)
         yield from building.build_group(session, recorder, header)
         yield from racing.race_batch_sizes(session, recorder, question, limits, clock)
-        has_waiting_arms = bool(remaining.waiting_arms(recorder.state, question))
+        waiting = remaining.waiting_arms(recorder.state, question)
         if (
-            not has_waiting_arms
+            not waiting
             or not session.is_running(plan_of(recorder.state).baseline.id)
             or _race_progress(recorder.state, question) == before
         ):
             return
-        yield from post_race.free_memory(session, recorder, question)
+        answer = provisional.answer_so_far(header, recorder.state)
+        if answer is not None:
+            yield recorder.record(answer)
+        if not session.has_memory_headroom() or waiting & remaining.oom_beside_others(
+            recorder.state
+        ):
+            yield from post_race.free_memory(session, recorder, question)
 
 
 def _race_progress(state: RunState, question: Question) -> tuple[object, ...]:

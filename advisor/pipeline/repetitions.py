@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.outcome import Completed
@@ -12,6 +12,7 @@ from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.pipeline import racing, replay
 from advisor.pipeline.arms import arms_by_speed, plan_of
+from advisor.pipeline.decision import Decision
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
 
@@ -19,6 +20,10 @@ from advisor.probing.session import Session
 REPEAT_ROUNDS = 7
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
+#: Most arms that a repetition of the leaders compares with the advised one.
+MOST_RIVALS = 2
+#: The fact whose grade depends on the cold build.
+BUILD_FACT = "build_seconds"
 
 
 def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
@@ -34,20 +39,71 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
     return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
 
 
+def leaders_of(decision: Decision) -> tuple[Arm, ...]:
+    """Return the baseline, the advised arm and its rivals.
+
+    The rivals are the best arm of each other workflow that may lead, or the best arm of another
+    workflow where none may.
+    """
+    plan, advice = plan_of(decision.state), decision.recommendation
+    if advice is None:
+        return ()
+    advised = next(arm for arm in decision.scored if arm.arm == advice.arm)
+    others: dict[str, str] = {}
+    for scored in decision.scored:
+        if scored.workflow != advised.workflow:
+            others.setdefault(scored.workflow, scored.arm)
+    likely = [others[workflow] for workflow in advice.contenders if workflow in others]
+    rivals = likely[:MOST_RIVALS] or list(others.values())[:1]
+    chosen = {plan.baseline.id, advised.arm, *rivals}
+    return tuple(arm for arm in plan.arms if arm.id in chosen)
+
+
+def builds_to_repeat(decision: Decision) -> set[str]:
+    """Return the arms whose cold build, made beside others, limits a grade or the break-even.
+
+    They are built again alone, with empty caches.
+    """
+    beside_others = {
+        entry.arm
+        for entry in decision.results.measurements
+        if (entry.build_seconds.builds_at_once or 1) > 1
+    }
+    limited = {
+        scored.arm
+        for scored in decision.scored
+        if any(rating.fact == BUILD_FACT for rating in scored.ratings.values())
+    }
+    is_horizon_given = decision.header.question.requests is not None
+    return beside_others if is_horizon_given else beside_others & limited
+
+
 def repeat_leaders(
-    session: Session, recorder: Recorder, question: Question, limits: VisitQualityLimits
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    limits: VisitQualityLimits,
+    evaluate: Callable[[RunState], Decision] | None = None,
 ) -> Iterator[LoggedEvent]:
-    """Measure the leaders again in fresh processes that start with warm caches."""
+    """Measure the leaders again in fresh processes, most of which start with warm caches.
+
+    `evaluate` decides which arms lead where the budget asks for the leaders of the decision alone.
+    """
     for number in range(1, question.budget.repeats + 1):
         if is_repetition_complete(recorder.state, number, question):
             continue
         if number not in recorder.state.repeats:
-            arms = arms_to_repeat(recorder.state, question)
+            arms = (
+                leaders_of(evaluate(recorder.state))
+                if evaluate is not None and question.budget.repeated == "leaders"
+                else arms_to_repeat(recorder.state, question)
+            )
             if len(arms) < FEWEST_ARMS:
                 return
             started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
             yield recorder.record(started)
-        yield from _repeat_in_groups(session, recorder, number, question, limits)
+        cold = builds_to_repeat(evaluate(recorder.state)) if evaluate is not None else set()
+        yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
 
 
 def _repeat_in_groups(
@@ -56,17 +112,20 @@ def _repeat_in_groups(
     number: int,
     question: Question,
     limits: VisitQualityLimits,
+    cold: Collection[str],
 ) -> Iterator[LoggedEvent]:
     """Make one repetition in groups that fit in memory, each with the baseline.
 
-    Rounds are numbered on from group to group. Without a shortage there is one group.
+    The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
+    Without a shortage there is one group.
     """
     plan, repeated, first_round = plan_of(recorder.state), recorder.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
     starting = [plan.baseline, *waiting]
     while waiting:
         numbered = [(arm, len(recorder.state.processes.get(arm.id, ()))) for arm in starting]
-        yield from recorder.record_each(session.start(numbered, repeat=number, built=repeated))
+        built = [arm for arm in repeated if arm not in cold]
+        yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
         group, starting = [plan.baseline], [plan.baseline]
         yield from recorder.record_each(session.build(plan.baseline.id))
         while waiting and (

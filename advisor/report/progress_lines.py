@@ -11,6 +11,7 @@ from advisor.domain.run_events import (
     LoggedEvent,
     ModelSurveyed,
     Planned,
+    ProvisionalAnswer,
     RaceClosed,
     RaceOpened,
     Resumed,
@@ -35,10 +36,8 @@ def render_event(event: LoggedEvent) -> str | None:
             return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
         case LoadChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)
-        case RaceOpened(batch_size=size, arms=arms):
-            return f"batch size {size}: measuring {len(arms)} processes in turn"
-        case RaceClosed(batch_size=size, reason=reason):
-            return f"batch size {size}: {reason}"
+        case RaceOpened() | RaceClosed() | ProvisionalAnswer():
+            return _render_race(run_event)
         case ModelSurveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if (
             run_event.run is None
         ):
@@ -66,3 +65,16 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
             return f"{arm}: {status_of(outcome)}, {outcome.reason}"
         case _:
             return None
+
+
+def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
+    match run_event:
+        case RaceOpened(batch_size=size, arms=arms):
+            return f"batch size {size}: measuring {len(arms)} processes in turn"
+        case RaceClosed(batch_size=size, reason=reason):
+            return f"batch size {size}: {reason}"
+        case ProvisionalAnswer(arm=arm, speedup=speedup, waiting=waiting):
+            return (
+                f"so far: {arm}, {speedup.value:.2f}x the baseline; "
+                f"{len(waiting)} arms still have to be built"
+            )
