@@ -65,6 +65,7 @@ KEPT_KEYS = {
     "criterion",
     "outcome",
     "decision",
+    "repeated",
 }
 
 
