@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import pathlib
 import platform
+import shlex
 from typing import Annotated
 
 import msgspec
 import typer
 
 from advisor.cli.context import open_store
+from advisor.cli.documents import is_document, read_document
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
-from advisor.errors import DateError
+from advisor.errors import DateError, ExportFileError
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -107,6 +109,13 @@ def import_run(
 
     store = open_store()
     for file in files:
+        if is_document(file):
+            document = read_document(file)
+            raise ExportFileError(
+                f"{file} is the document of run {document.run_id}, without its single times",
+                f"it needs no import: p3-advisor show {shlex.quote(file)}; decide, explain, "
+                "report and compare take the file too",
+            )
         header, events = export_file.read_export(pathlib.Path(file))
         evaluate_imported(header, events, file)
         run = export_file.import_run(store, header, events)

@@ -223,6 +223,7 @@ def _add_headline(
     facts = HeadlineFacts(
         advised=arms[advice.arm],
         speedup=measurement.speedup,
+        has_process_differences=certainty.includes_processes(measurement),
         baseline=results.baseline,
         certainty=found,
         indifference=context.rubric.indifference,

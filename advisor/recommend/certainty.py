@@ -190,12 +190,21 @@ def _process_error(measurement: Measurement) -> float:
 
     Zero where the draws within processes include the differences between processes.
     """
-    between, cells = measurement.speedup.between, measurement.cells
+    between = measurement.speedup.between
     if between is not None:
         # Two processes differ by the square root of two times what one of them does.
         return between / math.sqrt(2)
-    is_replicated = cells and all(cell.processes >= MIN_PROCESSES for cell in cells)
-    return 0.0 if is_replicated else UNBOUNDED
+    return 0.0 if includes_processes(measurement) else UNBOUNDED
+
+
+def includes_processes(measurement: Measurement) -> bool:
+    """Check whether the interval of the speed-up has what differs between processes.
+
+    It has not where neither a duplicate of the baseline nor enough repetitions were measured.
+    """
+    cells = measurement.cells
+    is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
+    return is_replicated or measurement.speedup.between is not None
 
 
 def _grades(rule: GradeRule, logs: Draws) -> Draws:

@@ -16,6 +16,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.domain.workflow import Workflow
 from advisor.recommend.certainty import Certainty
 from advisor.recommend.flips import grades_of, overtaking_weight
+from advisor.system.number_format import format_bound, format_weight
 
 #: A measured arm that is faster than the advised one by less than this is not named as faster.
 SAME_SPEED = 1.02
@@ -34,6 +35,8 @@ class HeadlineFacts:
 
     advised: ScoredArm
     speedup: Interval
+    #: Whether the interval of the speed-up has what differs between processes.
+    has_process_differences: bool
     baseline: str
     certainty: Certainty
     indifference: float
@@ -113,12 +116,15 @@ def _speed(facts: HeadlineFacts) -> str:
     if facts.advised.arm == facts.baseline:
         return f"It is the baseline, {baseline}."
     speedup = facts.speedup
-    bounds = (
-        f" ({speedup.low:.2f} to {speedup.high:.2f})"
-        if speedup.low is not None and speedup.high is not None
-        else " (interval not known)"
-    )
-    return f"{speedup.value:.2f}x {baseline}{bounds}."
+    if speedup.low is None or speedup.high is None:
+        return f"{speedup.value:.2f}x {baseline} (interval not known)."
+    bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
+    if not facts.has_process_differences:
+        return (
+            f"{speedup.value:.2f}x {baseline} ({bounds} in one process each; no two equal workers "
+            "were compared, so another process may differ by more)."
+        )
+    return f"{speedup.value:.2f}x {baseline} ({bounds})."
 
 
 def _faster(facts: HeadlineFacts) -> str:
@@ -142,7 +148,10 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
     weight = overtaking_weight(faster, facts.advised, facts.priorities)
     if weight is None:
         return f"{on}, whatever performance weighs"
-    return f"{on}, and wins from performance {weight:.0f} % on"
+    now = facts.priorities.performance
+    if weight <= now:
+        return f"{on}, and leads by no more than {facts.indifference:g} points"
+    return f"{on}, and wins from performance {format_weight(weight, now) or f'{now:g}'} % on"
 
 
 def _join(names: Sequence[str], conjunction: str = "and") -> str:
@@ -160,9 +169,10 @@ def _change(facts: HeadlineFacts) -> str:
         flips, key=lambda flip: abs(flip.weight - getattr(facts.priorities, flip.criterion))
     )
     now = getattr(facts.priorities, nearest.criterion)
+    bound = format_bound(nearest.weight, now, nearest.when)
     return (
-        f"It would be {facts.titles[nearest.to]} if {nearest.criterion} weighed {nearest.when} "
-        f"than {nearest.weight:.0f} % (now {now:g} %)."
+        f"It would be {facts.titles[nearest.to]} if {nearest.criterion} weighed {bound} "
+        f"(now {now:g} %)."
     )
 
 

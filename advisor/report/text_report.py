@@ -14,6 +14,7 @@ from advisor.report.tabular import plain_table
 from advisor.report.text_generation import generation_lines
 from advisor.system.number_format import (
     MISSING,
+    format_bound,
     format_mebibytes,
     format_milliseconds,
     format_number,
@@ -109,8 +110,8 @@ def flip_lines(document: RunDocument) -> list[str]:
 
 def _flip_line(flip: Flip, present: float) -> str:
     return (
-        f"Flips to {flip.to} when {flip.criterion} weighs {flip.when} than {flip.weight:.1f}% "
-        f"(now {present:g}%)."
+        f"Flips to {flip.to} when {flip.criterion} weighs "
+        f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
     )
 
 

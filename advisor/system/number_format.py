@@ -13,6 +13,8 @@ MISSING = "-"
 #: Follows a value whose interval is not known.
 NO_INTERVAL = "(no interval)"
 SIGNIFICANT_DIGITS = 4
+#: Most decimal places of a weight in percent.
+WEIGHT_DECIMALS = 2
 MEBIBYTE = 2**20
 
 
@@ -81,6 +83,32 @@ def format_mebibytes(size_bytes: float | None, digits: int | None = None) -> str
 def format_share(share: float | None, decimals: int | None = 0) -> str:
     """Format a share as a percentage, such as `57%`."""
     return MISSING if share is None else f"{format_number(share * 100, decimals)}%"
+
+
+def format_weight(weight: float, now: float) -> str | None:
+    """Format a weight in percent with the fewest decimals that tell it from the present one.
+
+    A weight that is rounded to 0 or 100 would be no bound either. None if two decimals are not
+    enough.
+    """
+    for decimals in range(WEIGHT_DECIMALS + 1):
+        text = f"{weight:.{decimals}f}"
+        if float(text) not in {round(now, decimals), now, 0.0, 100.0}:
+            return text
+    return None
+
+
+def format_bound(weight: float, now: float, side: str) -> str:
+    """Format a weight in percent as a bound on one side of the present one: `less than 37 %`.
+
+    `side` is `less` or `more`. A bound next to the present weight is `any less`.
+    """
+    text = format_weight(weight, now)
+    if text is None and abs(weight - now) < 1:
+        return f"any {side}"
+    least = 10**-WEIGHT_DECIMALS
+    text = text or f"{least if side == 'less' else 100 - least:g}"
+    return f"{side} than {text} %"
 
 
 def format_fact(value: float | str | bool | None) -> str:  # noqa: FBT001 - facts have any type

@@ -71,3 +71,11 @@ def test_the_history_can_be_filtered_annotated_and_deleted(
     assert not directory.exists()
     assert run_cli("delete", str(recorded), home=home).returncode == 2
     assert recorded.exists()
+
+
+def test_a_run_document_needs_no_import(run_cli: RunCli, recorded: pathlib.Path) -> None:
+    document = recorded.parent.parent / "answer.json"
+    document.write_text(run_cli("show", recorded.name, "--json").stdout)
+    refused = run_cli("import-run", str(document))
+    assert refused.returncode == 2
+    assert "p3-advisor show" in refused.stderr

@@ -39,10 +39,13 @@ def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
 
 
 def advise(
-    *arms: Measurement, workflows: tuple[Workflow, ...] = (), **asked: Any
+    *arms: Measurement,
+    workflows: tuple[Workflow, ...] = (),
+    noise_floor: float | None = 0.004,
+    **asked: Any,
 ) -> Recommendation:
     sizes = [cell.batch_size for cell in arms[0].cells]
-    races = tuple(builders.race_result(size, noise_floor=0.004) for size in sizes)
+    races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
     results = builders.results(baseline, *arms, races=races)
     given_ids = {workflow.id for workflow in workflows}
@@ -190,3 +193,10 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
     text = "\n".join(advice.headline[:5])
     if speedups[fastest] >= CLEARLY_FASTER * speedups[advice.arm]:
         assert f"Faster: {fastest}, " in text
+
+
+def test_an_unknown_noise_floor_is_stated_with_the_interval() -> None:
+    known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
+    assert "no two equal workers were compared" not in "".join(known.headline)
+    assert "no two equal workers were compared" in unknown.headline[1]
+    assert unknown.certainty < known.certainty

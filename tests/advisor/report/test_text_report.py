@@ -123,9 +123,9 @@ def test_an_unknown_noise_floor_and_a_missing_runner_up_are_named() -> None:
 @pytest.mark.parametrize(
     ("weight", "when", "sentence"),
     [
-        (25.04, "less", "Flips to other when performance weighs less than 25.0% (now 40%)."),
-        (40.0, "less", "Flips to other when performance weighs less than 40.0% (now 40%)."),
-        (60.0, "more", "Flips to other when performance weighs more than 60.0% (now 40%)."),
+        (25.04, "less", "Flips to other when performance weighs less than 25 % (now 40 %)."),
+        (40.0, "less", "Flips to other when performance weighs any less (now 40 %)."),
+        (60.0, "more", "Flips to other when performance weighs more than 60 % (now 40 %)."),
     ],
 )
 def test_a_flip_is_a_sentence(weight: float, when: Side, sentence: str) -> None:

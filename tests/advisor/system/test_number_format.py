@@ -92,3 +92,20 @@ def test_a_fact_is_a_number_a_text_or_yes_or_no(
     value: float | str | bool | None, text: str
 ) -> None:
     assert number_format.format_fact(value) == text
+
+
+@pytest.mark.parametrize(
+    ("weight", "side", "text"),
+    [
+        (37.2, "less", "less than 37 %"),
+        (39.8, "less", "less than 39.8 %"),
+        (39.96, "less", "less than 39.96 %"),
+        (39.9999, "less", "any less"),
+        (40.3, "more", "more than 40.3 %"),
+        (0.2, "less", "less than 0.2 %"),
+        (0.0001, "less", "less than 0.01 %"),
+        (99.9999, "more", "more than 99.99 %"),
+    ],
+)
+def test_a_bound_never_reads_like_the_present_weight(weight: float, side: str, text: str) -> None:
+    assert number_format.format_bound(weight, 40.0, side) == text
