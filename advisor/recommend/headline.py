@@ -7,6 +7,7 @@ batch size, or where the advised arm is slower than the baseline at one of them.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.decision import BatchAdvice, DecisionWord, Flip, ScoredArm
@@ -22,6 +23,8 @@ from advisor.system.number_format import format_bound, format_weight
 SAME_SPEED = 1.02
 #: Percent above which a share of draws is not told more exactly.
 WHOLE = 99.0
+#: Error of a share in percent by rounding alone.
+ROUNDING = 1e-6
 #: How the criteria are called in a sentence.
 CRITERION_NAMES = {
     "input_flexibility": "input flexibility",
@@ -72,7 +75,7 @@ def _instruction(facts: HeadlineFacts) -> str:
     ]
     if facts.certainty.decision == "CLEAR" or not others:
         return f"Use {title} for {facts.subject}."
-    names = _join([title, *others], "or")
+    names = join_names([title, *others], "or")
     if facts.certainty.decision == "EITHER":
         return (
             f"Use {names} for {facts.subject}: "
@@ -88,7 +91,7 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 
 def _certainty(facts: HeadlineFacts) -> str:
     found = facts.certainty
-    share = f"{_percent(found.certainty)} of what the measurements allow"
+    share = f"{format_share_of_draws(found.certainty)} of what the measurements allow"
     sentences: dict[DecisionWord, str] = {
         "CLEAR": f"CLEAR: leads in {share}.",
         "EITHER": f"EITHER: within {facts.indifference:g} points of the lead in {share}.",
@@ -97,10 +100,13 @@ def _certainty(facts: HeadlineFacts) -> str:
     return f"{sentences[found.decision]} {_speed(facts)} {_faster(facts)}"
 
 
-def _percent(share: float) -> str:
-    """Return a share in percent; a share of draws is never told as 100 %."""
+def format_share_of_draws(share: float) -> str:
+    """Return a share in percent, rounded down: it never reads like a limit that it misses.
+
+    It is never shown as 100 %, because other draws could differ.
+    """
     percent = share * 100
-    return "over 99 %" if percent > WHOLE else f"{percent:.0f} %"
+    return "over 99 %" if percent > WHOLE else f"{math.floor(percent + ROUNDING):d} %"
 
 
 def _what_settles(found: Certainty) -> str:
@@ -144,7 +150,7 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
         for name in ours
         if theirs[name] < ours[name]
     ]
-    on = f"it loses on {_join(losses)}" if losses else "it scores the same"
+    on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
     weight = overtaking_weight(faster, facts.advised, facts.priorities)
     if weight is None:
         return f"{on}, whatever performance weighs"
@@ -154,8 +160,14 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
     return f"{on}, and wins from performance {format_weight(weight, now) or f'{now:g}'} % on"
 
 
-def _join(names: Sequence[str], conjunction: str = "and") -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
+def join_names(names: Sequence[str], conjunction: str = "and") -> str:
+    """Return the names as a list, with semicolons where a name has a comma."""
+    *others, last = names
+    if not others:
+        return last
+    if len(others) > 1 and any("," in name for name in names):
+        return f"{'; '.join(others)}; {conjunction} {last}"
+    return f"{', '.join(others)} {conjunction} {last}"
 
 
 def _change(facts: HeadlineFacts) -> str:

@@ -16,6 +16,7 @@ from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import Constraint
 from advisor.domain.workflow import Workflow
+from advisor.recommend.headline import format_share_of_draws, join_names
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -199,4 +200,21 @@ def test_an_unknown_noise_floor_is_stated_with_the_interval() -> None:
     known, unknown = (advise(measured("fast", 2.0), noise_floor=floor) for floor in (0.004, None))
     assert "no two equal workers were compared" not in "".join(known.headline)
     assert "no two equal workers were compared" in unknown.headline[1]
+    assert unknown.certainty is not None
+    assert known.certainty is not None
     assert unknown.certainty < known.certainty
+
+
+def test_a_share_below_the_limit_is_not_rounded_up_to_it() -> None:
+    assert [format_share_of_draws(share) for share in (0.9499, 0.95, 0.989, 0.995)] == [
+        "94 %",
+        "95 %",
+        "98 %",
+        "over 99 %",
+    ]
+
+
+def test_names_with_commas_are_separated_by_semicolons() -> None:
+    assert join_names(["a", "b", "c"], "or") == "a, b or c"
+    assert join_names(["a, b", "c"], "or") == "a, b or c"
+    assert join_names(["a, b", "c", "d"], "or") == "a, b; c; or d"
