@@ -1,3 +1,36 @@
-"""Measure compilation workflows of a PyTorch model, score them and recommend one."""
+"""Measure compilation workflows of a PyTorch model, score them and recommend one.
+
+The functions for Python programs and notebooks are loaded when they are first used, so that
+`import advisor` is cheap::
+
+    import advisor
+
+    run = advisor.recommend(module, inputs=(example,), priorities={"performance": 60, ...})
+    run.recommendation.arm
+
+`advisor.api` describes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from advisor.api import Report, Session, load, prepare, recommend
+
+__all__ = ["Report", "Session", "__version__", "load", "prepare", "recommend"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from advisor import api  # noqa: PLC0415 - loads the pipeline, which few importers need
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,22 +5,18 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from advisor.cli.context import open_store
-from advisor.errors import ExportFileError
 
 if TYPE_CHECKING:
-    from advisor.domain.catalogue import Catalogue
     from advisor.domain.question import Constraint, Priorities
     from advisor.report.document import RunDocument
-
-SUFFIX = ".json"
 
 
 def is_document(name: str) -> bool:
     """Check whether `name` is a file with a run document rather than a stored run."""
-    return name.endswith(SUFFIX) and pathlib.Path(name).is_file()
+    from advisor.report import opening
+
+    return opening.is_document(name)
 
 
 def open_document(
@@ -30,42 +26,9 @@ def open_document(
     constraints: tuple[Constraint, ...] | None = None,
     rubric: pathlib.Path | None = None,
 ) -> RunDocument:
-    """Return the document of a stored run or of a file, decided with the present rubric.
+    """Return the document of a stored run of this user, or of a file."""
+    from advisor.report import opening
 
-    Raise `ExportFileError` for a file that is not a run document.
-    """
-    if not is_document(name):
-        from advisor.pipeline.decision import decide
-        from advisor.report import measured_document
-
-        decision = decide(
-            open_store().find(name),
-            priorities=priorities,
-            constraints=constraints,
-            rubric=rubric,
-        )
-        return measured_document.compose(decision)
-    from advisor.report import reopened
-
-    return reopened.decide_again(
-        read_document(name), _catalogue(rubric), priorities=priorities, constraints=constraints
+    return opening.open_document(
+        name, open_store(), priorities=priorities, constraints=constraints, rubric=rubric
     )
-
-
-def read_document(name: str) -> RunDocument:
-    """Read a run document from a file."""
-    from advisor.report.document import RunDocument
-
-    next_step = "name a file that p3-advisor --json or show --json wrote"
-    try:
-        return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=RunDocument)
-    except OSError as problem:
-        raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise ExportFileError(f"{name} is not a run document: {problem}", next_step) from problem
-
-
-def _catalogue(rubric: pathlib.Path | None) -> Catalogue:
-    from advisor import catalogue
-
-    return catalogue.load(rubric=rubric)

@@ -6,7 +6,9 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from advisor.domain.measurement import Cell
+import msgspec
+
+from advisor.domain.measurement import CallPercentiles, Cell, GenerationMetrics
 from advisor.domain.question import CRITERIA
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.text_report import device_name
@@ -25,6 +27,15 @@ SPEED_COLUMNS = (
     "speedup_low",
     "speedup_high",
     "tflops",
+    *(f"seconds_{name}" for name in CallPercentiles.__struct_fields__),
+)
+GENERATION_COLUMNS = (
+    "ttft_seconds",
+    "itl_seconds",
+    "tokens_per_second_per_user",
+    "cache_bytes",
+    "mbu",
+    "mfu",
 )
 COLUMNS = (
     *RUN_COLUMNS,
@@ -33,6 +44,7 @@ COLUMNS = (
     *SPEED_COLUMNS,
     *("cold_build_seconds", "warm_build_seconds", "peak_memory_bytes"),
     *("engaged_share", "correctness", "reason"),
+    *GENERATION_COLUMNS,
 )
 #: Characters with which spreadsheets begin a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
@@ -46,15 +58,23 @@ def render(documents: Sequence[RunDocument]) -> str:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for document in documents:
-        for entry in document.workflows:
-            for cell in entry.cells or (None,):
-                row = {
-                    **_run_values(document),
-                    **_arm_values(entry),
-                    **(_speed_values(cell) if cell else {}),
-                }
-                writer.writerow({name: escape_formula(value) for name, value in row.items()})
+        for row in rows(document):
+            writer.writerow({name: escape_formula(value) for name, value in row.items()})
     return text.getvalue()
+
+
+def rows(document: RunDocument) -> list[dict[str, Value]]:
+    """Return a row for each arm and batch size, and one for each arm without a measurement."""
+    return [
+        {
+            **_run_values(document),
+            **_arm_values(entry),
+            **(_speed_values(cell) if cell else {}),
+            **(_generation_values(cell.generation) if cell and cell.generation else {}),
+        }
+        for entry in document.workflows
+        for cell in entry.cells or (None,)
+    ]
 
 
 def escape_formula(value: Value) -> Value:
@@ -106,4 +126,16 @@ def _speed_values(cell: Cell) -> Mapping[str, Value]:
         "speedup_low": cell.speedup.low,
         "speedup_high": cell.speedup.high,
         "tflops": cell.tflops,
+        **(
+            {
+                f"seconds_{name}": value
+                for name, value in msgspec.structs.asdict(percentiles).items()
+            }
+            if (percentiles := cell.percentiles)
+            else {}
+        ),
     }
+
+
+def _generation_values(metrics: GenerationMetrics) -> Mapping[str, Value]:
+    return {name: getattr(metrics, name) for name in GENERATION_COLUMNS}

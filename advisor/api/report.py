@@ -1,0 +1,122 @@
+"""The results of a run, for Python programs and notebooks."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from advisor import catalogue
+from advisor.api.answers import format_priorities, reports_errors
+from advisor.api.notebook import render_summary
+from advisor.domain.decision import Recommendation
+from advisor.errors import FormatError
+from advisor.question.constraints import parse_constraints
+from advisor.question.priorities import parse_priorities
+from advisor.report import csv_rows, document, markdown, page, reopened, text_report
+from advisor.report.comparison import Comparison, compare_documents
+from advisor.report.document import Problem, RunDocument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Report:
+    """A run with its recommendation; `document` has every figure."""
+
+    def __init__(self, document: RunDocument) -> None:
+        self.document = document
+
+    @property
+    def run_id(self) -> str:
+        return self.document.run_id
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """The advice; None if there is none, for the reason in `problem`."""
+        return self.document.recommendation
+
+    @property
+    def problem(self) -> Problem | None:
+        return self.document.problem
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The answer in a few lines of text."""
+        advice = self.document.recommendation
+        return (advice and advice.headline) or (text_report.headline(self.document),)
+
+    @reports_errors
+    def decide(
+        self,
+        *,
+        priorities: Mapping[str, float] | None = None,
+        require: Sequence[str] | str | None = None,
+    ) -> Report:
+        """Return the report with other weights or constraints; nothing is measured again."""
+        text = require if isinstance(require, str) or require is None else ",".join(require)
+        return Report(
+            reopened.decide_again(
+                self.document,
+                catalogue.load(),
+                priorities=parse_priorities(format_priorities(priorities)) if priorities else None,
+                constraints=parse_constraints(text) if text is not None else None,
+            )
+        )
+
+    def compare(self, before: Report, *, threshold: float = 0.05) -> Comparison:
+        """Compare this run with an earlier one; `threshold` is a share."""
+        return compare_documents(before.document, self.document, threshold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document as built-in values."""
+        built: dict[str, Any] = msgspec.to_builtins(self.document)
+        return built
+
+    def to_json(self) -> str:
+        """Return the JSON document, which `advisor.load` reads again."""
+        return document.encode(self.document)
+
+    def to_html(self) -> str:
+        """Return the whole report as one HTML page."""
+        return page.render(self.document)
+
+    def to_markdown(self) -> str:
+        return markdown.render(self.document)
+
+    def to_csv(self) -> str:
+        return csv_rows.render([self.document])
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for each arm and batch size; needs pandas (extra `notebook`).
+
+        Times are in seconds, memory in bytes; shares and speed-ups are plain ratios.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(csv_rows.rows(self.document), columns=csv_rows.COLUMNS)
+
+    def save(self, file: str | pathlib.Path) -> pathlib.Path:
+        """Write the report as .json, .html, .md or .csv, by the file's suffix; return its path."""
+        path = pathlib.Path(file)
+        renderers = {
+            ".json": self.to_json,
+            ".html": self.to_html,
+            ".md": self.to_markdown,
+            ".csv": self.to_csv,
+        }
+        if path.suffix not in renderers:
+            raise FormatError(
+                f"unknown format {path.suffix!r}", f"use one of {', '.join(renderers)}"
+            )
+        path.write_text(renderers[path.suffix](), encoding="utf-8")
+        return path
+
+    def __repr__(self) -> str:
+        return "\n".join(self.headline)
+
+    def _repr_html_(self) -> str:
+        """Return the headline and a table of the arms, for notebooks."""
+        return render_summary(self.document, self.headline)

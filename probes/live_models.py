@@ -1,0 +1,146 @@
+"""Save a live module and its example inputs, so that worker processes can open them.
+
+A module whose classes a new process can import is saved by its class: as a pickle, with a factory
+that loads it. A class of a notebook or a script cannot be imported elsewhere, so such a module is
+exported with `torch.export` and saved as a `.pt2` file; its batch size is dynamic where the model
+allows it. This runs in the process of the caller, which has imported torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import io
+import pathlib
+import pickle
+import warnings
+
+import torch
+
+FACTORY = '''\
+"""Open the module that p3-advisor saved here."""
+
+import pathlib
+import sys
+
+import torch
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = {paths!r}
+
+
+def create():
+    """Return the module and its example inputs."""
+    # The pickle was written by p3-advisor from a live module.
+    return torch.load(HERE / "module.pt", map_location="cpu", weights_only=False)
+'''
+
+
+class NotSavableError(Exception):
+    """The module can be neither pickled nor exported."""
+
+
+def save(
+    module: torch.nn.Module, examples: tuple[torch.Tensor, ...], directory: pathlib.Path
+) -> str:
+    """Save the module below `directory`; return its name for `--model`.
+
+    The directory of a model is named after its class and content, so the same model gets the same
+    name. Raise `NotSavableError` if the module cannot be saved.
+    """
+    examples = tuple(example.detach().cpu() for example in examples)
+    if _has_importable_classes(module):
+        content = _pickle(module, examples)
+        if content is not None:
+            return _save_by_class(module, content, directory)
+    return _save_exported(module, examples, directory)
+
+
+def _has_importable_classes(module: torch.nn.Module) -> bool:
+    """Return whether a new process can import the classes of the module and its parts."""
+    names = {type(part).__module__ for part in module.modules()}
+    return all(name != "__main__" and importlib.util.find_spec(name) is not None for name in names)
+
+
+def _pickle(module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> bytes | None:
+    buffer = io.BytesIO()
+    try:
+        torch.save((module, examples), buffer)
+    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
+        return None  # such as a function that was defined inside another one
+    return buffer.getvalue()
+
+
+def _save_by_class(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> str:
+    place = _create_place(module, content, directory)
+    (place / "module.pt").write_bytes(content)
+    (place / "model.py").write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
+    return f"{place / 'model.py'}:create"
+
+
+def _import_paths(module: torch.nn.Module) -> list[str]:
+    """Return the directories of classes that are in no installed package."""
+    paths = []
+    for name in sorted({type(part).__module__ for part in module.modules()}):
+        spec = importlib.util.find_spec(name.partition(".")[0])
+        origin = pathlib.Path(spec.origin) if spec and spec.origin else None
+        if origin is None or "site-packages" in origin.parts or "dist-packages" in origin.parts:
+            continue
+        package = origin.parent if origin.name == "__init__.py" else origin
+        paths.append(str(package.parent.resolve()))
+    return sorted(set(paths))
+
+
+def _save_exported(
+    module: torch.nn.Module, examples: tuple[torch.Tensor, ...], directory: pathlib.Path
+) -> str:
+    program = _export(module, examples)
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    content = buffer.getvalue()
+    file = _create_place(module, _weights_digest(module), directory) / "model.pt2"
+    file.write_bytes(content)
+    return str(file)
+
+
+def _export(
+    module: torch.nn.Module, examples: tuple[torch.Tensor, ...]
+) -> torch.export.ExportedProgram:
+    """Export with a dynamic batch, else with the examples' own shapes."""
+    batch = torch.export.Dim("batch")
+    shapes = tuple({0: batch} if example.dim() else None for example in examples)
+    copied = copy.deepcopy(module).eval().cpu()  # the caller's module stays as it is
+    # torch.export raises errors of many classes.
+    with contextlib.suppress(Exception):
+        return _export_with(copied, examples, shapes)
+    try:
+        return _export_with(copied, examples, None)
+    except Exception as problem:
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise NotSavableError(f"torch.export: {lines[0]}") from problem
+
+
+def _export_with(
+    module: torch.nn.Module, examples: tuple[torch.Tensor, ...], shapes: object
+) -> torch.export.ExportedProgram:
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        return torch.export.export(module, examples, dynamic_shapes=shapes)
+
+
+def _weights_digest(module: torch.nn.Module) -> bytes:
+    """Return bytes that differ between modules of different structure or weights."""
+    digest = hashlib.sha256(repr(module).encode())
+    for name, tensor in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.digest()
+
+
+def _create_place(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> pathlib.Path:
+    name = f"{type(module).__name__}-{hashlib.sha256(content).hexdigest()[:8]}"
+    place = directory / name
+    place.mkdir(parents=True, exist_ok=True)
+    return place

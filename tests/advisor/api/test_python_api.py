@@ -1,0 +1,135 @@
+"""The Python interface, on simulated workflows; live modules are saved and opened by workers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+
+import jsonschema
+import msgspec
+import pytest
+
+import advisor
+from advisor import api, errors, schemas
+from advisor.api.answers import Options, make_answers
+from advisor.context import Context
+from advisor.domain.run_events import Finished, Planned
+from advisor.question.answers import Answers
+from advisor.report.document import RunDocument
+
+ONE_ARM: Options = {"gpu": "cpu", "batch_sizes": (1,), "budget": 1, "workflows": ["quick"]}
+
+
+@pytest.fixture
+def simulated(
+    monkeypatch: pytest.MonkeyPatch,
+    home: pathlib.Path,
+    fake_probes: pathlib.Path,
+    fake_rubric: pathlib.Path,
+) -> None:
+    """Make the interface use simulated workflows and a store of this test."""
+    monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
+    real = api._context
+
+    def context() -> Context:
+        return dataclasses.replace(real(), probes=fake_probes, rubric=fake_rubric)
+
+    monkeypatch.setattr(api, "_context", context)
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Path) -> None:
+    events = []
+    run = advisor.recommend(
+        "demo",
+        priorities={"performance": 60, "productivity": 25, "portability": 15},
+        on_event=events.append,
+        **ONE_ARM,
+    )
+    assert isinstance(events[-1].run_event, Finished)
+    assert run.recommendation is not None or run.problem is not None
+    assert run.document.question.priorities.performance == 60
+    assert advisor.load(run.run_id).document == run.document
+    file = run.save(tmp_path / "run.json")
+    jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
+    assert advisor.load(file).run_id == run.run_id
+    assert run.headline[0] in repr(run)
+    assert run.to_html().startswith("<!doctype html>")
+    assert msgspec.convert(run.to_dict(), RunDocument) == run.document
+
+
+@pytest.mark.usefixtures("simulated")
+def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
+    session = advisor.prepare("demo", **ONE_ARM)
+    assert session.plan.baseline.id == "pytorch-eager"
+    first = session.events()
+    next(first)
+    first.close()
+    *_, last = session.events()
+    assert isinstance(last.run_event, Finished)
+    assert not isinstance(last.run_event, Planned)
+    assert session.report().run_id == session.run_id
+
+
+@pytest.mark.usefixtures("simulated")
+def test_other_priorities_decide_again_without_a_measurement() -> None:
+    run = advisor.recommend("demo", **ONE_ARM)
+    other = run.decide(priorities={"performance": 100, "productivity": 0, "portability": 0})
+    assert other.document.question.priorities.performance == 100
+    assert run.document.question.priorities.performance != 100
+    assert run.compare(run).before == run.run_id
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_user_error_has_its_next_step() -> None:
+    with pytest.raises(errors.UnknownModelError) as raised:
+        advisor.recommend("no-such-model", **ONE_ARM)
+    assert raised.value.next_step
+    if sys.version_info >= (3, 11):
+        assert any(raised.value.next_step in note for note in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("model", [object(), None, 3])
+@pytest.mark.usefixtures("simulated")
+def test_what_is_no_model_is_refused(model: object) -> None:
+    with pytest.raises(errors.ModelRefusedError):
+        advisor.recommend(model, inputs=(1,))
+
+
+def test_the_options_are_those_of_the_command_line() -> None:
+    fields = {field.name for field in msgspec.structs.fields(Answers)}
+    assert set(Options.__annotations__) == fields - {"model", "priority", "preset"}
+
+
+def test_python_values_become_the_texts_of_the_command_line() -> None:
+    made = make_answers(
+        "demo",
+        {"performance": 60, "productivity": 25, "portability": 15},
+        {"batch_sizes": (1, 16), "budget": 30, "require": ["speedup>=1.2", "portability>=B"]},
+    )
+    assert made.batch_sizes == "1,16"
+    assert made.budget == "30"
+    assert made.require == "speedup>=1.2,portability>=B"
+    assert made.priority == "performance=60,productivity=25,portability=15"
+    assert make_answers("demo", "serving", {}).preset == "serving"
+
+
+def test_a_wrong_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        make_answers("demo", None, {"colour": "red"})  # type: ignore[typeddict-unknown-key]
+    with pytest.raises(errors.SizeError):
+        make_answers("demo", None, {"input_tokens": -1})
+
+
+def test_the_import_is_cheap_and_loads_no_stack() -> None:
+    code = (
+        "import sys, advisor; before = set(sys.modules); advisor.__version__;"
+        "assert not {'numpy', 'msgspec', 'torch', 'pandas'} & set(sys.modules);"
+        "advisor.recommend, advisor.load;"
+        "assert callable(advisor.recommend);"
+        "assert not {'torch', 'pandas', 'textual', 'IPython'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,116 @@
+"""Live modules are saved by their class or exported, and measured by real workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import types
+
+import pytest
+
+import advisor
+from advisor.errors import ModelRefusedError
+
+torch = pytest.importorskip("torch")
+
+from probes import live_models  # noqa: E402 - needs torch
+
+pytestmark = pytest.mark.stack
+
+HERE = pathlib.Path(__file__).parent
+MODEL_FILE = HERE.parent / "advisor" / "api" / "importable_models.py"
+NOTEBOOK_MODEL = """
+import torch
+
+class NotebookModel(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x, scale):
+        return torch.relu(self.linear(x)) * scale
+"""
+
+
+@pytest.fixture
+def importable_model(monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
+    """A model whose class a new process finds on the import path."""
+    monkeypatch.syspath_prepend(str(MODEL_FILE.parent))
+    spec = importlib.util.spec_from_file_location("importable_models", MODEL_FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "importable_models", module)
+    spec.loader.exec_module(module)
+    return module.ImportableModel()
+
+
+@pytest.fixture
+def notebook_model() -> torch.nn.Module:
+    """A model whose class is in no file."""
+    module = types.ModuleType("__main__")
+    exec(NOTEBOOK_MODEL, module.__dict__)
+    return module.NotebookModel()
+
+
+def test_a_module_with_an_importable_class_is_saved_by_its_class(
+    importable_model: torch.nn.Module, tmp_path: pathlib.Path
+) -> None:
+    examples = (torch.ones(2, 8),)
+    name = live_models.save(importable_model, examples, tmp_path)
+    assert live_models.save(importable_model, examples, tmp_path) == name
+    file, _, function = name.rpartition(":")
+    expected = importable_model(*examples).sum().item()
+    code = (
+        f"import runpy; module, examples = runpy.run_path({file!r})[{function!r}]();"
+        f"assert abs(module(*examples).sum().item() - {expected!r}) < 1e-5"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd="/")
+
+
+def test_a_module_of_a_notebook_is_exported_with_a_dynamic_batch(
+    notebook_model: torch.nn.Module, tmp_path: pathlib.Path
+) -> None:
+    notebook_model.train()
+    name = live_models.save(notebook_model, (torch.ones(2, 8), torch.ones(2, 1)), tmp_path)
+    assert name.endswith(".pt2")
+    assert notebook_model.training
+    program = torch.export.load(name).module()
+    inputs = torch.randn(5, 8), torch.ones(5, 1)
+    torch.testing.assert_close(program(*inputs), notebook_model(*inputs))
+
+
+def test_other_weights_get_another_name(
+    notebook_model: torch.nn.Module, tmp_path: pathlib.Path
+) -> None:
+    examples = (torch.ones(2, 8), torch.ones(2, 1))
+    first = live_models.save(notebook_model, examples, tmp_path)
+    with torch.no_grad():
+        notebook_model.linear.bias.add_(1)
+    assert live_models.save(notebook_model, examples, tmp_path) != first
+
+
+def test_a_live_module_is_measured(
+    notebook_model: torch.nn.Module, home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P3_ADVISOR_HOME", str(home))
+    run = advisor.recommend(
+        notebook_model,
+        inputs={"scale": torch.ones(2, 1), "x": torch.ones(2, 8)},
+        gpu="cpu",
+        batch_sizes=(1, 4),
+        budget=1,
+        workflows=("pytorch-eager",),
+    )
+    (entry,) = (each for each in run.document.workflows if each.cells)
+    assert [cell.batch_size for cell in entry.cells] == [1, 4]
+    assert run.document.question.model.name.endswith(".pt2")
+
+
+def test_a_module_without_inputs_is_refused(notebook_model: torch.nn.Module) -> None:
+    with pytest.raises(ModelRefusedError):
+        advisor.recommend(notebook_model)
+    with pytest.raises(ModelRefusedError):
+        advisor.recommend(notebook_model, inputs={"absent": torch.ones(1)})
