@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from advisor.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from advisor.api import Report, Session, load, prepare, recommend
 
 __all__ = ["Report", "Session", "__version__", "load", "prepare", "recommend"]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

@@ -19,6 +19,8 @@ import warnings
 
 import torch
 
+#: What `torch.export` raises for models that it cannot export: its own errors are `RuntimeError`.
+EXPORT_ERRORS = (RuntimeError, ValueError, TypeError, AssertionError, AttributeError, LookupError)
 FACTORY = '''\
 """Open the module that p3-advisor saved here."""
 
@@ -112,12 +114,11 @@ def _export(
     batch = torch.export.Dim("batch")
     shapes = tuple({0: batch} if example.dim() else None for example in examples)
     copied = copy.deepcopy(module).eval().cpu()  # the caller's module stays as it is
-    # torch.export raises errors of many classes.
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(*EXPORT_ERRORS):
         return _export_with(copied, examples, shapes)
     try:
         return _export_with(copied, examples, None)
-    except Exception as problem:
+    except EXPORT_ERRORS as problem:
         lines = str(problem).strip().splitlines() or [type(problem).__name__]
         raise NotSavableError(f"torch.export: {lines[0]}") from problem
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from advisor import catalogue as catalogue_files
-from advisor import measure, recommend, score
+from advisor import measure, recommendation, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Rating, ScoredArm
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
@@ -443,8 +443,12 @@ def decision(**changes: Any) -> Decision:
         "state": state,
         "results": measured,
         "scored": ranked,
-        "recommendation": recommend.recommend(
-            measured, ranked, asked, [excluded()], recommend.DecisionContext(rubric=known.rubric)
+        "recommendation": recommendation.recommend(
+            measured,
+            ranked,
+            asked,
+            [excluded()],
+            recommendation.DecisionContext(rubric=known.rubric),
         ),
         "problem": None,
         **changes,

@@ -28,6 +28,7 @@ class Options(TypedDict, total=False):
     require: Sequence[str] | str
     budget: str | float
     wait_for_quiet: str
+    max_load_seconds: float
     max_build_seconds: float
     build_minutes: float
     requests: int

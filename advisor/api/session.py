@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from advisor.api.report import Report
 from advisor.context import Context
@@ -34,12 +34,12 @@ class Session:
             raise RuntimeError(message)
         return plan
 
-    def events(self) -> Iterator[LoggedEvent]:
+    def events(self) -> Generator[LoggedEvent, None, None]:
         """Measure what is not measured yet; yield each event after it is stored.
 
         Closing the iterator stops the workers; a later call continues the run.
         """
-        return execute(self._run, self._context)
+        yield from execute(self._run, self._context)
 
     def report(self) -> Report:
         """Return the results so far."""

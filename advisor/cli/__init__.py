@@ -17,7 +17,6 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-import advisor
 from advisor.cli import (
     diagnostics,
     environments,
@@ -30,6 +29,7 @@ from advisor.cli import (
 from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.cli.output import print_text
 from advisor.errors import OutputFileError, UserError
+from advisor.version import __version__
 
 #: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -121,7 +121,7 @@ def _drop_unwritable_output(stream: TextIO) -> None:
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's callback
     if is_given:
-        print_text(advisor.__version__)
+        print_text(__version__)
         raise typer.Exit
 
 

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from advisor.cli.context import open_store
-from advisor.cli.documents import is_document, read_document
+from advisor.cli.documents import is_document
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.errors import DateError, ExportFileError
@@ -105,12 +105,13 @@ def import_run(
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
     from advisor.pipeline.decision import evaluate_imported
+    from advisor.report import opening
     from advisor.store import export_file
 
     store = open_store()
     for file in files:
         if is_document(file):
-            document = read_document(file)
+            document = opening.read_document(file)
             raise ExportFileError(
                 f"{file} is the document of run {document.run_id}, without its single times",
                 f"it needs no import: p3-advisor show {shlex.quote(file)}; decide, explain, "

@@ -6,9 +6,9 @@ import inspect
 
 import msgspec
 
-import advisor
 from advisor import errors, schemas
 from advisor.catalogue import load
+from advisor.version import __version__
 
 
 def render() -> str:
@@ -21,7 +21,7 @@ def render() -> str:
     ]
     specification = {
         "schema": "p3-advisor/spec/1",
-        "version": advisor.__version__,
+        "version": __version__,
         "exit_codes": {
             "0": "recommendation",
             "1": "no recommendation, a regression, or a throughput that was not reproduced",

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-import advisor
 from advisor.context import Context
 from advisor.domain.fleet import CPU
 from advisor.domain.run import Header
@@ -24,6 +23,7 @@ from advisor.question.answers import Answers
 from advisor.question.devices import VISIBLE_DEVICES
 from advisor.store import Run, Store
 from advisor.system.host_lock import HostLock
+from advisor.version import __version__
 
 #: Only the end of a log is sent; a whole log may have megabytes.
 LOG_BYTES = 64 * 1024
@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     answers: Answers
     #: Version of the caller; a node with another version refuses the task.
-    advisor_version: str = advisor.__version__
+    advisor_version: str = __version__
     #: Nodes on which runs may execute in parallel: a check has measured no contention there.
     parallel_nodes: tuple[str, ...] = ()
 
@@ -76,12 +76,11 @@ def run_assignment(
     `gpu` is an index or UUID, and is ignored when the task is for the CPU.
     """
     device = CPU if task.kind == CPU else gpu
-    if task.advisor_version != advisor.__version__:
+    if task.advisor_version != __version__:
         return NodeRunResult(
             node=node,
             device=device,
-            reason=f"node {node} has p3-advisor {advisor.__version__}, the caller "
-            f"{task.advisor_version}",
+            reason=f"node {node} has p3-advisor {__version__}, the caller {task.advisor_version}",
             next_step="install the same version on every node",
         )
     is_parallel = node in task.parallel_nodes

@@ -8,7 +8,7 @@ from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.pipeline.arms import controls, plan_of
 from advisor.probing.worker_process import BuildLimit
-from advisor.recommend.break_even import Cost, most_build_seconds
+from advisor.recommendation.break_even import Cost, most_build_seconds
 
 #: Factor on the seconds of a call of a built arm: calls timed during the warm-up scatter, and the
 #: limit must not be too strict.

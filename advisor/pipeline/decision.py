@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from advisor import measure, recommend, score
+from advisor import measure, recommendation, score
 from advisor.catalogue import read_rubric, read_shipped_rubric
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import describe_device
@@ -73,7 +73,9 @@ def evaluate(header: Header, state: RunState) -> Decision:
     """Summarise and score a run as far as it has come, and recommend an arm."""
     header = with_grades(header)
     races = replay.results_by_batch_size(state, header.question)
-    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
+    results = measure.summarise(
+        state, races, dtype=header.question.dtype, margin=recommendation.EPSILON
+    )
     surveys = architecture_survey.summarise(
         collect_findings(state, header.question), header.catalogue.panel
     )
@@ -129,7 +131,7 @@ def recommend_arm(
     """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
     catalogue, question = header.catalogue, header.question
     gpu = header.machine.find_gpu(question.gpu)
-    context = recommend.DecisionContext(
+    context = recommendation.DecisionContext(
         rubric=catalogue.rubric,
         by_batch_size=score.score_by_batch_size(results, question, catalogue),
         guidelines=catalogue.guidelines,
@@ -138,7 +140,7 @@ def recommend_arm(
         device_bytes=gpu.memory_bytes if gpu else None,
         subject=f"{question.model.name} on {describe_device(header.machine.cpu, gpu)}",
     )
-    return recommend.recommend(results, scored, question, plan_of(state).excluded, context)
+    return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)
 
 
 def _score_and_recommend(header: Header, state: RunState, results: Results) -> Decision:

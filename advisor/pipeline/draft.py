@@ -7,7 +7,6 @@ import pathlib
 
 import msgspec
 
-import advisor
 from advisor import applicability, machine
 from advisor.catalogue import load as load_catalogue
 from advisor.context import Context
@@ -22,6 +21,7 @@ from advisor.probing.environments import containers, registry
 from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter
 from advisor.question.answers import Answers
 from advisor.store import Run
+from advisor.version import __version__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def create(draft: DraftRun, context: Context) -> Run:
         schema=SCHEMA,
         run_id=f"{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
         created=created.isoformat(timespec="seconds"),
-        advisor_version=advisor.__version__,
+        advisor_version=__version__,
         question=draft.question,
         machine=draft.machine,
         catalogue=draft.catalogue,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor import measure, recommend
+from advisor import measure, recommendation
 from advisor.domain.measurement import Platform, Results
 from advisor.domain.outcome import Completed
 from advisor.domain.question import Question
@@ -60,7 +60,9 @@ def load_platform(run: Run) -> Platform:
     """Return the results of a stored run as a platform."""
     header, state = run.header(), run.state()
     races = replay.results_by_batch_size(state, header.question)
-    results = measure.summarise(state, races, dtype=header.question.dtype, margin=recommend.EPSILON)
+    results = measure.summarise(
+        state, races, dtype=header.question.dtype, margin=recommendation.EPSILON
+    )
     return platform_of(header, state, results)
 
 

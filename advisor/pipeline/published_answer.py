@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor import machine, recommend, score
+from advisor import machine, recommendation, score
 from advisor.applicability import required_packages
 from advisor.catalogue import load as load_catalogue
 from advisor.context import Context
@@ -19,7 +19,7 @@ from advisor.domain.question import Question, TransformersModel
 from advisor.errors import NothingViableError, UserError
 from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
 from advisor.question.answers import Answers
-from advisor.recommend import guidelines, published_figures, sensitivity
+from advisor.recommendation import guidelines, published_figures, sensitivity
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
@@ -117,7 +117,7 @@ def _recommend(
         runner_up=runner_up.arm if runner_up else None,
         margin=winner.score - runner_up.score if runner_up else None,
         ties=(),
-        flips=recommend.find_flips(viable, question.priorities),
+        flips=recommendation.find_flips(viable, question.priorities),
         reasons=_reasons(winner, case, gpu),
         next_steps=(NEXT_STEP,),
         simplex_share=simplex[winner.arm],

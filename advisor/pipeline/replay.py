@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Mapping
 
-from advisor import measure, recommend
+from advisor import measure, recommendation
 from advisor.domain.measurement import RaceResult, VerdictKind
 from advisor.domain.question import Question
 from advisor.domain.run_state import RaceGroup, RunState
@@ -34,7 +34,7 @@ def replay_race(state: RunState, batch_size: int, question: Question, index: int
     race = Race(
         [arm for arm in group.arms if arm not in duplicates],
         plan.baseline.id,
-        epsilon=recommend.EPSILON,
+        epsilon=recommendation.EPSILON,
         seed=question.seed + batch_size + group.first_round - 1,
         always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
@@ -138,7 +138,7 @@ def merge_verdicts(earlier: Verdict, later: Verdict, log_speedups: Mapping[str, 
         tied, unresolved = [], [*tied, *unresolved]
         kind = "INCONCLUSIVE" if unresolved else kind
     elif tied or unresolved:
-        kind = max(kind, earlier.kind, key=recommend.STRENGTH.index)
+        kind = max(kind, earlier.kind, key=recommendation.STRENGTH.index)
     return Verdict(
         kind=kind,
         best=later.best,

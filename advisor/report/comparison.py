@@ -14,7 +14,7 @@ import msgspec
 
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.plan import BASELINE
-from advisor.recommend.trust import UNFIT, UNFIT_NOISE
+from advisor.recommendation.trust import UNFIT, UNFIT_NOISE
 from advisor.report.document import RunDocument, Status
 from advisor.report.run_differences import Difference, find_differences, software_of
 from advisor.report.speed_ratios import (

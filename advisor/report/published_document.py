@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import advisor
 from advisor.domain.decision import PublishedAnswer, PublishedCase, ScoredArm
 from advisor.domain.measurement import Interval
 from advisor.domain.plan import Excluded
@@ -14,6 +13,7 @@ from advisor.report.document import (
     ScoreEntry,
     WorkflowEntry,
 )
+from advisor.version import __version__
 
 
 def compose(answer: PublishedAnswer, rerun_command: str) -> RunDocument:
@@ -23,7 +23,7 @@ def compose(answer: PublishedAnswer, rerun_command: str) -> RunDocument:
         schema=SCHEMA,
         run_id=PUBLISHED,
         created=answer.created,
-        advisor_version=advisor.__version__,
+        advisor_version=__version__,
         rubric=answer.catalogue.rubric.name,
         finished=True,
         question=answer.question,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from advisor import recommend, score
+from advisor import recommendation, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Gpu, describe_device
@@ -39,7 +39,7 @@ def decide_again(
     results = results_of(document, known)
     scored = score.score(results, asked, known)
     gpu = _gpu(document)
-    context = recommend.DecisionContext(
+    context = recommendation.DecisionContext(
         rubric=known.rubric,
         by_batch_size=score.score_by_batch_size(results, asked, known),
         guidelines=known.guidelines,
@@ -50,7 +50,7 @@ def decide_again(
     )
     advice, problem = None, None
     try:
-        advice = recommend.recommend(results, scored, asked, _excluded(document), context)
+        advice = recommendation.recommend(results, scored, asked, _excluded(document), context)
     except UserError as error:
         problem = Problem(name=error.name, what=error.what, next_step=error.next_step)
     return msgspec.structs.replace(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pathlib
 import traceback
 
-import advisor
 from advisor.errors import DefectError
+from advisor.version import __version__
 
 
 def write_crash_report(
@@ -21,7 +21,7 @@ def write_crash_report(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         file.write_text(
-            f"p3-advisor {advisor.__version__}\n\n{''.join(traceback.format_exception(error))}",
+            f"p3-advisor {__version__}\n\n{''.join(traceback.format_exception(error))}",
             encoding="utf-8",
         )
     except OSError as problem:

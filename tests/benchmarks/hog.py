@@ -27,12 +27,12 @@ import known_speed_workers
 from builders import BASELINE, DUPLICATE
 from sessions import exhaust
 
-from advisor import catalogue, measure, recommend, score
+from advisor import catalogue, measure, recommendation, score
 from advisor.domain.question import Budget
 from advisor.pipeline import racing, replay
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
-from advisor.recommend import certainty, trust
+from advisor.recommendation import certainty, trust
 
 BUSY_LOOP = "while True: pass"
 EXTRA_WORK = {BASELINE: 0.0, DUPLICATE: 0.0, "equal": 0.0, "slower": 0.05}
@@ -64,7 +64,7 @@ def run_once(session: Session, seed: int) -> dict[str, Any]:
         recorder.state,
         replay.results_by_batch_size(recorder.state, question),
         dtype="float32",
-        margin=recommend.EPSILON,
+        margin=recommendation.EPSILON,
     )
     race = results.races[0]
     known = builders.catalogue(*(builders.workflow(name) for name in ("equal", "slower")))
@@ -96,7 +96,7 @@ def is_beyond_margin(results: Any, best: str) -> bool:
         return True
     (measurement,) = [entry for entry in results.measurements if entry.arm == "equal"]
     low, high = measurement.speedup.low, measurement.speedup.high
-    margin = 1 + recommend.EPSILON
+    margin = 1 + recommendation.EPSILON
     return (low is not None and low > margin) or (high is not None and high < 1 / margin)
 
 

@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE.parent)]
 import builders
 from onscreen import running_app
 
-from advisor import recommend, score
+from advisor import recommendation, score
 from advisor.context import Context
 from advisor.pipeline.decision import Decision, rescore
 from advisor.store import Store
@@ -91,12 +91,12 @@ def large_decision() -> Decision:
     )
     ranked = score.score(results, header.question, header.catalogue)
     state = builders.run_state({name: builders.process() for name in names}, finished=True)
-    advice = recommend.recommend(
+    advice = recommendation.recommend(
         results,
         ranked,
         header.question,
         (),
-        recommend.DecisionContext(rubric=header.catalogue.rubric),
+        recommendation.DecisionContext(rubric=header.catalogue.rubric),
     )
     return Decision(header, state, results, ranked, advice, None)
 

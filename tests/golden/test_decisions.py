@@ -10,7 +10,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import recommend, score
+from advisor import recommendation, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import DecisionWord, Recommendation
 from advisor.domain.measurement import (
@@ -114,12 +114,12 @@ def advise(case: Case) -> Recommendation:
         constraints=parse_constraints(case.require),
         batch_sizes=sizes,
     )
-    context = recommend.DecisionContext(
+    context = recommendation.DecisionContext(
         rubric=known.rubric,
         by_batch_size=score.score_by_batch_size(results, asked, known),
         workflows=known.workflows,
     )
-    return recommend.recommend(results, score.score(results, asked, known), asked, [], context)
+    return recommendation.recommend(results, score.score(results, asked, known), asked, [], context)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -13,9 +13,11 @@ import pytest
 import advisor
 from advisor.errors import ModelRefusedError
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from probes import live_models  # noqa: E402 - needs torch
+import torch
+
+from probes import live_models
 
 pytestmark = pytest.mark.stack
 

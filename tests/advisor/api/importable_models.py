@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class ImportableModel(torch.nn.Module):
+class ImportableModel(torch.nn.Module):  # type: ignore[misc] # torch is not followed
     def __init__(self) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(8, 4)

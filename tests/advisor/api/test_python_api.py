@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import pathlib
 import subprocess
@@ -16,10 +17,11 @@ import advisor
 from advisor import api, errors, schemas
 from advisor.api.answers import Options, make_answers
 from advisor.context import Context
-from advisor.domain.run_events import Finished, Planned
+from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.question.answers import Answers
 from advisor.report.document import RunDocument
 
+EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 ONE_ARM: Options = {"gpu": "cpu", "batch_sizes": (1,), "budget": 1, "workflows": ["quick"]}
 
 
@@ -42,7 +44,7 @@ def simulated(
 
 @pytest.mark.usefixtures("simulated")
 def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Path) -> None:
-    events = []
+    events: list[LoggedEvent] = []
     run = advisor.recommend(
         "demo",
         priorities={"performance": 60, "productivity": 25, "portability": 15},
@@ -55,9 +57,8 @@ def test_a_question_is_measured_and_the_run_is_loaded_again(tmp_path: pathlib.Pa
     assert advisor.load(run.run_id).document == run.document
     file = run.save(tmp_path / "run.json")
     jsonschema.Draft202012Validator(schemas.generate("run")).validate(json.loads(file.read_text()))
-    assert advisor.load(file).run_id == run.run_id
     assert run.headline[0] in repr(run)
-    assert run.to_html().startswith("<!doctype html>")
+    assert run.to_html().startswith("<!DOCTYPE html>")
     assert msgspec.convert(run.to_dict(), RunDocument) == run.document
 
 
@@ -74,13 +75,35 @@ def test_events_are_read_as_an_iterator_and_continue_after_a_break() -> None:
     assert session.report().run_id == session.run_id
 
 
-@pytest.mark.usefixtures("simulated")
-def test_other_priorities_decide_again_without_a_measurement() -> None:
-    run = advisor.recommend("demo", **ONE_ARM)
+def test_a_document_is_decided_again_without_a_measurement() -> None:
+    run = advisor.load(EVIDENCE)
     other = run.decide(priorities={"performance": 100, "productivity": 0, "portability": 0})
     assert other.document.question.priorities.performance == 100
     assert run.document.question.priorities.performance != 100
-    assert run.compare(run).before == run.run_id
+    assert other.recommendation is not None
+    assert run.compare(run).outcome in {"no-regression", "undecided"}
+
+
+def test_a_notebook_shows_the_headline_and_the_arms_escaped() -> None:
+    run = advisor.load(EVIDENCE)
+    hostile = msgspec.structs.replace(run.document.workflows[0], arm="<script>alert(1)</script>")
+    document = msgspec.structs.replace(
+        run.document, workflows=(hostile, *run.document.workflows[1:])
+    )
+    shown = api.Report(document)._repr_html_()
+    assert "<script>" not in shown
+    assert shown.count("<tr>") == 1 + sum(e.rank is not None for e in document.workflows)
+    assert html.escape(run.headline[0]) in shown
+
+
+def test_a_dataframe_has_a_row_for_each_arm_and_batch_size() -> None:
+    pytest.importorskip("pandas")
+    run = advisor.load(EVIDENCE)
+    frame = run.to_dataframe()
+    assert len(frame) == sum(len(entry.cells) or 1 for entry in run.document.workflows)
+    best = run.document.workflows[0]
+    first = frame[(frame.arm == best.arm)].iloc[0]
+    assert first.seconds_median == best.cells[0].seconds.median
 
 
 @pytest.mark.usefixtures("simulated")

@@ -23,7 +23,7 @@ from advisor.pipeline.arms import plan_of
 from advisor.pipeline.decision import Decision, decide
 from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
-from advisor.recommend import trust
+from advisor.recommendation import trust
 from advisor.report import measured_document
 
 LIMITS = catalogue.load().presets.guard

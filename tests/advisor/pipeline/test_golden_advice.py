@@ -14,7 +14,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import applicability, recommend, score
+from advisor import applicability, recommendation, score
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import (
     BuildSeconds,
@@ -224,12 +224,12 @@ def test_tiers_and_recommendations_match_their_golden_files(
         builders.excluded("vllm", status="unsupported", reason="no", fix=None),
         builders.excluded("unfixed", fix=None),
     ]
-    advice = recommend.recommend(
+    advice = recommendation.recommend(
         results,
         scored,
         asked,
         left_out,
-        recommend.DecisionContext(
+        recommendation.DecisionContext(
             rubric=SHIPPED.rubric,
             by_batch_size=score.score_by_batch_size(results, asked, KNOWN),
             guidelines=SHIPPED.guidelines,
@@ -258,17 +258,19 @@ def test_an_error_without_a_viable_arm_names_its_reason_and_a_next_step(
         barred, constraints=(*barred.constraints, Constraint(criterion="productivity", at_least=3))
     )
     few = builders.results(MEASURED[0], MEASURED[1])
-    context = recommend.DecisionContext(rubric=SHIPPED.rubric)
+    context = recommendation.DecisionContext(rubric=SHIPPED.rubric)
 
     def advise(found: Results, asked: Question) -> Recommendation:
         scored = score.score(found, asked, KNOWN)
-        return recommend.recommend(found, scored, asked, [], context)
+        return recommendation.recommend(found, scored, asked, [], context)
 
     expect(
         "advice-nothing",
         {
             "barred": error_fields(lambda: advise(few, barred)),
             "strict": error_fields(lambda: advise(few, strict)),
-            "nothing": error_fields(lambda: recommend.recommend(results, [], barred, [], context)),
+            "nothing": error_fields(
+                lambda: recommendation.recommend(results, [], barred, [], context)
+            ),
         },
     )

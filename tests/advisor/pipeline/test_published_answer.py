@@ -10,7 +10,7 @@ from advisor.domain.decision import Recommendation
 from advisor.domain.question import Constraint, Question, TransformersModel
 from advisor.errors import NothingViableError
 from advisor.pipeline import published_answer
-from advisor.recommend import published_figures
+from advisor.recommendation import published_figures
 
 KNOWN = builders.shipped_catalogue()
 TINY, LLAMA = "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "meta-llama/Llama-2-7b-chat-hf"

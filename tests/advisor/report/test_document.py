@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from builders import BASELINE
 
-from advisor import recommend, schemas, score
+from advisor import recommendation, schemas, score
 from advisor.domain.outcome import (
     BuildFailed,
     Completed,
@@ -223,12 +223,12 @@ def test_an_arm_that_fails_a_constraint_has_the_reason() -> None:
         ]
     )
     rubric = decided.header.catalogue.rubric
-    advice = recommend.recommend(
+    advice = recommendation.recommend(
         decided.results,
         barred,
         decided.header.question,
         [],
-        recommend.DecisionContext(rubric=rubric),
+        recommendation.DecisionContext(rubric=rubric),
     )
     composed = compose(scored=barred, recommendation=advice)
     assert [(entry.arm, entry.fails) for entry in composed.workflows][:2] == [

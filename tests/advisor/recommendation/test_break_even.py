@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.recommend import break_even
-from advisor.recommend.break_even import Cost
+from advisor.recommendation import break_even
+from advisor.recommendation.break_even import Cost
 
 INCUMBENT = Cost(build_seconds=1.0, request_seconds=0.010)
 costs = st.builds(Cost, st.floats(0, 1e4), st.floats(1e-6, 10))

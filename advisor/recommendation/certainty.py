@@ -16,7 +16,7 @@ from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedR
 from advisor.domain.measurement import Interval, Measurement, Results
 from advisor.domain.question import Priorities
 from advisor.domain.rubric import GradeRule, Rubric
-from advisor.recommend.flips import grades_of
+from advisor.recommendation.flips import grades_of
 from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.replication import MIN_PROCESSES
 

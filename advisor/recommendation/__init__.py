@@ -17,11 +17,11 @@ from advisor.domain.question import Constraint, Question
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Workflow
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.recommend import certainty, costs, guidelines, sensitivity, trust
-from advisor.recommend.certainty import Certainty
-from advisor.recommend.flips import SAME_SCORE, find_flips
-from advisor.recommend.headline import HeadlineFacts, arm_titles, write_headline
-from advisor.recommend.reasons import (
+from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
+from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.flips import SAME_SCORE, find_flips
+from advisor.recommendation.headline import HeadlineFacts, arm_titles, write_headline
+from advisor.recommendation.reasons import (
     explain_constraints,
     explain_horizon,
     explain_memory,

@@ -11,12 +11,12 @@ from builders import BASELINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor import recommend, score
+from advisor import recommendation, score
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import Constraint
 from advisor.domain.workflow import Workflow
-from advisor.recommend.headline import format_share_of_draws, join_names
+from advisor.recommendation.headline import format_share_of_draws, join_names
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
@@ -53,14 +53,14 @@ def advise(
     others = sorted({arm.workflow for arm in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
     question = builders.question(batch_sizes=tuple(sizes), **asked)
-    context = recommend.DecisionContext(
+    context = recommendation.DecisionContext(
         rubric=known.rubric,
         by_batch_size=score.score_by_batch_size(results, question, known),
         workflows=known.workflows,
         subject="demo on a CPU, 2 cores",
     )
     scored = score.score(results, question, known)
-    return recommend.recommend(results, scored, question, [], context)
+    return recommendation.recommend(results, scored, question, [], context)
 
 
 def test_a_clear_answer_has_three_lines() -> None:

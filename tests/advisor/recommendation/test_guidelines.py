@@ -7,7 +7,7 @@ import pytest
 
 from advisor.domain.decision import GuidelineOpinion
 from advisor.domain.published import DecisionTree
-from advisor.recommend import guidelines
+from advisor.recommendation import guidelines
 
 SHIPPED = builders.shipped_catalogue()
 

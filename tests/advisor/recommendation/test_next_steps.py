@@ -5,7 +5,7 @@ from __future__ import annotations
 import builders
 import pytest
 
-from advisor import recommend
+from advisor import recommendation
 from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 
@@ -15,12 +15,12 @@ KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 def advise(measurement: Measurement, device_bytes: int | None = None) -> Recommendation:
     results = builders.results(measurement)
     arms = [builders.scored_arm("compiled")]
-    context = recommend.DecisionContext(
+    context = recommendation.DecisionContext(
         rubric=builders.shipped_catalogue().rubric,
         workflows=[builders.workflow("other", deployment_steps=("another",)), KEPT],
         device_bytes=device_bytes,
     )
-    return recommend.recommend(results, arms, builders.question(), [], context)
+    return recommendation.recommend(results, arms, builders.question(), [], context)
 
 
 def test_what_was_built_is_kept_and_what_was_measured_is_pinned() -> None:

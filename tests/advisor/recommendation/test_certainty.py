@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from advisor import score
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Results, Throughput
 from advisor.domain.question import Priorities
-from advisor.recommend import certainty
-from advisor.recommend.certainty import Certainty
+from advisor.recommendation import certainty
+from advisor.recommendation.certainty import Certainty
 
 QUIET, NOISY = 0.004, 0.3
 

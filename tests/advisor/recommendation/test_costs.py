@@ -17,7 +17,7 @@ from advisor.domain.measurement import (
     SustainedCheck,
     Throughput,
 )
-from advisor.recommend import costs
+from advisor.recommendation import costs
 
 
 def measured(

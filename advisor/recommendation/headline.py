@@ -15,8 +15,8 @@ from advisor.domain.measurement import Interval
 from advisor.domain.question import Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.domain.workflow import Workflow
-from advisor.recommend.certainty import Certainty
-from advisor.recommend.flips import grades_of, overtaking_weight
+from advisor.recommendation.certainty import Certainty
+from advisor.recommendation.flips import grades_of, overtaking_weight
 from advisor.system.number_format import format_bound, format_weight
 
 #: A measured arm that is faster than the advised one by less than this is not named as faster.

@@ -15,7 +15,7 @@ from advisor import score
 from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
 from advisor.domain.question import CRITERIA, Constraint, Priorities
-from advisor.recommend import sensitivity
+from advisor.recommendation import sensitivity
 
 tiers = st.tuples(*[st.integers(1, 3)] * len(CRITERIA))
 fields = st.lists(st.tuples(tiers, st.sampled_from([0.9, 1.0, 1.5, 2.0])), min_size=1, max_size=6)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from advisor.domain.decision import BreakEven, EnergyUse, HorizonBest, MemoryFit, RunningCost
 from advisor.domain.measurement import Cell, Measurement, SustainedCheck
-from advisor.recommend.break_even import Cost, break_even
+from advisor.recommendation.break_even import Cost, break_even
 
 #: Numbers of requests for which the fastest arm, including its cold build, is reported.
 HORIZONS = tuple(10**power for power in range(2, 8))

@@ -18,7 +18,7 @@ from advisor.domain.measurement import (
     Throughput,
     VisitCounts,
 )
-from advisor.recommend import trust
+from advisor.recommendation import trust
 
 DISAGREES = SustainedCheck(
     batch_size=1,

@@ -15,13 +15,13 @@ from builders import BASELINE
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from advisor import recommend, score
+from advisor import recommendation, score
 from advisor.domain.decision import Flip, Recommendation, ScoredArm
 from advisor.domain.measurement import Measurement, RaceResult, Results, VisitCounts
 from advisor.domain.plan import Excluded
 from advisor.domain.question import CRITERIA, PILLARS, Constraint, Priorities, Question
 from advisor.errors import MachineUnfitError, NothingViableError
-from advisor.recommend.flips import ENDS, SAME_SCORE, leader_of
+from advisor.recommendation.flips import ENDS, SAME_SCORE, leader_of
 
 #: How far from a flip it is decided again: more than rounding, less than two flips are apart.
 GAP = 1e-3
@@ -67,14 +67,14 @@ def advise(
     made = results or builders.results(
         *(builders.measurement(arm.arm, speedup=arm.speedup, workflow=arm.workflow) for arm in arms)
     )
-    context = recommend.DecisionContext(rubric=builders.shipped_catalogue().rubric)
-    return recommend.recommend(made, arms, question or builders.question(), excluded, context)
+    context = recommendation.DecisionContext(rubric=builders.shipped_catalogue().rubric)
+    return recommendation.recommend(made, arms, question or builders.question(), excluded, context)
 
 
 def flips_of(field: Field, priorities: Priorities, pillar: str) -> list[Flip]:
     return [
         flip
-        for flip in recommend.find_flips(decide(field, priorities), priorities)
+        for flip in recommendation.find_flips(decide(field, priorities), priorities)
         if flip.criterion == pillar
     ]
 
@@ -145,7 +145,7 @@ def test_flips_of_a_criterion_come_nearest_first() -> None:
         ((1, 1, 3, 2, 2), 0.9),
     ]
     priorities = builders.priorities(40, 35, 25)
-    flips = recommend.find_flips(decide(field, priorities), priorities)
+    flips = recommendation.find_flips(decide(field, priorities), priorities)
     for pillar in PILLARS:
         distances = [
             abs(flip.weight - getattr(priorities, pillar))
@@ -194,7 +194,7 @@ def test_an_arm_that_leads_at_a_single_point_is_no_flip() -> None:
     field = [((3, 1, 2, 2, 2), 1.0), ((2, 2, 2, 2, 2), 9.0), ((1, 3, 2, 2, 2), 1.0)]
     for performance in range(51, 100):
         priorities = builders.priorities(performance, 100 - performance, 0)
-        flips = recommend.find_flips(decide(field, priorities), priorities)
+        flips = recommendation.find_flips(decide(field, priorities), priorities)
         assert {flip.to for flip in flips} == {"arm2"}
 
 
@@ -312,8 +312,8 @@ def test_scores_that_differ_by_no_more_than_rounding_are_the_same() -> None:
     arms, results = two()
     last = msgspec.structs.replace(arms[1], score=0.0)
     same, apart = (msgspec.structs.replace(arms[0], score=times * SAME_SCORE) for times in (1, 2))
-    assert recommend.is_tie(same, last, results)
-    assert not recommend.is_tie(apart, last, results)
+    assert recommendation.is_tie(same, last, results)
+    assert not recommendation.is_tie(apart, last, results)
 
 
 def test_the_runner_up_is_the_best_of_another_workflow() -> None:
