@@ -303,6 +303,8 @@ class Visit:
     #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
     #: when it returns.
     streamed_seconds: float | None
+    #: Seconds of a fixed piece of host work before the block.
+    host_seconds: float | None = None
     event: str = "visited"
 
 

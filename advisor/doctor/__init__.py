@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import statistics
+import time
 from collections.abc import Iterable, Mapping
 
 import uv
@@ -16,11 +18,15 @@ from advisor.doctor.gpu_checks import GIBIBYTE, check_each_gpu, check_selected_g
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.probing.environments import health, registry
+from probes.measuring import host_probe
 
 __all__ = ["Finding", "broken_environments", "examine"]
 
 #: Share of the processors from which other work disturbs the timing.
 MAX_CPU_LOAD = 0.5
+#: Readings of the host's speed, the pause between them, and the spread that is worth a warning.
+HOST_READINGS, HOST_PAUSE_SECONDS = 60, 0.01
+MAX_HOST_SPREAD = 0.2
 #: Prefix of the name of an environment's finding.
 ENVIRONMENT_PREFIX = "environment "
 
@@ -42,6 +48,7 @@ def examine(
         *check_each_gpu(detected),
         check_compiler(),
         check_load(),
+        check_host_speed(),
         check_home(home),
         check_uv(),
         *check_environments(catalogue, variables),
@@ -143,6 +150,23 @@ def check_load() -> Finding:
     if load > MAX_CPU_LOAD:
         return Finding(name="load", status="warn", what=what, fix="end other work first")
     return Finding(name="load", status="ok", what=what)
+
+
+def check_host_speed(readings: int = HOST_READINGS) -> Finding:
+    """Report how much the speed of this processor changes within about a second."""
+    seconds = []
+    for _ in range(readings):
+        seconds.append(host_probe.time_host())
+        time.sleep(HOST_PAUSE_SECONDS)
+    ordered, outer = sorted(seconds), readings // 20
+    spread = (ordered[-1 - outer] - ordered[outer]) / statistics.median(seconds)
+    what = (
+        f"the same work takes times within {spread:.0%} of their median, over {readings} readings"
+    )
+    if spread > MAX_HOST_SPREAD:
+        fix = "end other work, or expect wide intervals where calls wait for the host"
+        return Finding(name="host speed", status="warn", what=what, fix=fix)
+    return Finding(name="host speed", status="ok", what=what)
 
 
 def check_home(home: pathlib.Path) -> Finding:

@@ -128,6 +128,16 @@ class QuietLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     source: str
 
 
+class NoisePrior(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known of the differences between equal processes before a run measures them."""
+
+    #: Standard deviation of the logarithm of one process's speed.
+    process_deviation: Annotated[float, msgspec.Meta(gt=0)] = 0.01
+    #: Number of measured differences that it counts as.
+    weight: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    source: str = "the value of the first version that has one"
+
+
 class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Named priorities and budgets, the deadlines of phases and the limits for visits."""
 
@@ -138,6 +148,7 @@ class Presets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     deadlines: Deadlines
     guard: VisitQualityLimits
     builds: BuildPresets = BuildPresets()
+    noise: NoisePrior = NoisePrior()
     #: Absent in runs of early versions, whose machine is not checked.
     quiet: QuietLimits | None = None
 

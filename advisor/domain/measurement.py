@@ -297,6 +297,14 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
     closed: str
 
 
+class HostSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of a fixed piece of host work of about a millisecond, over all visits of a run."""
+
+    median_seconds: float
+    #: Range of the middle 90 % of the visits, as a share of the median.
+    spread: float
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a run so far."""
 
@@ -310,6 +318,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     visits: VisitCounts = VisitCounts(made=0, discarded=0, unfit=0)
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
+    #: Null in runs of earlier versions.
+    host: HostSpeed | None = None
     #: Number of completed repetitions in fresh processes.
     repeats: int = 0
     surveys: tuple[Survey, ...] = ()

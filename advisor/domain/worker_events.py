@@ -216,6 +216,8 @@ class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     #: Mean seconds per call of a block that is synchronised once, at its end; null where a call
     #: is complete when it returns.
     streamed_seconds: float | None = None
+    #: Seconds of a fixed piece of host work before the block; null in runs of earlier versions.
+    host_seconds: float | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):

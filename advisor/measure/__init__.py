@@ -11,14 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.measurement import RaceResult, Results, SustainedCheck
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.measurement import HostSpeed, RaceResult, Results, SustainedCheck
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Dtype
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, ratio_interval, summarise_arm
-from advisor.measure.process_differences import include_process_differences
+from advisor.measure.process_differences import (
+    estimate_process_variances,
+    include_process_differences,
+    widen_by_processes,
+)
 from advisor.measure.rounds import (
+    host_seconds,
     is_valid,
     log_median_seconds,
     mean_log_speedups,
@@ -39,16 +45,24 @@ __all__ = [
     "visits_by_round",
 ]
 
+#: Visits from which the middle 90 % mean something.
+MIN_HOST_VISITS = 20
 #: Log speed-ups over the baseline by arm and batch size, in the order of the rounds.
 LogSpeedups = Mapping[str, Mapping[int, Sequence[float]]]
 
 
 def summarise(
-    state: RunState, races: Mapping[int, RaceResult], *, dtype: Dtype, margin: float
+    state: RunState,
+    races: Mapping[int, RaceResult],
+    *,
+    dtype: Dtype,
+    margin: float,
+    noise: NoisePrior | None = None,
 ) -> Results:
     """Return the measurements of every valid arm, made in `dtype`.
 
-    Changes of less than `margin`, as a share, are ignored.
+    Changes of less than `margin`, as a share, are ignored. `noise` is what equal processes are
+    known to differ by.
     """
     if state.plan is None:
         message = "a run without a plan has no results"
@@ -67,6 +81,11 @@ def summarise(
     processes = [process for each in state.processes.values() for process in each]
     peaks = device_peaks(state)
     baseline = state.plan.baseline.id
+    variances = estimate_process_variances(
+        {arm: each for arm, each in series.items() if arm != baseline},
+        _duplicate_of(state.plan),
+        noise or NoisePrior(),
+    )
     measured_races = tuple(
         msgspec.structs.replace(race, noise_floor=noise_floors[size])
         for size, race in sorted(races.items())
@@ -74,9 +93,9 @@ def summarise(
     return Results(
         baseline=baseline,
         measurements=tuple(
-            include_process_differences(
+            widen_by_processes(
                 summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
-                measured_races,
+                variances.get(arm.id, {}),
                 baseline,
             )
             for arm in state.plan.arms
@@ -91,7 +110,20 @@ def summarise(
         visits=count_visits(processes),
         sustained=_check_sustained(state, log_speedups, margins),
         peaks=peaks,
+        host=_summarise_host(host_seconds(state)),
         repeats=_count_repetitions(series.values()),
+    )
+
+
+def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:
+    """Return how fast the host was, and how much that changed; None for few visits."""
+    if len(seconds) < MIN_HOST_VISITS:
+        return None
+    median, ordered = statistics.median(seconds), sorted(seconds)
+    outer = len(ordered) // 20
+    return HostSpeed(
+        median_seconds=median,
+        spread=(ordered[len(ordered) - 1 - outer] - ordered[outer]) / median,
     )
 
 
@@ -117,11 +149,15 @@ def _series_by_batch_size(
     return series
 
 
+def _duplicate_of(plan: Plan) -> str | None:
+    return next((arm.id for arm in plan.arms if arm.duplicate_of), None)
+
+
 def _noise_floors(
     plan: Plan, log_speedups: LogSpeedups, races: Mapping[int, RaceResult]
 ) -> dict[int, float | None]:
     """Return the noise floor by batch size; None without two rounds of the duplicate."""
-    duplicate = next((arm.id for arm in plan.arms if arm.duplicate_of), None)
+    duplicate = _duplicate_of(plan)
     differences = log_speedups.get(duplicate, {}) if duplicate else {}
     return {size: _noise_floor(differences.get(size, ())) for size in races}
 

@@ -36,7 +36,12 @@ from advisor.statistics.intervals import (
     paired_interval,
     typical_interval,
 )
-from advisor.statistics.replication import MIN_PROCESSES, interval_over_processes, variance_between
+from advisor.statistics.replication import (
+    MIN_PROCESSES,
+    interval_of_processes,
+    interval_over_processes,
+    variance_between,
+)
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
@@ -123,10 +128,14 @@ def is_proven_cold(process: ProcessState) -> bool | None:
 
 
 def _overall_log_speedup(series: Series) -> Estimate:
-    """Return the mean over the batch sizes, over processes if there are enough of them."""
+    """Return the mean over the batch sizes and over the processes that have all of them.
+
+    From `MIN_PROCESSES` on the interval includes what differs between processes.
+    """
     processes = min(len(each) for each in series.values())
     if processes < MIN_PROCESSES:
-        return geometric_mean_interval([each[0] for each in series.values()], CONFIDENCE)
+        samples = [each[number] for each in series.values() for number in range(processes)]
+        return geometric_mean_interval(samples, CONFIDENCE, correlated=True)
     means = [
         statistics.fmean(statistics.fmean(each[number]) for each in series.values())
         for number in range(processes)
@@ -160,7 +169,7 @@ def _summarise_cell(
         speedup=ratio_interval(
             interval_over_processes(series, TAIL)
             if is_repeated
-            else paired_interval(series[0], TAIL)
+            else interval_of_processes(series, TAIL)
         ),
         tflops=flops / median / TERA if flops else None,
         processes=len(series),

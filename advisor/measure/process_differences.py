@@ -1,20 +1,128 @@
 """Add to each speed-up's interval what differs between equal processes. Pure.
 
-The baseline and its duplicate run the same program in two processes. The 95 % bound of their
-difference, the noise floor, is half of the interval of a ratio of two processes. It is added in
+In a run the variance between processes is estimated from the difference of the baseline and its
+duplicate and from the arms that ran in several processes. A document of a run has only the noise
+floor: the 95 % bound of the difference between the baseline and its duplicate. Either is added in
 quadrature to the interval from the rounds within the processes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval, Measurement, RaceResult
-from advisor.statistics.intervals import HALF_INTERVAL
-from advisor.statistics.replication import MIN_PROCESSES
+from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
+from advisor.statistics.replication import MIN_PROCESSES, process_variance, variance_of_mean
+
+#: Upper end of a two-sided 95 % interval.
+PROBABILITY = 0.975
+
+
+#: Log speed-ups over the baseline by arm, batch size and process, in the order of the rounds.
+SeriesByArm = Mapping[str, Mapping[int, Sequence[Sequence[float]]]]
+
+
+class ProcessVariance(NamedTuple):
+    """Variance of the log ratio of two equal processes, and its degrees of freedom."""
+
+    variance: float
+    degrees_of_freedom: float
+
+
+def estimate_process_variances(
+    series: SeriesByArm, duplicate: str | None, prior: NoisePrior
+) -> dict[str, dict[int, ProcessVariance]]:
+    """Return the variance between processes by arm and batch size.
+
+    All arms share what the duplicate and the repeated arms show; an arm's own repetitions count in
+    addition, because some stacks differ more from process to process than others.
+    """
+    differences = {
+        (arm, size): _process_differences(processes, is_duplicate=arm == duplicate)
+        for arm, sizes in series.items()
+        for size, processes in sizes.items()
+    }
+    prior_variance = 2 * prior.process_deviation**2
+    variances: dict[str, dict[int, ProcessVariance]] = {arm: {} for arm in series}
+    for (arm, size), own_differences in differences.items():
+        found = [
+            each
+            for (other, of_size), all_ in differences.items()
+            if of_size == size
+            for each in all_
+        ]
+        common = process_variance(*_split(found), prior_variance, prior.weight)
+        own = [] if arm == duplicate else own_differences
+        variances[arm][size] = ProcessVariance(
+            process_variance(*_split(own), common, prior.weight), prior.weight + len(found)
+        )
+    return variances
+
+
+def _process_differences(
+    processes: Sequence[Sequence[float]], *, is_duplicate: bool
+) -> list[tuple[float, float]]:
+    """Return differences of the size of two equal processes, with the variance of their rounds.
+
+    The duplicate differs from the baseline by one process each. The speed-ups of an arm in two
+    repetitions differ by two processes each, so their difference is divided by the square root of
+    two.
+    """
+    usable = [rounds for rounds in processes if len(rounds) > 1]
+    means = [statistics.fmean(rounds) for rounds in usable]
+    within = [variance_of_mean(rounds) for rounds in usable]
+    if is_duplicate:
+        return list(zip(means, within, strict=True))
+    return [
+        ((means[place + 1] - means[place]) / math.sqrt(2), (within[place + 1] + within[place]) / 2)
+        for place in range(len(usable) - 1)
+    ]
+
+
+def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+def widen_by_processes(
+    measurement: Measurement, variances: Mapping[int, ProcessVariance], baseline: str
+) -> Measurement:
+    """Return the measurement with intervals that hold what a fresh process would show.
+
+    Intervals over `MIN_PROCESSES` processes include it already. One process serves all batch sizes,
+    so the differences do not average out over them.
+    """
+    if measurement.arm == baseline or not measurement.cells or not variances:
+        return measurement
+    errors = {
+        cell.batch_size: _error_between(variances[cell.batch_size], cell.processes)
+        for cell in measurement.cells
+    }
+    overall = math.sqrt(sum(error**2 for error in errors.values()) / len(errors))
+    is_replicated = all(map(_is_replicated, measurement.cells))
+    return msgspec.structs.replace(
+        measurement,
+        speedup=measurement.speedup if is_replicated else _widen(measurement.speedup, overall),
+        cells=tuple(
+            cell
+            if _is_replicated(cell)
+            else msgspec.structs.replace(
+                cell, speedup=_widen(cell.speedup, errors[cell.batch_size])
+            )
+            for cell in measurement.cells
+        ),
+    )
+
+
+def _error_between(variance: ProcessVariance, processes: int) -> float:
+    """Return half of the 95 % interval of the mean over this number of processes."""
+    quantile = t_quantile(PROBABILITY, variance.degrees_of_freedom)
+    return quantile * math.sqrt(variance.variance / processes)
 
 
 def include_process_differences(

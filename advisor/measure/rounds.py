@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from advisor.domain.outcome import Completed, Incorrect, NotEngaged, OutOfMemory
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed
+from advisor.statistics.covariate import adjust
 
 
 def log_median_seconds(visit: BlockTimed) -> float:
@@ -90,9 +91,33 @@ def mean_log_speedups(state: RunState, batch_size: int) -> dict[str, float]:
 def paired_log_speedups(
     rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str
 ) -> tuple[float, ...]:
-    """Return the log seconds of the baseline minus those of the arm, for each round with both."""
-    return tuple(
-        log_median_seconds(visits[baseline]) - log_median_seconds(visits[arm])
+    """Return the log seconds of the baseline minus those of the arm, for each round with both.
+
+    Where the host's own speed in the two visits explains the differences, they are adjusted to a
+    host that is equally fast in both.
+    """
+    pairs = [
+        (visits[baseline], visits[arm])
         for _, visits in sorted(rounds.items())
         if baseline in visits and arm in visits
+    ]
+    differences = tuple(
+        log_median_seconds(first) - log_median_seconds(second) for first, second in pairs
+    )
+    hosts = [
+        math.log(first.host_seconds / second.host_seconds)
+        for first, second in pairs
+        if first.host_seconds and second.host_seconds
+    ]
+    return adjust(differences, hosts) if len(hosts) == len(pairs) else differences
+
+
+def host_seconds(state: RunState) -> tuple[float, ...]:
+    """Return the seconds of the fixed host work in every visit of the run."""
+    return tuple(
+        visit.host_seconds
+        for processes in state.processes.values()
+        for process in processes
+        for visit in process.visits
+        if visit.host_seconds is not None
     )

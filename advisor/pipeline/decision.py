@@ -74,7 +74,11 @@ def evaluate(header: Header, state: RunState) -> Decision:
     header = with_grades(header)
     races = replay.results_by_batch_size(state, header.question)
     results = measure.summarise(
-        state, races, dtype=header.question.dtype, margin=recommendation.EPSILON
+        state,
+        races,
+        dtype=header.question.dtype,
+        margin=recommendation.EPSILON,
+        noise=header.catalogue.presets.noise,
     )
     surveys = architecture_survey.summarise(
         collect_findings(state, header.question), header.catalogue.panel

@@ -106,7 +106,14 @@ def _race_groups(
     while True:
         before = _race_progress(recorder.state, question)
         yield from building.build_group(session, recorder, header)
-        yield from racing.race_batch_sizes(session, recorder, question, limits, clock)
+        yield from racing.race_batch_sizes(
+            session,
+            recorder,
+            question,
+            limits,
+            clock,
+            functools.partial(provisional.answer_stands, header),
+        )
         waiting = remaining.waiting_arms(recorder.state, question)
         if (
             not waiting

@@ -26,3 +26,9 @@ def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
         ),
         waiting=tuple(arm.id for arm in plan_of(state).arms if arm.id in waiting),
     )
+
+
+def answer_stands(header: Header, state: RunState) -> bool:
+    """Return whether the decision is made with what has been measured so far."""
+    advice = evaluate(header, state).recommendation
+    return advice is not None and advice.decision in {"CLEAR", "EITHER"}

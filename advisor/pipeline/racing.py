@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Generator, Iterator
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
 
 from advisor import measure
 from advisor.domain.catalogue import VisitQualityLimits
@@ -93,12 +94,50 @@ class RaceDeadline:
         return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
 
 
+#: Returns whether the answer stands with what has been measured so far.
+AnswerStands = Callable[[RunState], bool]
+#: Half of an interval that is narrow enough, as a logarithm: 5 %.
+NARROW = math.log(1.05)
+#: An interval that kept this share of its width between two looks has stopped shrinking.
+STALLED_SHARE = 0.9
+
+
+@dataclasses.dataclass
+class StopRule:
+    """When a race may end: the answer stands, and its intervals are narrow or shrink no further.
+
+    Without `stands` the verdict of the race ends it. An `early` race gives a first answer; its arms
+    race again with those that are not built yet.
+    """
+
+    stands: AnswerStands | None = None
+    early: bool = False
+    _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def may_end(self, race: Race, state: RunState) -> bool:
+        """Return whether the race may end after its last complete round."""
+        if race.rounds < DECIDING_ROUNDS or not race.is_look:
+            return False
+        if self.early:
+            return True
+        if self.stands is None:
+            return race.decided
+        before, now = self._half_widths, race.half_widths()
+        self._half_widths = now
+        are_narrow = all(
+            half <= NARROW or half > STALLED_SHARE * before.get(arm, math.inf)
+            for arm, half in now.items()
+        )
+        return are_narrow and self.stands(state)
+
+
 def race_batch_sizes(
     session: Session,
     recorder: Recorder,
     question: Question,
     limits: VisitQualityLimits,
     clock: Callable[[], float],
+    stands: AnswerStands | None = None,
 ) -> Iterator[LoggedEvent]:
     """Race the built arms at every batch size that still needs a race.
 
@@ -124,8 +163,16 @@ def race_batch_sizes(
             clock, now + (end - now) / (len(open_sizes) - index), end + OVERTIME * measuring_seconds
         )
         race = replay_race(recorder.state, size, question)
-        closed = yield from _run_rounds(session, recorder, race, size, counts, deadline)
+        rule = StopRule(stands, early=_is_early(session, recorder.state))
+        closed = yield from _run_rounds(session, recorder, race, size, counts, deadline, rule)
         yield recorder.record(closed)
+
+
+def _is_early(session: Session, state: RunState) -> bool:
+    """Return whether arms that are not built yet will race together with those that are."""
+    built = {arm.id for arm in built_arms(session, state)}
+    waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - built
+    return bool(waiting) and session.has_memory_headroom()
 
 
 def is_open(state: RunState, batch_size: int) -> bool:
@@ -176,10 +223,11 @@ def _run_rounds(
     batch_size: int,
     counts: DiscardCounts,
     deadline: RaceDeadline,
+    rule: StopRule,
 ) -> Generator[LoggedEvent, None, RaceClosed]:
-    """Run rounds until the race has a verdict or its deadline has passed; return its end."""
+    """Run rounds until the race may end or its deadline has passed; return its end."""
     first_round = recorder.state.groups[batch_size][-1].first_round
-    while not race.finished:
+    while not race.finished and not rule.may_end(race, recorder.state):
         if deadline.is_over(race.rounds):
             return RaceClosed(
                 batch_size=batch_size, reason="the measuring time is spent", cause="out-of-time"

@@ -39,6 +39,7 @@ def replay_race(state: RunState, batch_size: int, question: Question, index: int
         always=[plan.baseline.id, *(arm for arm in group.arms if arm in duplicates)],
         most_rounds=question.budget.most_rounds,
     )
+    race.ends_with_verdict = False  # `racing` decides, from all that the run has measured
     failed = failed_arms(state)
     for number, visits in sorted(measure.visits_by_round(state, batch_size).items()):
         if number not in rounds:

@@ -18,6 +18,7 @@ from advisor.domain.measurement import (
     BuildSeconds,
     CallDiagnosis,
     Cell,
+    HostSpeed,
     Interval,
     MemoryBytes,
     Portability,
@@ -163,6 +164,8 @@ class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 0
     sustained: SustainedCheck | None = None
     peaks: Peaks | None = None
+    #: How fast the host was and how much that changed; null in documents of earlier versions.
+    host: HostSpeed | None = None
     by_batch_size: tuple[RaceResult, ...]
 
 

@@ -190,5 +190,6 @@ def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry 
         repeats=results.repeats,
         sustained=results.sustained,
         peaks=results.peaks,
+        host=results.host,
         by_batch_size=results.races,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -10,6 +11,10 @@ from typing import NamedTuple
 
 #: Standard errors in half of a 95 % interval.
 HALF_INTERVAL = 1.96
+#: Fewer values show no autocorrelation.
+MIN_AUTOCORRELATED = 4
+#: Highest autocorrelation that is assumed; a series of some ten values cannot show a higher one.
+MOST_CORRELATION = 0.9
 
 
 class Estimate(NamedTuple):
@@ -45,15 +50,53 @@ def paired_interval(differences: Sequence[float], level: float) -> Estimate:
     return Estimate(mean - half_width, mean, mean + half_width)
 
 
+def effective_count(values: Sequence[float]) -> float:
+    """Return the number of independent values with the same information, from 2 to their number.
+
+    It follows from the autocorrelation at lag one, as for a first-order autoregressive series:
+    n (1 - r) / (1 + r). The estimate of r is corrected for its bias of about -1 / n. Negative
+    autocorrelation counts as none.
+    """
+    count = len(values)
+    if count < MIN_AUTOCORRELATED:
+        return float(count)
+    mean = statistics.fmean(values)
+    residuals = [value - mean for value in values]
+    total = sum(residual**2 for residual in residuals)
+    if total == 0:
+        return float(count)
+    lagged = sum(one * two for one, two in itertools.pairwise(residuals)) / total
+    correlation = min(max(lagged + 1 / count, 0.0), MOST_CORRELATION)
+    return max(count * (1 - correlation) / (1 + correlation), 2.0)
+
+
+def correlated_interval(differences: Sequence[float], level: float) -> Estimate:
+    """Return the mean with bounds like `paired_interval`, for differences that are autocorrelated.
+
+    Slow changes of the machine make successive rounds alike; they count as fewer rounds.
+    """
+    estimate = paired_interval(differences, level)
+    count = len(differences)
+    effective = effective_count(differences)
+    if count < MIN_AUTOCORRELATED or effective == count:
+        return estimate
+    half_width = (
+        t_quantile(1 - level, effective - 1) * statistics.stdev(differences) / math.sqrt(effective)
+    )
+    return Estimate(estimate.value - half_width, estimate.value, estimate.value + half_width)
+
+
 @functools.lru_cache(maxsize=1024)
-def t_quantile(probability: float, degrees_of_freedom: int) -> float:
+def t_quantile(probability: float, degrees_of_freedom: float) -> float:
     """Return the quantile of Student's t distribution."""
     from scipy.special import stdtrit  # noqa: PLC0415 - slow to import, and most commands never race
 
     return float(stdtrit(degrees_of_freedom, probability))
 
 
-def geometric_mean_interval(samples: Sequence[Sequence[float]], confidence: float) -> Estimate:
+def geometric_mean_interval(
+    samples: Sequence[Sequence[float]], confidence: float, *, correlated: bool = False
+) -> Estimate:
     """Return the mean of the means of `samples` with a two-sided interval.
 
     Each sample holds the log differences of one batch size. All samples have the same weight. The
@@ -62,12 +105,15 @@ def geometric_mean_interval(samples: Sequence[Sequence[float]], confidence: floa
     mean = statistics.fmean(statistics.fmean(sample) for sample in samples)
     if any(len(sample) < 2 for sample in samples):  # noqa: PLR2004 - one value has no spread
         return Estimate(-math.inf, mean, math.inf)
-    variances = [statistics.variance(sample) / len(sample) for sample in samples]
+    counts = [effective_count(each) if correlated else float(len(each)) for each in samples]
+    variances = [
+        statistics.variance(sample) / count for sample, count in zip(samples, counts, strict=True)
+    ]
     total = sum(variances)
     if total == 0:
         return Estimate(mean, mean, mean)
     degrees_of_freedom = total**2 / sum(
-        variance**2 / (len(sample) - 1) for variance, sample in zip(variances, samples, strict=True)
+        variance**2 / (count - 1) for variance, count in zip(variances, counts, strict=True)
     )
     quantile = t_quantile((1 + confidence) / 2, max(int(degrees_of_freedom), 1))
     half_width = quantile * math.sqrt(total) / len(samples)

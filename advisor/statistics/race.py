@@ -66,8 +66,8 @@ class Race:
         probability of a wrong elimination. Every round visits the arms of `always`, even after
         their elimination; an arm that is in `always` but not in `arms` takes no part in the
         decision (such as the duplicate of the baseline, which gives the noise floor). The race ends
-        after `most_rounds` at the latest. From `settle_rounds` on it also ends when the verdict is
-        SAFE.
+        after `most_rounds` at the latest, and as soon as it is `decided` unless `ends_with_verdict`
+        is set to False; from `settle_rounds` on the verdict SAFE suffices.
         """
         self._arms = tuple(arms)
         self._always = tuple(always)
@@ -79,6 +79,8 @@ class Race:
         self.margin = math.log1p(epsilon)
         self._looks = (*(look for look in LOOKS if look < most_rounds), most_rounds)
         self._settle_rounds = settle_rounds
+        #: Whether the verdict ends the race. If not, the caller decides when to stop.
+        self.ends_with_verdict = True
         self._level = delta / max(len(self._arms) - 1, 1) / len(self._looks)
         self._random = random.Random(seed)  # noqa: S311 - an order of visits, not a secret
         #: Log seconds by arm and round; rounds count from 1.
@@ -152,6 +154,31 @@ class Race:
                 self._eliminate_and_check_end()
 
     @property
+    def is_look(self) -> bool:
+        """Whether the race has just looked at its intervals."""
+        return self._rounds in self._looks and not self._pending
+
+    @property
+    def decided(self) -> bool:
+        """Whether further rounds would not change the verdict much: PROVEN, TIE or late SAFE."""
+        kind = self.verdict.kind
+        settled = kind == "SAFE" and self._rounds >= self._settle_rounds
+        return kind in {"PROVEN", "TIE"} or settled
+
+    def half_widths(self, confidence: float = 0.95) -> dict[str, float]:
+        """Return half of the interval of each due arm's log difference to the baseline.
+
+        Infinite with fewer than two rounds.
+        """
+        level = (1 - confidence) / 2
+        intervals = {
+            arm: self._interval(arm, self.baseline, level)
+            for arm in self.due
+            if arm != self.baseline
+        }
+        return {arm: (each.high - each.low) / 2 for arm, each in intervals.items()}
+
+    @property
     def due(self) -> tuple[str, ...]:
         """The arms that the next round visits, in no particular order."""
         return (*self._surviving, *(arm for arm in self._always if arm not in self._surviving))
@@ -194,9 +221,7 @@ class Race:
             if self._interval(arm, best, self._level).low > 0:
                 self._surviving.remove(arm)
                 self._eliminated[arm] = (self._rounds, best)
-        kind = self.verdict.kind
-        settled = kind == "SAFE" and self._rounds >= self._settle_rounds
-        self.finished = kind in {"PROVEN", "TIE"} or settled or self._rounds >= self._looks[-1]
+        self.finished = self._rounds >= self._looks[-1] or (self.ends_with_verdict and self.decided)
 
     def _best(self) -> str:
         """Return the surviving arm with the smallest median difference to the mean of its round."""

@@ -9,7 +9,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from advisor.statistics.intervals import Estimate, paired_interval
+from advisor.statistics.intervals import (
+    Estimate,
+    correlated_interval,
+    effective_count,
+    geometric_mean_interval,
+    paired_interval,
+)
 
 #: Fewer processes do not give a usable variance between processes.
 MIN_PROCESSES = 3
@@ -25,6 +31,38 @@ def variance_between(processes: Sequence[Sequence[float]]) -> float:
     of_means = statistics.variance(statistics.fmean(rounds) for rounds in processes)
     rounds = statistics.harmonic_mean([len(series) for series in processes])
     return max(of_means - within / rounds, 0.0)
+
+
+def interval_of_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
+    """Return the mean of the processes' means with the interval of the rounds within them.
+
+    For fewer than `MIN_PROCESSES`. What differs between processes is not included. The degrees of
+    freedom follow Welch and Satterthwaite.
+    """
+    if len(processes) == 1:
+        return correlated_interval(processes[0], level)
+    return geometric_mean_interval(processes, 1 - 2 * level, correlated=True)
+
+
+def process_variance(
+    differences: Sequence[float], within: Sequence[float], prior: float, prior_weight: float
+) -> float:
+    """Return the variance of the log ratio of two equal processes.
+
+    Each difference is between equal processes; `within` are the variances that the rounds within
+    them cause. A few differences may be small by chance, so a prior variance counts as
+    `prior_weight` further differences.
+    """
+    squares = [
+        max(difference**2 - rounds, 0.0)
+        for difference, rounds in zip(differences, within, strict=True)
+    ]
+    return (prior_weight * prior + sum(squares)) / (prior_weight + len(squares))
+
+
+def variance_of_mean(rounds: Sequence[float]) -> float:
+    """Return the variance of the mean of one process's rounds, which may be autocorrelated."""
+    return statistics.variance(rounds) / effective_count(rounds)
 
 
 def interval_over_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:

@@ -10,7 +10,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
-from probes.measuring import flexibility, profile, timing
+from probes.measuring import flexibility, host_probe, profile, timing
 from probes.runtime.cells import Cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import OutcomeError
@@ -28,6 +28,8 @@ class Service:
     channel: Channel
     #: Returns the result of a function or, if the stack raises, the first line of its reason.
     attempt: Callable[[Callable[[], Any]], Any]
+    #: Launches a tiny kernel; None without a GPU.
+    launch: Callable[[], object] | None = dataclasses.field(default_factory=host_probe.find_launch)
 
     def answer_tokens(self) -> None:
         """Answer each token until `stop`, or until `flex`, which may break the programs."""
@@ -53,6 +55,7 @@ class Service:
     def time_visit(self, batch_size: int, round_number: int) -> None:
         """Time one block and report it."""
         cell, block = self.cells[batch_size], self.blocks[batch_size]
+        host_seconds = host_probe.time_host(self.launch)
         timed = timing.time_block(
             cell.program,
             cell.device_inputs,
@@ -63,7 +66,11 @@ class Service:
         )
         self.channel.send(
             protocol.Visit(
-                batch_size, round_number, lead_calls=block.lead_calls, **dataclasses.asdict(timed)
+                batch_size,
+                round_number,
+                lead_calls=block.lead_calls,
+                host_seconds=host_seconds,
+                **dataclasses.asdict(timed),
             )
         )
 

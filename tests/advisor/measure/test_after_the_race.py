@@ -42,11 +42,15 @@ def test_three_processes_give_an_interval_over_processes() -> None:
     assert measurement.speedup == cell.speedup
 
 
-def test_two_processes_give_the_interval_of_the_race() -> None:
+def test_two_processes_count_alike_and_widen_the_interval_by_their_difference() -> None:
     results = summarise(repeated(0.0, 0.1), RACES)
     (cell,) = only_measurement(results).cells
     assert (cell.processes, cell.process_variation, results.repeats) == (2, None, 1)
-    assert cell.speedup.value == pytest.approx(1.0)
+    assert cell.speedup.value == pytest.approx(math.exp(-0.05))
+    (alike,) = only_measurement(summarise(repeated(0.0, 0.0), RACES)).cells
+    assert cell.speedup.between is not None
+    assert alike.speedup.between is not None
+    assert cell.speedup.between > 2 * alike.speedup.between
 
 
 def test_a_repetition_is_paired_with_its_own_baseline() -> None:

@@ -86,7 +86,10 @@ def test_an_arm_that_was_never_ready_is_not_valid() -> None:
 def test_a_speedup_is_the_seconds_of_the_baseline_over_those_of_the_arm() -> None:
     measurement = only_measurement(summarise(run_with(0.1, 0.1, 0.1, 0.1), RACES))
     assert measurement.speedup.value == pytest.approx(4)
-    assert (measurement.speedup.low, measurement.speedup.high) == pytest.approx((4, 4))
+    low, high = measurement.speedup.low, measurement.speedup.high
+    assert low is not None
+    assert high is not None
+    assert low < 4 < high, "equal processes differ, even if the rounds within them do not"
     assert measurement.cells[0].speedup.value == pytest.approx(4)
 
 

@@ -1,62 +1,44 @@
-import math
+"""What differs between equal processes is part of every interval."""
 
-import builders
-import msgspec
+from __future__ import annotations
+
+import math
+import random
+
 import pytest
 
-from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
-from advisor.measure import include_process_differences
+from advisor.domain.catalogue import NoisePrior
+from advisor.measure.process_differences import estimate_process_variances
 
-RACES = (builders.race_result(1, noise_floor=0.71), builders.race_result(4, noise_floor=0.02))
-
-
-def cell(batch_size: int, *, processes: int = 1) -> Cell:
-    return Cell(
-        batch_size=batch_size,
-        seconds=CallSeconds(median=0.01, low=None, high=None, samples=100),
-        throughput=Throughput(value=100.0, unit="samples/s"),
-        speedup=Interval(value=1.89, low=1.69, high=2.11),
-        tflops=None,
-        processes=processes,
-    )
+PRIOR = NoisePrior(process_deviation=0.01, weight=2)
 
 
-def test_no_interval_is_narrower_than_two_equal_workers_agree_to() -> None:
-    one = builders.measurement(cells=(cell(1), cell(4)))
-    widened = include_process_differences(one, RACES, builders.BASELINE)
-    for each, race in zip(widened.cells, RACES, strict=True):
-        low, high, floor = each.speedup.low, each.speedup.high, race.noise_floor
-        assert low
-        assert high
-        assert floor
-        assert low < min(1.69, 1.89 / (1 + floor))
-        assert high > max(2.11, 1.89 * (1 + floor))
-    assert widened.speedup.between is not None
+def test_without_any_difference_the_prior_alone_counts() -> None:
+    variances = estimate_process_variances({"compiled": {1: [(0.5, 0.5)]}}, None, PRIOR)
+    assert variances["compiled"][1].variance == pytest.approx(2 * 0.01**2)
+    assert variances["compiled"][1].degrees_of_freedom == 2
 
 
-def test_widening_twice_widens_once() -> None:
-    once = include_process_differences(
-        builders.measurement(cells=(cell(1),)), RACES, builders.BASELINE
-    )
-    assert include_process_differences(once, RACES, builders.BASELINE) == once
+def test_a_duplicate_that_differs_widens_the_intervals_of_all_arms() -> None:
+    series = {"compiled": {1: [(0.5, 0.5)]}, "same": {1: [(0.3, 0.3)]}}
+    variances = estimate_process_variances(series, "same", PRIOR)
+    assert variances["compiled"][1].variance == pytest.approx((2 * 2e-4 + 0.09) / 3)
 
 
-@pytest.mark.parametrize(
-    "unchanged",
-    [
-        builders.measurement(builders.BASELINE, cells=(cell(1),)),
-        builders.measurement(cells=(cell(1, processes=3), cell(4, processes=3))),
-    ],
-)
-def test_the_baseline_and_replicated_arms_stay_as_they_are(unchanged: Measurement) -> None:
-    assert include_process_differences(unchanged, RACES, builders.BASELINE) == unchanged
+def test_an_arm_that_differs_from_process_to_process_counts_more_for_itself() -> None:
+    series = {"steady": {1: [(0.5,) * 4, (0.5,) * 4]}, "lucky": {1: [(0.5,) * 4, (0.9,) * 4]}}
+    variances = estimate_process_variances(series, None, PRIOR)
+    assert variances["lucky"][1].variance > variances["steady"][1].variance > 2 * 2e-4
 
 
-def test_an_unknown_noise_floor_or_bound_stays_unknown() -> None:
-    races = (builders.race_result(1, noise_floor=None),)
-    one = builders.measurement(cells=(cell(1),))
-    assert include_process_differences(one, races, builders.BASELINE) == one
-    unbounded = msgspec.structs.replace(one, speedup=Interval(value=2.0, low=None, high=None))
-    widened = include_process_differences(unbounded, RACES, builders.BASELINE)
-    assert widened.speedup.low is None
-    assert math.isclose(widened.speedup.value, 2.0)
+def test_noise_of_the_rounds_is_not_counted_as_a_difference_of_processes() -> None:
+    noise = random.Random(0)
+    rounds = [tuple(noise.gauss(0.0, 0.5) for _ in range(10)) for _ in range(2)]
+    (variances,) = estimate_process_variances({"noisy": {1: rounds}}, None, PRIOR).values()
+    assert math.sqrt(variances[1].variance) < 0.15
+
+
+def test_batch_sizes_are_estimated_apart() -> None:
+    series = {"same": {1: [(0.3, 0.3)], 16: [(0.0, 0.0)]}}
+    variances = estimate_process_variances(series, "same", PRIOR)["same"]
+    assert variances[1].variance > 100 * variances[16].variance

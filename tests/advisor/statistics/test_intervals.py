@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from advisor.statistics.intervals import (
     Estimate,
+    correlated_interval,
+    effective_count,
     geometric_mean_interval,
     median_interval,
     paired_interval,
@@ -147,3 +149,25 @@ def test_the_median_interval_is_the_narrowest_that_has_the_confidence(
 def test_the_median_lies_in_its_interval(values: list[float]) -> None:
     bounds = median_interval(values, 0.8)
     assert bounds is None or bounds[0] <= statistics.median(values) <= bounds[1]
+
+
+def test_independent_values_count_almost_fully() -> None:
+    noise = random.Random(0)
+    counts = [effective_count([noise.gauss(0, 1) for _ in range(40)]) for _ in range(200)]
+    assert statistics.fmean(counts) > 30
+
+
+def test_a_slow_wander_counts_as_few_values() -> None:
+    assert effective_count([math.sin(number / 8) for number in range(40)]) < 6
+
+
+def test_alternating_values_count_fully() -> None:
+    assert effective_count([0.0, 1.0] * 10) == 20
+
+
+def test_the_interval_of_autocorrelated_differences_is_wider() -> None:
+    wander = [math.sin(number / 8) for number in range(40)]
+    plain, correlated = paired_interval(wander, 0.025), correlated_interval(wander, 0.025)
+    assert correlated.value == plain.value
+    assert correlated.low < plain.low
+    assert correlated_interval([1.0, 2.0, 3.0], 0.025) == paired_interval([1.0, 2.0, 3.0], 0.025)

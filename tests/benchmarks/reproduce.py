@@ -1,0 +1,203 @@
+"""Repeat one question and check whether the runs confirm each other.
+
+    # six runs of this version, and six of another source tree in turn; 12 minutes on two cores
+    python tests/benchmarks/reproduce.py --runs 6 --other ../p3-advisor-old -- \\
+        --workflows onnxruntime-cpu --gpu cpu
+
+Options after `--` are those of `p3-advisor recommend`. The trees are measured in turn, each with an
+empty store, so that both see the same wandering of the machine.
+
+A pair of runs is compatible at an arm and a batch size if the two 95 % intervals of the speed-up
+overlap. Two equal workers disagree if the difference between the baseline and its duplicate lies
+outside its interval: the rounds of this run, with what another run of the same tree states for the
+differences between processes (earlier versions state nothing). Targets: at least 95 % of the pairs
+are compatible, all runs have the same decision, and at most 5 % of the equal workers disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
+
+from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
+
+THIS_TREE = pathlib.Path(__file__).parents[2]
+START = "from advisor.cli import main; main()"
+DUPLICATE = "#duplicate"
+MOST_SECONDS = 900
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """What one run of a tree answered."""
+
+    seconds: float
+    document: dict[str, Any]
+    #: Log differences between the baseline and its duplicate by batch size, in rounds of the race.
+    duplicate: dict[int, list[float]]
+
+    @property
+    def answer(self) -> tuple[str, str]:
+        """The decision and the advised workflow."""
+        advice = self.document.get("recommendation") or {}
+        return str(advice.get("decision")), str(advice.get("workflow"))
+
+    def cells(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+        """Yield the bounded speed-ups by arm and batch size, the baseline excepted."""
+        for entry in self.document["workflows"]:
+            for cell in entry.get("cells") or ():
+                interval = cell["speedup"]
+                bounded = interval["low"] is not None and interval["high"] is not None
+                if bounded and interval["low"] < interval["high"]:
+                    yield (entry["arm"], cell["batch_size"]), {**interval, **_processes(cell)}
+
+
+def _processes(cell: dict[str, Any]) -> dict[str, Any]:
+    return {"processes": cell.get("processes", 1)}
+
+
+def run_once(tree: pathlib.Path, options: Sequence[str]) -> RunResult:
+    """Run the question with the program of a source tree, in an empty store."""
+    with tempfile.TemporaryDirectory() as home:
+        places = dict.fromkeys(("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), home)
+        places["P3_ADVISOR_HOME"] = home
+        environment = {**os.environ, **places, "PYTHONPATH": str(tree)}
+        started = time.monotonic()
+        answer = subprocess.run(
+            [sys.executable, "-c", START, "recommend", "--json", *options],
+            cwd=tree,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=MOST_SECONDS,
+        )
+        seconds = time.monotonic() - started
+        (events,) = pathlib.Path(home).glob("**/runs/*/events.jsonl")
+        return RunResult(seconds, json.loads(answer.stdout), read_duplicate(events))
+
+
+def read_duplicate(events: pathlib.Path) -> dict[int, list[float]]:
+    """Return the log differences between the baseline and its duplicate by batch size."""
+    seconds: dict[tuple[str, int, int], float] = {}
+    repeated: set[tuple[str, int]] = set()
+    for line in events.read_text(encoding="utf-8").splitlines():
+        happening = json.loads(line)["happening"]
+        if happening["type"] == "spawned" and happening["repeat"]:
+            repeated.add((happening["arm"], happening["process"]))
+        said = happening.get("said") or {}
+        if said.get("event") == "visited" and (
+            (happening["arm"], happening["process"]) not in repeated
+        ):
+            place = (happening["arm"], said["batch_size"], said["round"])
+            seconds[place] = math.log(statistics.median(said["seconds"]))
+    differences: dict[int, list[float]] = {}
+    for (arm, size, number), value in sorted(seconds.items()):
+        baseline = (arm.removesuffix(DUPLICATE), size, number)
+        if arm.endswith(DUPLICATE) and baseline in seconds:
+            differences.setdefault(size, []).append(seconds[baseline] - value)
+    return differences
+
+
+def compatible_pairs(runs: Sequence[RunResult]) -> tuple[int, int]:
+    """Return the pairs of intervals that overlap, and all pairs."""
+    overlapping = total = 0
+    for one, two in itertools.combinations([dict(run.cells()) for run in runs], 2):
+        for place in one.keys() & two.keys():
+            total += 1
+            overlapping += (
+                one[place]["low"] <= two[place]["high"] and two[place]["low"] <= one[place]["high"]
+            )
+    return overlapping, total
+
+
+def disagreeing_workers(runs: Sequence[RunResult]) -> tuple[int, int]:
+    """Return the equal workers whose difference lies outside its interval, and all."""
+    disagreeing = total = 0
+    for number, run in enumerate(runs):
+        stated = stated_differences(runs[(number + 1) % len(runs)])
+        for size, differences in run.duplicate.items():
+            if len(differences) < 2:
+                continue
+            count = len(differences)
+            within = t_quantile(0.975, count - 1) * statistics.stdev(differences) / count**0.5
+            half_width = math.hypot(within, HALF_INTERVAL * stated.get(size, 0.0))
+            total += 1
+            disagreeing += abs(statistics.fmean(differences)) > half_width
+    return disagreeing, total
+
+
+def stated_differences(run: RunResult) -> dict[int, float]:
+    """Return the standard error between two processes that a run states, by batch size."""
+    found: dict[int, list[float]] = {}
+    for (_, size), interval in run.cells():
+        if interval.get("between"):
+            error = interval["between"] * math.sqrt(interval["processes"])
+            found.setdefault(size, []).append(error)
+    return {size: statistics.median(errors) for size, errors in found.items()}
+
+
+def summarise(runs: Sequence[RunResult]) -> dict[str, Any]:
+    """Return the figures of the runs of one tree."""
+    overlapping, pairs = compatible_pairs(runs)
+    disagreeing, workers = disagreeing_workers(runs)
+    widths = [
+        math.log(interval["high"] / interval["low"]) / 2
+        for run in runs
+        for _, interval in run.cells()
+    ]
+    return {
+        "runs": len(runs),
+        "seconds": [round(run.seconds, 1) for run in runs],
+        "median_seconds": round(statistics.median(run.seconds for run in runs), 1),
+        "answers": [list(run.answer) for run in runs],
+        "advised_workflows": sorted({run.answer[1] for run in runs}),
+        "trust": [(run.document.get("recommendation") or {}).get("trust") for run in runs],
+        "compatible": overlapping,
+        "pairs": pairs,
+        "equal_workers_outside": disagreeing,
+        "equal_workers": workers,
+        "median_half_width": round(math.expm1(statistics.median(widths)), 4) if widths else None,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=10, help="runs of each tree")
+    parser.add_argument("--other", type=pathlib.Path, help="another source tree to compare with")
+    parser.add_argument("--output", type=pathlib.Path, help="the file for the figures")
+    parser.add_argument("options", nargs="*", help="options of p3-advisor recommend, after --")
+    chosen = parser.parse_args()
+    text = ""
+    trees = {"this": THIS_TREE, **({"other": chosen.other.resolve()} if chosen.other else {})}
+    runs: dict[str, list[RunResult]] = {name: [] for name in trees}
+    for _ in range(chosen.runs):
+        for name, tree in trees.items():
+            runs[name].append(run_once(tree, chosen.options))
+            figures: dict[str, Any] = {
+                each: summarise(found) for each, found in runs.items() if found
+            }
+            figures["question"] = {"options": chosen.options}
+            text = json.dumps(figures, indent=2) + "\n"
+            if chosen.output:
+                chosen.output.write_text(text, encoding="utf-8")
+            sys.stderr.write(f"{name}: {runs[name][-1].seconds:.0f} s, {runs[name][-1].answer}\n")
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
