@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from advisor.domain.plan import Plan
+from advisor.domain.plan import Arm, Plan
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.errors import UserError
@@ -30,12 +30,21 @@ def with_expected_builds(plan: Plan, header: Header, store: Store) -> Plan:
     return msgspec.structs.replace(
         plan,
         arms=tuple(
-            msgspec.structs.replace(
-                arm, expected_build_seconds=expected.get(arm.duplicate_of or arm.id)
-            )
+            msgspec.structs.replace(arm, expected_build_seconds=_expected_seconds(arm, expected))
             for arm in plan.arms
         ),
     )
+
+
+def _expected_seconds(arm: Arm, expected: Mapping[str, float]) -> float | None:
+    """Return the figure of the arm, else the median of its workflow's arms."""
+    own = expected.get(arm.duplicate_of or arm.id)
+    if own is not None:
+        return own
+    alike = [
+        seconds for name, seconds in expected.items() if name.partition("/")[0] == arm.workflow
+    ]
+    return statistics.median(alike) if alike else None
 
 
 def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
