@@ -150,7 +150,9 @@ def _build_side_by_side(
     yield from _build_in_turn(session, recorder, [arm for arm in arms if arm == baseline], question)
     others = _order_builds([arm for arm in arms if arm != baseline], recorder.state, question)
     queue = BuildQueue(session, recorder, question, others)
-    yield from recorder.record_each(session.build_side_by_side(queue.choose, at_once))
+    # Few builds get more processors each.
+    shares = max(1, min(at_once, len(others)))
+    yield from recorder.record_each(session.build_side_by_side(queue.choose, shares))
     for arm, outcome in queue.skipped:
         number = _next_process_number(recorder.state, arm.id)
         yield from recorder.record_each(session.drop(arm.id, outcome, number))
