@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from advisor.domain.bounds import Amount, Count, Size
 from advisor.domain.decision import DecisionWord
 from advisor.domain.machine import LoadCheck
 from advisor.domain.measurement import Interval, Platform
@@ -38,15 +39,15 @@ class WorkerSpawned(msgspec.Struct, frozen=True, kw_only=True, tag="spawned"):
     """
 
     arm: str
-    process: int
-    repeat: int = 0
+    process: Count
+    repeat: Count = 0
 
 
 class BuildStarted(msgspec.Struct, frozen=True, kw_only=True, tag="build-started"):
     """A worker process begins to build, with processors that no other build uses meanwhile."""
 
     arm: str
-    process: int
+    process: Count
     #: Number of its processors, and of builds that may run at the same time, this one included.
     processors: int
     builds_at_once: int
@@ -56,7 +57,7 @@ class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):
     """A worker sent an event."""
 
     arm: str
-    process: int
+    process: Count
     worker_event: WorkerEvent = msgspec.field(name="said")
 
 
@@ -67,15 +68,15 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory
     """
 
     arm: str
-    process: int
-    before_bytes: int | None
+    process: Count
+    before_bytes: Count | None
     #: Peak so far, including builds, and use after the warm-up.
-    peak_bytes: int | None
-    resident_bytes: int | None
+    peak_bytes: Count | None
+    resident_bytes: Count | None
     #: Peak after the builds, during the warm-up.
-    serving_bytes: int | None = None
+    serving_bytes: Count | None = None
     #: Total memory of the device.
-    total_bytes: int | None = None
+    total_bytes: Count | None = None
     #: What the figures are: growth during the build, or, for a worker that was built beside others,
     #: what its end freed.
     source: Literal["grown", "freed"] = "grown"
@@ -87,8 +88,8 @@ class MemoryChecked(msgspec.Struct, frozen=True, kw_only=True, tag="memory-check
     The allocation does not use the allocator of any library.
     """
 
-    allocated_bytes: int
-    seen_bytes: int | None
+    allocated_bytes: Count
+    seen_bytes: Count | None
 
 
 class BusyWhileIdle(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
@@ -99,7 +100,7 @@ class BusyWhileIdle(msgspec.Struct, frozen=True, kw_only=True, tag="restless"):
     """
 
     arm: str
-    process: int
+    process: Count
     #: Number of processors it kept busy.
     processors: float
 
@@ -110,7 +111,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     Shares are of the visit's time. Null is not known.
     """
 
-    seconds: float
+    seconds: Amount
     #: Steal time, as a share of the time of all processors.
     stolen_share: float
     #: Time that the worker's threads waited for a processor.
@@ -135,9 +136,9 @@ class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched
     """
 
     arm: str
-    process: int
-    batch_size: int
-    round: int
+    process: Count
+    batch_size: Size
+    round: Count
     conditions: Conditions
     unfit: str | None
     discarded: bool
@@ -146,7 +147,7 @@ class ConditionsRecorded(msgspec.Struct, frozen=True, kw_only=True, tag="watched
 class RepetitionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="repeated"):
     """A repetition of the race in fresh processes begins with these arms."""
 
-    repeat: int
+    repeat: Count
     arms: tuple[str, ...]
 
 
@@ -157,24 +158,29 @@ class EnergyMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
     """
 
     arm: str
-    process: int
-    batch_size: int
-    joules: float | None
+    process: Count
+    batch_size: Size
+    joules: Amount | None
 
 
 class WorkerEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """A worker process ended."""
 
     arm: str
-    process: int
+    process: Count
     outcome: Outcome
 
 
 class RaceOpened(msgspec.Struct, frozen=True, kw_only=True, tag="race-opened"):
     """The race at a batch size begins with these arms."""
 
-    batch_size: int
+    batch_size: Size
     arms: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.arms)) != len(self.arms):
+            message = "an arm is named twice"
+            raise ValueError(message)
 
 
 #: Why a race ended: its verdict stands or the rounds are used up, the measuring time is used up, or
@@ -185,7 +191,7 @@ EndCause = Literal["decided", "out-of-time", "baseline-ended"]
 class RaceClosed(msgspec.Struct, frozen=True, kw_only=True, tag="race-closed"):
     """The race at a batch size ended."""
 
-    batch_size: int
+    batch_size: Size
     #: Why it ended, as a sentence.
     reason: str
     #: Null in runs of older versions; `end_cause` reads it from their `reason`.
@@ -272,8 +278,8 @@ RunEvent = (
 class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a run's `events.jsonl`."""
 
-    seq: int
+    seq: Count
     #: Seconds since the run began, by a monotonic clock; a resumed run continues from its last
     #: event.
-    at: float
+    at: Amount
     run_event: RunEvent = msgspec.field(name="happening")

@@ -211,6 +211,9 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
 
 def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:
     size = run_event.batch_size
+    if state.plan is not None and state.plan.baseline.id not in run_event.arms:
+        message = f"the baseline is not among the arms of the race at batch size {size}"
+        raise ValueError(message)
     raced = [
         process
         for processes in state.processes.values()

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from advisor.domain.bounds import Amount, Count, Duration, Rate, Size
+
 Phase = Literal[
     "queued",
     "start",
@@ -26,7 +28,7 @@ class PhaseStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     """A phase began; builds, checks and warm-ups have a batch size."""
 
     phase: Phase
-    batch_size: int | None
+    batch_size: Size | None
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +50,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
     versions: dict[str, str]
     settings: dict[str, str]
-    seconds: float
+    seconds: Amount
     #: Null for a worker that measures nothing, and in runs of earlier versions.
     environment: Environment | None = None
 
@@ -59,12 +61,12 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     `units_per_sample` is the number of units of throughput in one sample.
     """
 
-    seconds: float
-    parameters: int | None
-    parameter_bytes: int | None
+    seconds: Amount
+    parameters: Count | None
+    parameter_bytes: Count | None
     weights: str
     unit: Literal["samples", "tokens"]
-    units_per_sample: int
+    units_per_sample: Size
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="built"):
@@ -73,9 +75,9 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="b
     The first call is timed apart, because some stacks finish their build in it.
     """
 
-    batch_size: int
-    build_seconds: float
-    first_call_seconds: float
+    batch_size: Size
+    build_seconds: Amount
+    first_call_seconds: Amount
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,15 +89,15 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     #: How the probabilities were computed, such as `teacher-forced`, `teacher-forced, 20
     #: likeliest` or `tokens only`.
     method: str
-    sequences: int
-    identical_sequences: int
+    sequences: Count
+    identical_sequences: Count
     #: First position at which a sequence differs from the reference; null if none differs.
-    first_divergence: int | None
+    first_divergence: Count | None
     #: At the first differing token of a sequence: log-probability in the reference of its own
     #: token minus that of the arm's token, in nats; the largest over the sequences.
     divergence_gap: float | None
     allowed_gap: float
-    positions: int
+    positions: Count
     #: Kullback-Leibler divergence from the reference in nats: mean and 99th percentile over the
     #: positions, eager PyTorch's in the tested precision, and the allowed divergence.
     kl_mean: float | None
@@ -114,30 +116,30 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="checked"):
     """The outputs of a batch size are compared with the reference."""
 
-    batch_size: int
+    batch_size: Size
     verdict: Literal["equivalent", "near", "wrong"]
     reference: str
-    rmse: float | None
-    rmse_eager: float | None
-    allowed: float | None
-    max_abs: float | None
-    compared_elements: int
+    rmse: Amount | None
+    rmse_eager: Amount | None
+    allowed: Amount | None
+    max_abs: Amount | None
+    compared_elements: Count
     agreement: Agreement | None = None
 
 
 class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="caches"):
     """Size of the arm's caches before its first build and after its last build."""
 
-    bytes_before: int
-    bytes_after: int
+    bytes_before: Count
+    bytes_after: Count
     #: Cache hits; null where the stack does not count them.
-    hits: int | None
+    hits: Count | None
 
 
 class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="engaged"):
     """Share of the work on the compiled path, and its proof."""
 
-    share: float
+    share: Amount
     proof: str
     facts: dict[str, Any]
 
@@ -176,21 +178,21 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
 class WarmedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="warm"):
     """A batch size is warmed up; each of its visits has `calls_per_visit` timed calls."""
 
-    batch_size: int
-    typical_seconds: float
-    warmup_calls: int
-    calls_until_steady: int = 0
+    batch_size: Size
+    typical_seconds: Duration
+    warmup_calls: Count
+    calls_until_steady: Count = 0
     #: False if the warm-up ended before the times were steady.
     steady: bool = True
-    calls_per_visit: int
+    calls_per_visit: Count
 
 
 class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="memory"):
     """Peaks of memory as the worker reads them."""
 
-    peak_rss_bytes: int | None
-    device_allocated_bytes: int | None
-    device_reserved_bytes: int | None
+    peak_rss_bytes: Count | None
+    device_allocated_bytes: Count | None
+    device_reserved_bytes: Count | None
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ready"):
@@ -204,77 +206,77 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="visited"):
     """One block of timed calls."""
 
-    batch_size: int
-    round: int
-    seconds: Annotated[tuple[Annotated[float, msgspec.Meta(gt=0)], ...], msgspec.Meta(min_length=1)]
+    batch_size: Size
+    round: Count
+    seconds: Annotated[tuple[Duration, ...], msgspec.Meta(min_length=1)]
     #: Median seconds until a call returns, without the synchronisation after it.
-    enqueue_seconds: float | None = None
-    warmup_calls: int = msgspec.field(name="lead_calls")
-    cpu_seconds: float
+    enqueue_seconds: Amount | None = None
+    warmup_calls: Count = msgspec.field(name="lead_calls")
+    cpu_seconds: Amount
     #: Seconds of the warm-up calls before the timed calls.
-    warmup_seconds: tuple[float, ...] = msgspec.field(name="lead_seconds", default=())
+    warmup_seconds: tuple[Amount, ...] = msgspec.field(name="lead_seconds", default=())
     #: Mean seconds per call of a block that is synchronised once, at its end; null where a call
     #: is complete when it returns.
-    streamed_seconds: float | None = None
+    streamed_seconds: Duration | None = None
     #: Seconds of a fixed piece of host work before the block; null in runs of earlier versions.
-    host_seconds: float | None = None
+    host_seconds: Amount | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):
     """Work of one call; null for what cannot be counted."""
 
-    batch_size: int
+    batch_size: Size
     #: Floating-point operations.
-    flops: int | None
+    flops: Count | None
     #: For text generation: least bytes that a call and a decode step move, and final cache size.
-    moved_bytes: int | None = None
-    step_bytes: int | None = None
-    cache_bytes: int | None = None
+    moved_bytes: Count | None = None
+    step_bytes: Count | None = None
+    cache_bytes: Count | None = None
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="latency"):
     """Seconds of calls for the first token and of whole calls, in pairs."""
 
-    batch_size: int
-    output_tokens: Annotated[int, msgspec.Meta(ge=1)]
-    first_token_seconds: Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
-    whole_seconds: Annotated[tuple[float, ...], msgspec.Meta(min_length=1)]
+    batch_size: Size
+    output_tokens: Size
+    first_token_seconds: Annotated[tuple[Duration, ...], msgspec.Meta(min_length=1)]
+    whole_seconds: Annotated[tuple[Duration, ...], msgspec.Meta(min_length=1)]
 
 
 class Peaks(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="peaks"):
     """Measured peaks of the device: memory bandwidth and, by precision, matrix products."""
 
-    bytes_per_second: float
+    bytes_per_second: Rate
     operations_per_second: dict[str, float]
 
 
 class Sustained(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="sustained"):
     """Calls made without a pause."""
 
-    batch_size: int
-    calls: Annotated[int, msgspec.Meta(gt=0)]
-    seconds: Annotated[float, msgspec.Meta(gt=0)]
+    batch_size: Size
+    calls: Size
+    seconds: Duration
 
 
 class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="diagnosed"):
     """Counts of one call by PyTorch's profiler; the GPU's are null on a CPU."""
 
-    batch_size: int
-    operators_per_call: float
-    kernels_per_call: float | None
-    launches_per_call: float | None
-    graph_launches_per_call: float | None
-    host_copies_per_call: float | None
-    device_busy_share: float | None
+    batch_size: Size
+    operators_per_call: Amount
+    kernels_per_call: Amount | None
+    launches_per_call: Amount | None
+    graph_launches_per_call: Amount | None
+    host_copies_per_call: Amount | None
+    device_busy_share: Amount | None
 
 
 class NewShapeResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="flexed"):
     """Result at a batch size that was not built."""
 
-    batch_size: int
+    batch_size: Size
     outcome: Literal["served", "stalled", "eager", "wrong", "refused"]
-    first_call_seconds: float | None
-    steady_seconds: float | None
+    first_call_seconds: Amount | None
+    steady_seconds: Duration | None
     reason: str | None
 
 

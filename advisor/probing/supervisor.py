@@ -33,6 +33,9 @@ MAX_WAIT_SECONDS = 3600.0
 #: More than all notifications that can be pending at once.
 NOTIFICATION_BYTES = 65536
 
+#: Errors of a message that is not JSON, not of its type, not UTF-8, or nested too deep.
+DAMAGED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 #: The phase that a token starts, by the token's first word.
 PHASE_AFTER_TOKEN: dict[str, Phase] = {
     "build": "load",
@@ -166,7 +169,7 @@ class Supervisor:
             for event in worker.read_events():
                 worker.apply_event(event, self._deadlines, self._clock())
                 yield worker, event
-        except msgspec.MsgspecError as problem:
+        except DAMAGED as problem:
             outcome = Crashed(
                 phase=worker.phase,
                 signal=None,

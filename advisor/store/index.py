@@ -88,7 +88,7 @@ class Index:
         except (OSError, sqlite3.OperationalError):
             # The database is locked or not writable, and may be intact: leave it.
             self._is_usable = False
-        except (sqlite3.DatabaseError, msgspec.ValidationError):
+        except (sqlite3.DatabaseError, msgspec.ValidationError, UnicodeDecodeError):
             # The runs hold the same data, so the next call makes a new database.
             with contextlib.suppress(OSError):
                 self._file.unlink(missing_ok=True)

@@ -1,13 +1,17 @@
 """Start or resume a run of fake workflows, for tests that kill the process.
 
-Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS`.
+Usage: `python drive.py HOME PROBES RUBRIC WORKFLOWS [BUDGET [new]]`. Prints the number of each
+event once it is stored. It resumes the newest unfinished run unless `new` asks for another one.
+Signals end it as they end the program; a user error ends it with its exit code.
 """
 
 import os
 import pathlib
 import sys
 
+from advisor.cli.interruption import InterruptedRunError, Interruptions
 from advisor.context import Context
+from advisor.errors import UserError
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
@@ -16,7 +20,23 @@ from advisor.store import Store
 home, probes, rubric = map(pathlib.Path, sys.argv[1:4])
 store = Store(home)
 context = Context(environment=dict(os.environ), store=store, probes=probes, rubric=rubric)
-answers = Answers(batch_sizes="1,2", budget="3", max_build_seconds=30.0, workflows=sys.argv[4])
-run = prepare(answers, context) if store.is_empty() else store.newest_resumable()
-for _ in execute(run, context):
-    pass
+answers = Answers(
+    batch_sizes="1,2",
+    budget=sys.argv[5] if len(sys.argv) > 5 else "3",
+    max_build_seconds=30.0,
+    workflows=sys.argv[4],
+)
+try:
+    with Interruptions():
+        run = (
+            prepare(answers, context)
+            if store.is_empty() or "new" in sys.argv[6:]
+            else store.newest_resumable()
+        )
+        for event in execute(run, context):
+            print(event.seq, flush=True)
+except UserError as problem:
+    print(f"{problem.what}; next: {problem.next_step}", file=sys.stderr)
+    sys.exit(problem.exit_code)
+except InterruptedRunError as interruption:
+    sys.exit(128 + interruption.number)

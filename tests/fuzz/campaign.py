@@ -1,0 +1,157 @@
+"""Try random inputs on every part of the program that reads some, and keep what it finds.
+
+    python tests/fuzz/campaign.py --minutes 30 [--seed 7] [--target documents] [--inputs 10000]
+
+Takes the named minutes, or ends after `--inputs` inputs. Each target gets an equal share of the
+time. An input is a changed file, a text, a command line or a session of keys; the stateful test of
+the store counts each sequence of 20 steps as one. A defect is a traceback, an undocumented exit
+code, an error without a next step, or a control character in the output. Its input is stored in
+`tests/fuzz/regressions`, which `tests/fuzz/test_campaign.py` tries again in every test run. The
+exit code is 1 if there are defects. The result is a table of inputs and defects by target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
+
+import command_targets
+import program
+import screen_target
+import store_machine
+import targets
+
+REGRESSIONS = HERE / "regressions"
+TARGETS: dict[str, type[targets.Target]] = {
+    kind.name: kind
+    for kind in (
+        command_targets.OptionTexts,
+        command_targets.CommandLines,
+        command_targets.EnvironmentVariables,
+        command_targets.WorkerMessages,
+        targets.StoredRuns,
+        targets.ExportedRuns,
+        targets.Documents,
+        targets.TomlFiles,
+        screen_target.Screens,
+    )
+}
+STORE = "store"
+#: Sequences of steps of the store that run between two looks at the clock.
+STORE_SEQUENCES = 2
+
+
+def try_target(
+    target: targets.Target, seed: int, seconds: float, most_inputs: int
+) -> tuple[int, list[str]]:
+    """Try inputs until the time or the number is used up; return their number and the defects."""
+    end, count, found = time.monotonic() + seconds, 0, dict[str, str]()
+    for input_seed in seeds(seed):
+        if time.monotonic() >= end or count >= most_inputs:
+            break
+        value = target.make_input(random.Random(input_seed))
+        count += 1
+        try:
+            target.try_input(value)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as problem:  # noqa: BLE001 - a defect may raise anything
+            place = where(problem)
+            if place not in found:
+                found[place] = f"{type(problem).__name__}: {str(problem)[:300]} at {place}"
+                keep(target.name, value, found[place])
+    return count, list(found.values())
+
+
+def seeds(seed: int) -> Iterator[int]:
+    """Return the seed of each input."""
+    chance = random.Random(seed)
+    while True:
+        yield chance.getrandbits(48)
+
+
+def where(problem: BaseException) -> str:
+    """Return the innermost line of our code below a problem, by which defects are told apart."""
+    while problem.__cause__ is not None:
+        problem = problem.__cause__
+    frames = traceback.extract_tb(problem.__traceback__)
+    ours = [frame for frame in frames if pathlib.Path(frame.filename).parent.name != "fuzz"]
+    if not ours or isinstance(problem, program.DefectError):
+        return str(problem)[:40]
+    return f"{pathlib.Path(ours[-1].filename).name}:{ours[-1].name}"
+
+
+def keep(name: str, value: object, found: str) -> None:
+    """Store the input of a defect as a regression case."""
+    content = json.dumps({"target": name, "found": found, "input": value}, indent=1)
+    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+    REGRESSIONS.mkdir(exist_ok=True)
+    (REGRESSIONS / f"{name}-{digest}.json").write_text(content, encoding="utf-8")
+
+
+def try_store(seed: int, seconds: float, most: int, folder: pathlib.Path) -> tuple[int, list[str]]:
+    """Run the stateful test of the store until the time or the number is used up."""
+    end, count = time.monotonic() + seconds, 0
+    for sequence_seed in seeds(seed):
+        if time.monotonic() >= end or count >= most:
+            break
+        try:
+            store_machine.run_machine(sequence_seed, min(STORE_SEQUENCES, most), folder)
+        except Exception as problem:  # noqa: BLE001 - a defect may raise anything
+            notes = " ".join(getattr(problem, "__notes__", ()))
+            return count, [f"{type(problem).__name__}: {problem} {notes} at {where(problem)}"]
+        count += STORE_SEQUENCES
+    return count, []
+
+
+def run_campaign(
+    names: Sequence[str], seed: int, seconds: float, most_inputs: int = 1 << 30
+) -> dict[str, tuple[int, list[str]]]:
+    """Return the number of inputs and the defects by target, in `seconds` altogether."""
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = pathlib.Path(folder)
+        for name in names:
+            share = seconds / len(names)
+            results[name] = (
+                try_store(seed, share, most_inputs, home / name)
+                if name == STORE
+                else try_target(TARGETS[name](home / name), seed, share, most_inputs)
+            )
+    return results
+
+
+def main() -> None:
+    """Run the campaign of the command line and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--inputs", type=int, default=1 << 30, help="most inputs of each target")
+    parser.add_argument(
+        "--target", action="append", choices=[*TARGETS, STORE], help="only this target, repeatable"
+    )
+    arguments = parser.parse_args()
+    names = arguments.target or [*TARGETS, STORE]
+    print(f"seed {arguments.seed}", flush=True)
+    results = run_campaign(names, arguments.seed, arguments.minutes * 60, arguments.inputs)
+    for name, (count, defects) in results.items():
+        print(f"{name:16} {count:7} inputs {len(defects):4} defects")
+        for defect in defects:
+            print(f"    {defect}")
+    print(f"{'sum':16} {sum(count for count, _ in results.values()):7} inputs")
+    sys.exit(any(defects for _, defects in results.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""Targets of the campaign: texts of options, command lines, environment variables, workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+from typing import Any, ClassVar, cast
+
+import mutations
+import program
+import recorded_runs
+from targets import Target, allow_user_errors, encoded
+
+from advisor import catalogue
+from advisor.cli.history import parse_day
+from advisor.cli.reports import parse_formats, parse_share
+from advisor.domain.catalogue import Deadlines
+from advisor.domain.outcome import Outcome
+from advisor.domain.run_events import LoggedEvent, WorkerReported
+from advisor.domain.run_state import fold
+from advisor.probing.supervisor import DAMAGED
+from advisor.probing.worker_process import Worker
+from advisor.question import choose_budget, parse_batch_sizes
+from advisor.question.answers import Answers
+from advisor.question.constraints import parse_constraints
+from advisor.question.model import parse_model
+from advisor.question.priorities import choose_priorities
+from advisor.store import Store
+from probes import protocol
+
+#: Pieces that the grammars of our options are made of.
+WORDS = [
+    "demo",
+    "synthetic/ffn",
+    "@8x8",
+    "@7bx2",
+    "cpu",
+    "0",
+    "1,4",
+    "16",
+    "-1",
+    "1e9",
+    "nan",
+    "inf",
+    "5%",
+    "0.05",
+    "performance=60",
+    "productivity=25",
+    "portability=15",
+    "balanced",
+    "serving",
+    "speedup>=1.2",
+    "memory<=8GiB",
+    "build<=5min",
+    "ttft<=200ms",
+    "portability>=B",
+    "quick",
+    "standard",
+    "120",
+    "html",
+    "md",
+    "csv",
+    "json",
+    "latest",
+    "./x.onnx",
+    "a.b:c",
+    "x.py:y",
+    "torch-compile-inductor",
+    "pytorch-eager",
+    "2026-11-21",
+    "\x1b[31m",
+    "\u202e",
+    "٣",
+    "\uff1d",
+    "''",
+    '"',
+    "%",
+    ",",
+    "=",
+    ">=",
+    "<=",
+    ":",
+    "/",
+    "..",
+    "--",
+    "-o",
+    "--json",
+    "--model",
+    "--gpu",
+    "--batch-sizes",
+    "--budget",
+    "--require",
+    "--priority",
+    "--preset",
+    "--since",
+    "--format",
+    "--max-load-seconds",
+    "--rubric",
+    "--python",
+    "--help",
+]
+
+
+def random_text(chance: random.Random) -> str:
+    """Return words of our grammars, sometimes joined, with random characters between them."""
+    parts = [
+        chance.choice(WORDS)
+        if chance.random() < 0.8
+        else "".join(chr(chance.choice((chance.randrange(1, 128), chance.randrange(0x2FFF)))) * 1)
+        for _ in range(chance.randrange(1, 6))
+    ]
+    return chance.choice(("", "", ",", "=", " ")).join(parts).replace("\0", "")
+
+
+class OptionTexts(Target):
+    """The parsers of option values."""
+
+    name = "option-texts"
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder)
+        known = catalogue.load()
+        self.parsers = {
+            "model": lambda text: parse_model(Answers(model=text), known.models),
+            "batch sizes": parse_batch_sizes,
+            "priority": lambda text: choose_priorities(Answers(priority=text), known),
+            "preset": lambda text: choose_priorities(Answers(preset=text), known),
+            "constraints": parse_constraints,
+            "budget": lambda text: choose_budget(text, known),
+            "share": parse_share,
+            "formats": parse_formats,
+            "day": parse_day,
+        }
+
+    def make_input(self, chance: random.Random) -> Any:
+        return [chance.choice(list(self.parsers)), random_text(chance)]
+
+    def try_input(self, value: Any) -> None:
+        parser, text = value
+        allow_user_errors(lambda: self.parsers[parser](text))
+
+
+class CommandLines(Target):
+    """Command lines of commands that measure nothing."""
+
+    name = "command-lines"
+    COMMANDS: ClassVar[list[str]] = [
+        "show",
+        "report",
+        "recipe",
+        "compare",
+        "explain",
+        "decide",
+        "history",
+        "export-run",
+        "import-run",
+        "note",
+        "delete",
+        "workflows",
+        "resume",
+        "verify",
+        "env",
+        "fleet",
+        "build",
+    ]
+
+    def make_input(self, chance: random.Random) -> Any:
+        words = [random_text(chance) for _ in range(chance.randrange(4))]
+        return [chance.choice(self.COMMANDS), *words]
+
+    def try_input(self, value: Any) -> None:
+        home = self.fresh()
+        recorded_runs.make_run(Store(home), finished=True)
+        before = pathlib.Path.cwd()
+        os.chdir(home)
+        try:
+            program.run(value, home)
+        finally:
+            os.chdir(before)
+
+
+class EnvironmentVariables(Target):
+    """Variables of the program and of its libraries, in processes of their own."""
+
+    name = "environment"
+    NAMES: ClassVar[list[str]] = [
+        "P3_ADVISOR_HOME",
+        "XDG_STATE_HOME",
+        "XDG_CONFIG_HOME",
+        "HOME",
+        "COLUMNS",
+        "LINES",
+        "TERM",
+        "LANG",
+        "LC_ALL",
+        "PYTHONIOENCODING",
+        "PYTHONUTF8",
+        "CUDA_VISIBLE_DEVICES",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "TMPDIR",
+        "PATH",
+        "PYTHONPATH",
+        "UV_FIND_LINKS",
+        "HF_HOME",
+    ]
+    VALUES = (
+        *(
+            "",
+            "0",
+            "-1",
+            "x",
+            "99999999999999999999",
+            "/dev/null",
+            "/proc/self/mem",
+            "/nonexistent/a",
+        ),
+        *("C", "tr_TR.UTF-8", "ascii", "utf-16", "\x1b[31m", "a:b::", "é\u202e", "GPU-0,1", "~"),
+    )
+    COMMANDS: ClassVar[Any] = (
+        ["history", "--json"],
+        ["show", "nothing"],
+        ["--model", "none"],
+        ["env", "list"],
+        ["workflows"],
+    )
+
+    def make_input(self, chance: random.Random) -> Any:
+        names = chance.sample(self.NAMES, chance.choice((1, 1, 2, 3)))
+        return {
+            "variables": {name: chance.choice(self.VALUES) for name in names},
+            "command": chance.choice(self.COMMANDS),
+        }
+
+    def try_input(self, value: Any) -> None:
+        home = self.fresh()
+        variables = {**os.environ, "P3_ADVISOR_HOME": str(home), **value["variables"]}
+        answer = subprocess.run(
+            [sys.executable, "-m", "advisor", *value["command"]],
+            env=variables,
+            capture_output=True,
+            cwd=pathlib.Path(__file__).parents[2],
+            timeout=120,
+            check=False,
+        )
+        errors = answer.stderr.decode("utf-8", "replace")
+        if answer.returncode not in program.EXIT_CODES or "Traceback" in errors:
+            raise program.DefectError(f"{answer.returncode}: {errors[-600:]}")
+
+
+class WorkerMessages(Target):
+    """Events and responses of a worker, whole lines and damaged ones."""
+
+    name = "worker-messages"
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder)
+        made = recorded_runs.make_run(Store(self.fresh()), finished=True)
+        self.logged = made.events()
+        reported = [
+            event.run_event for event in self.logged if isinstance(event.run_event, WorkerReported)
+        ]
+        self.events = [encoded(each.worker_event) for each in reported]
+        self.arm, self.process = reported[-1].arm, reported[-1].process
+        self.deadlines = Deadlines(**dict.fromkeys(Deadlines.__struct_fields__, 60.0))
+
+    def make_input(self, chance: random.Random) -> Any:
+        events = [
+            mutations.mutate(chance.choice(self.events), chance) for _ in range(chance.randrange(4))
+        ]
+        content = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+        if chance.random() < 0.3:
+            content = mutations.mutate_bytes(content, chance)
+        response: Any = {"status": "build-failed", "phase": "build", "reason": "none", "fix": None}
+        response = json.dumps(mutations.mutate(response, chance)).encode()
+        if chance.random() < 0.3:
+            response = mutations.mutate_bytes(response, chance)
+        return {"events": content.decode("latin-1"), "response": response.decode("latin-1")}
+
+    def try_input(self, value: Any) -> None:
+        directory = self.fresh()
+        (directory / protocol.EVENTS).write_bytes(value["events"].encode("latin-1"))
+        (directory / protocol.RESPONSE).write_bytes(value["response"].encode("latin-1"))
+        worker = Worker(
+            arm=self.arm,
+            process=self.process,
+            directory=directory,
+            popen=cast("subprocess.Popen[bytes]", None),
+            notify_fd=-1,
+            pidfd=-1,
+            max_build_seconds=60.0,
+        )
+        try:
+            events = worker.read_events()
+            for event in events:
+                worker.apply_event(event, self.deadlines, 0.0)
+            outcome = worker.read_response()
+        except DAMAGED:
+            return
+        assert outcome is None or isinstance(outcome, Outcome)
+        logged = [
+            LoggedEvent(
+                seq=number,
+                at=0.0,
+                run_event=WorkerReported(arm=self.arm, process=self.process, worker_event=event),
+            )
+            for number, event in enumerate(events, start=len(self.logged) + 1)
+        ]
+        fold([*self.logged, *logged])

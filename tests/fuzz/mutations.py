@@ -1,0 +1,140 @@
+"""Change JSON trees and bytes at random places, so that most results stay nearly valid."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+#: Values that parsers, reports and terminals have been known to handle wrongly.
+HOSTILE: tuple[Any, ...] = (
+    "",
+    " ",
+    "a" * 5000,
+    "\x1b]0;title\x07",
+    "\x1b[2J",
+    "\u202egnp",
+    "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "replace"),
+    "<script>alert(1)</script>",
+    "[/] [bold]",
+    "=1+1",
+    "../../etc/passwd",
+    "/dev/zero",
+    "$(id)",
+    "latest",
+    "cpu",
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**53 + 1,
+    2**63,
+    2**70,
+    -(2**63),
+    0.0,
+    -0.5,
+    1e-320,
+    1e300,
+    -1e300,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": ""},
+)
+
+
+def mutate(tree: Any, chance: random.Random, times: int = 1) -> Any:
+    """Return a copy of a JSON tree with `times` random changes."""
+    changed = copy.deepcopy(tree)
+    for _ in range(times):
+        changed = _mutate_once(changed, chance)
+    return changed
+
+
+def _mutate_once(tree: Any, chance: random.Random) -> Any:
+    places = list(_places(tree))
+    if not places:
+        return chance.choice(HOSTILE)
+    parent, key = chance.choice(places)
+    chance.choice(OPERATIONS)(parent, key, chance)
+    return tree
+
+
+def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """Return every container with each of its keys or indices."""
+    found: list[tuple[Any, Any]] = []
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (dict, list)):
+            keys = list(node) if isinstance(node, dict) else range(len(node))
+            found += [(node, key) for key in keys]
+            pending += [node[key] for key in keys]
+    return found
+
+
+def _replace(parent: Any, key: Any, chance: random.Random) -> None:
+    parent[key] = copy.deepcopy(chance.choice(HOSTILE))
+
+
+def _remove(parent: Any, key: Any, _: random.Random) -> None:
+    del parent[key]
+
+
+def _repeat(parent: Any, key: Any, _: random.Random) -> None:
+    if isinstance(parent, list):
+        parent.insert(key, copy.deepcopy(parent[key]))
+    else:
+        parent[f"{key}-again"] = copy.deepcopy(parent[key])
+
+
+def _scale(parent: Any, key: Any, chance: random.Random) -> None:
+    value = parent[key]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        parent[key] = value * chance.choice((-1, 0, 2, 1000, 1e-9, 1e12))
+    else:
+        _replace(parent, key, chance)
+
+
+def _swap(parent: Any, key: Any, chance: random.Random) -> None:
+    other = chance.choice(list(parent) if isinstance(parent, dict) else range(len(parent)))
+    parent[key], parent[other] = parent[other], parent[key]
+
+
+def _nest(parent: Any, key: Any, chance: random.Random) -> None:
+    for _ in range(chance.choice((1, 10, 400))):
+        parent[key] = [parent[key]]
+
+
+OPERATIONS: tuple[Callable[[Any, Any, random.Random], None], ...] = (
+    _replace,
+    _replace,
+    _scale,
+    _remove,
+    _repeat,
+    _swap,
+    _nest,
+)
+
+
+def mutate_bytes(content: bytes, chance: random.Random) -> bytes:
+    """Return the bytes with a random piece changed, cut out, repeated or cut off."""
+    start = chance.randrange(len(content) + 1)
+    end = min(start + chance.choice((1, 1, 8, 200)), len(content))
+    match chance.randrange(5):
+        case 0:
+            piece = bytes(byte ^ (1 << chance.randrange(8)) for byte in content[start:end])
+        case 1:
+            piece = b""
+        case 2:
+            piece = content[start:end] * 2
+        case 3:
+            return content[:start]
+        case _:
+            piece = chance.choice((b"\0", b"\n", b"\xff\xfe", b"[" * 3000, b'{"a":' * 3000, b"]"))
+    return content[:start] + piece + content[end:]
