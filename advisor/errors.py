@@ -34,6 +34,12 @@ class ModelRefusedError(UserError):
     name = "model-refused"
 
 
+class ModelCallError(UserError):
+    """The model was loaded but raises an error when it is called with its inputs."""
+
+    name = "model-failed"
+
+
 class PickledWeightsError(UserError):
     """The weights are pickles, which are loaded only with `--allow-pickle`."""
 

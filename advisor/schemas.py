@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from advisor.catalogue import GpusFile, GuidelinesFile, rubric_directory
+from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Models, Panel, Presets
 from advisor.domain.published import DecisionTree, PublishedData
 from advisor.domain.rubric import Rubric
@@ -40,6 +41,7 @@ SHIPPED: dict[str, Any] = {
     "published": PublishedData,
     "panel": Panel,
     "tree": DecisionTree,
+    "accuracy": AccuracyRules,
 }
 
 

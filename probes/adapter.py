@@ -128,4 +128,5 @@ class Workflow(Protocol):
 
     # Optional: `serving_command(request) -> str`, the command line with which an engine serves the
     # model; `build_for(target, subject, inputs, request)`, required if the workflow has
-    # `builds_for` in `rubric/workflows.toml`.
+    # `builds_for` in `rubric/workflows.toml`; `racing_operators(program) -> list[str]`, operators
+    # that may give other results for the same input, to name them where the results vary.

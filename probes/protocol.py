@@ -104,6 +104,8 @@ class Request:
     warmup_seconds: float
     #: The arm is not engaged if a smaller share of the work runs on the compiled path.
     minimum_engaged_share: float
+    #: How outputs are judged: `rubric/accuracy.toml` with the user's tolerance.
+    accuracy: dict[str, Any]
     #: `forward`: one pass over the inputs. `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
     output_tokens: int = 1
@@ -196,8 +198,46 @@ class Agreement:
 
 
 @dataclasses.dataclass(frozen=True)
+class Accuracy:
+    """How accurate the outputs of one batch size are: the worst over input sets and outputs.
+
+    Errors are root mean squares of the difference from the reference, over the reference's. None
+    for what does not apply: relative errors of zeros, classes of an output without them.
+    """
+
+    #: What keeps the outputs from being exact: `error`, `row-error`, `integers`, `probabilities`
+    #: or `divergence` (text), or a structural fault: `shape`, `not-finite`, `same-output`,
+    #: `identity`; what prevents a check: `constant-output`, `random-model`; else empty.
+    fault: str
+    #: Of integers: the share that differs.
+    relative_error: float | None = None
+    relative_error_eager: float | None = None
+    #: The arm's error over that of eager PyTorch in the same precision.
+    ratio_to_eager: float | None = None
+    cosine: float | None = None
+    #: Largest error of an element, and of a row, over the RMS of the reference.
+    worst_element: float | None = None
+    worst_row: float | None = None
+    #: Share of rows, or of positions of a text, with the same likeliest class.
+    top1: float | None = None
+    top1_eager: float | None = None
+    #: Relative error that rounding alone caused in `perturbations` of inputs and weights.
+    envelope: float | None = None
+    perturbations: int = 0
+    #: Text: divergence from the reference in nats a token, and share of equal tokens.
+    kl_mean: float | None = None
+    equal_tokens: float | None = None
+    #: How often one input was called again, and all results were the same within rounding.
+    repeats: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Correctness:
-    """The comparison of one batch size with the reference; see `probes.checking`."""
+    """The comparison of one batch size with the reference; see `probes.checking`.
+
+    The verdict is `equivalent` (exact), `near` (close), `wrong` (incorrect), or `unchecked` where
+    the outputs are constant or random.
+    """
 
     batch_size: int
     verdict: str
@@ -208,6 +248,7 @@ class Correctness:
     max_abs: float | None
     compared_elements: int
     agreement: Agreement | None = None
+    accuracy: Accuracy | None = None
     event: str = "checked"
 
 
@@ -392,8 +433,9 @@ class Completed:
 class Failed:
     """Why there is no valid measurement."""
 
-    #: `unsupported`, `build-failed`, `incorrect`, `out-of-memory`, `disk-full`, `not-engaged`, or
-    #: `model-refused` for a model that no workflow can open.
+    #: `unsupported`, `build-failed`, `incorrect`, `nondeterministic`, `out-of-memory`,
+    #: `disk-full`, `not-engaged`, `model-refused` for a model that no workflow can open, or
+    #: `model-failed` for one that raises when eager PyTorch calls it.
     status: str
     phase: str
     reason: str

@@ -11,6 +11,7 @@ import msgspec
 
 from advisor import catalogue as catalogue_files
 from advisor import measure, recommendation, score
+from advisor.domain.accuracy import Accuracy
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Rating, ScoredArm
 from advisor.domain.machine import Cpu, Gpu, Interpreter, Machine
@@ -266,6 +267,14 @@ def checked(batch_size: int = 1, **changes: Any) -> Checked:
         allowed=1e-6,
         max_abs=1e-6,
         compared_elements=1024,
+        accuracy=Accuracy(
+            relative_error=1e-7,
+            relative_error_eager=1e-7,
+            ratio_to_eager=1.0,
+            cosine=1.0,
+            worst_element=1e-6,
+            repeats=30,
+        ),
     )
     return msgspec.structs.replace(found, **changes)
 

@@ -19,7 +19,8 @@ from probes import protocol
 from probes.runtime import environment
 
 #: Names of the fields of a request that a recipe is composed from.
-FIELDS = tuple(measured_fields(builders.question(), builders.arm("compiled"), 1))
+RULES = catalogue.read_shipped_accuracy()
+FIELDS = tuple(measured_fields(builders.question(), builders.arm("compiled"), 1, RULES))
 
 
 @functools.cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 NANOSECONDS_PER_SECOND = 1_000_000_000
 
 
 class FakeClock:
-    """Replaces the module `time`."""
+    """Replaces the functions of the module `time`."""
 
     def __init__(self) -> None:
         self.nanoseconds = 0
@@ -29,6 +31,13 @@ class FakeClock:
 
     def process_time(self) -> float:
         return self.cpu_nanoseconds / NANOSECONDS_PER_SECOND
+
+
+def replace_clocks(monkeypatch: pytest.MonkeyPatch, module: object, clock: object) -> None:
+    """Replace the clocks that a module has bound by the methods of `clock`."""
+    for name in ("perf_counter", "perf_counter_ns", "process_time", "sleep"):
+        if hasattr(module, name) and hasattr(clock, name):
+            monkeypatch.setattr(module, name, getattr(clock, name))
 
 
 def no_synchronize() -> None:

@@ -16,7 +16,9 @@ from typing import Any
 import psutil
 
 from advisor import catalogue
+from advisor.domain.worker_settings import judged_by
 from probes import protocol
+from probes.checking.rules import Rules, rules_for
 from probes.runtime.channel import Channel
 
 #: Modules that a worker imports before any stack.
@@ -68,6 +70,12 @@ def count_faults():
 FAULTS_OF_A_BLOCK = 256
 
 
+def rules(dtype: str = "float32", **changes: Any) -> Rules:
+    """Return the shipped thresholds for `dtype`."""
+    shipped = rules_for(judged_by(catalogue.read_shipped_accuracy()), dtype)
+    return dataclasses.replace(shipped, **changes)
+
+
 @dataclasses.dataclass(frozen=True)
 class WorkerResult:
     """All output of a worker."""
@@ -111,6 +119,7 @@ def make_request(workflow: pathlib.Path, shared: pathlib.Path, **changes: Any) -
         block_seconds=0.005,
         warmup_seconds=0.0,
         minimum_engaged_share=0.5,
+        accuracy=judged_by(catalogue.read_shipped_accuracy()),
     )
     return dataclasses.replace(request, **changes)
 

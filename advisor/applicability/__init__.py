@@ -86,6 +86,7 @@ def list_arms(workflow: Workflow, python: str = "", image: str = "") -> list[Arm
             options=options,
             python=python,
             image=image,
+            artefact=workflow.arm_artefact.get(option, ""),
             extras=extras,
         )
         for option, options in workflow.arms.items()
@@ -93,9 +94,14 @@ def list_arms(workflow: Workflow, python: str = "", image: str = "") -> list[Arm
 
 
 def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | None:
-    """Return the question's device or task if the arm does not support it."""
+    """Return the question's device, precision or task if the arm does not support it.
+
+    The precision of a model in its own one is known only to the worker, which refuses it then.
+    """
     if question.device not in workflow.arm_devices.get(arm.option, workflow.devices):
         return question.device
+    if question.dtype not in {"native", *workflow.arm_dtypes.get(arm.option, workflow.dtypes)}:
+        return question.dtype
     return (
         None
         if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)

@@ -11,6 +11,7 @@ import msgspec
 
 from advisor.catalogue.criteria import read_rubric
 from advisor.catalogue.toml_file import read
+from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.rubric import Rubric
@@ -26,6 +27,7 @@ __all__ = [
     "read",
     "read_glossary",
     "read_rubric",
+    "read_shipped_accuracy",
     "read_shipped_rubric",
     "read_workflows",
     "rubric_directory",
@@ -85,6 +87,7 @@ def load(
         panel=read_panel(directory / "panel.toml"),
         tree=read_tree(directory / "tree.toml"),
         build_seconds=read(directory / "build_seconds.toml", dict[str, dict[str, float]]),
+        accuracy=read(directory / "accuracy.toml", AccuracyRules),
     )
 
 
@@ -197,3 +200,9 @@ def read_glossary(file: pathlib.Path) -> dict[str, str]:
 def read_shipped_rubric() -> Rubric:
     """Read the rubric of this version."""
     return read_rubric(rubric_directory() / "criteria.toml")
+
+
+@functools.cache
+def read_shipped_accuracy() -> AccuracyRules:
+    """Read how this version judges outputs."""
+    return read(rubric_directory() / "accuracy.toml", AccuracyRules)

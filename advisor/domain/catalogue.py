@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.question import (
     Budget,
@@ -160,6 +161,8 @@ class PanelModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     family: Annotated[str, msgspec.Meta(min_length=1)]
     config: dict[str, Any] | None = None
     factory: str | None = None
+    #: Whether the survey tries it; other models only test the check of outputs.
+    survey: bool = True
 
     def to_model(self) -> Model:
         """Return the model as a question holds it."""
@@ -180,6 +183,11 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     most_from: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
     model: tuple[PanelModel, ...] = ()
 
+    @property
+    def surveyed(self) -> tuple[PanelModel, ...]:
+        """The models that a survey tries."""
+        return tuple(model for model in self.model if model.survey)
+
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """All data of `rubric/`."""
@@ -195,6 +203,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     tree: DecisionTree = DecisionTree()
     #: Typical seconds of a cold build, by device and arm. Empty in old runs.
     build_seconds: dict[str, dict[str, float]] = {}
+    #: Null in runs of early versions.
+    accuracy: AccuracyRules | None = None
 
     def for_device(self, device: Literal["cpu", "cuda"]) -> Catalogue:
         """Return the catalogue with the workflows' environments for this device."""

@@ -234,6 +234,9 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: null where none are needed or where only fresh processes can settle it.
     needed_seconds: float | None = None
     advice_by_batch_size: tuple[BatchAdvice, ...] = ()
+    #: The first arm by rank whose outputs are exact: the advised one, or the one to use where its
+    #: outputs are not exact enough; null where no arm is exact, and in early versions.
+    best_exact: str | None = None
 
     arm: str
     workflow: str

@@ -29,6 +29,16 @@ class ModelRefused(
     fix: str | None = None
 
 
+class ModelFailed(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="model-failed"
+):
+    """The model raises an error when eager PyTorch calls it with its inputs."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
 class BuildFailed(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="build-failed"
 ):
@@ -41,6 +51,16 @@ class BuildFailed(
 
 class Incorrect(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="incorrect"):
     """The outputs are wrong, so the times do not count."""
+
+    phase: Phase
+    reason: str
+    fix: str | None = None
+
+
+class Nondeterministic(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="nondeterministic"
+):
+    """The same input gave outputs that differ by more than rounding accounts for."""
 
     phase: Phase
     reason: str
@@ -101,8 +121,10 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag
 Failure = (
     Unsupported
     | ModelRefused
+    | ModelFailed
     | BuildFailed
     | Incorrect
+    | Nondeterministic
     | NotEngaged
     | OutOfMemory
     | DiskFull

@@ -34,6 +34,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""
     #: Seconds that its cold build took in earlier runs; null if none is known.
     expected_build_seconds: float | None = None
+    #: What it shares with other arms of its workflow that run the same build; empty for nothing.
+    artefact: str = ""
     #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}
 

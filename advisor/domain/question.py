@@ -141,6 +141,8 @@ def format_requirable(name: str, value: float) -> str:
         return "?CBA"[int(value)]
     if name == "speedup":
         return f"{value:g}x"
+    if name == "accuracy":
+        return f"{value:.3g}"
     if name == "memory":
         return f"{value / 2**20:g}MiB"
     return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
@@ -151,7 +153,8 @@ class Constraint(
 ):
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
-    #: A criterion, or a figure: `speedup`, `memory` (bytes), `build`, `ttft`, `itl` (seconds).
+    #: A criterion, or a figure: `speedup`, `memory` (bytes), `build`, `ttft`, `itl` (seconds),
+    #: `accuracy` (relative error, or divergence of text in nats a token).
     criterion: str
     #: For a criterion the letter's number: 3 is A, 2 is B, 1 is C.
     at_least: int | float | None = None
@@ -223,3 +226,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Seconds to wait for a quiet machine before measuring.
     wait_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: Largest relative error of an arm that is ranked although it is not exact; 0 for exact ones
+    #: only, null for the default.
+    accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None

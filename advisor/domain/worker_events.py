@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from advisor.domain.accuracy import CLASS_OF, Accuracy, AccuracyClass, Verdict
 from advisor.domain.bounds import Amount, Count, Duration, Rate, Size
 
 Phase = Literal[
@@ -117,7 +118,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     """The outputs of a batch size are compared with the reference."""
 
     batch_size: Size
-    verdict: Literal["equivalent", "near", "wrong"]
+    verdict: Verdict
     reference: str
     rmse: Amount | None
     rmse_eager: Amount | None
@@ -125,6 +126,12 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     max_abs: Amount | None
     compared_elements: Count
     agreement: Agreement | None = None
+    #: Null in runs of early versions.
+    accuracy: Accuracy | None = None
+
+    @property
+    def accuracy_class(self) -> AccuracyClass:
+        return CLASS_OF[self.verdict]
 
 
 class Caches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="caches"):

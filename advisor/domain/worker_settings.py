@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -29,7 +30,9 @@ def thread_count(machine: Machine) -> int:
     return machine.cpu.physical_cores
 
 
-def measured_fields(question: Question, arm: Arm, threads: int) -> dict[str, Any]:
+def measured_fields(
+    question: Question, arm: Arm, threads: int, accuracy: AccuracyRules
+) -> dict[str, Any]:
     """Return the fields of a worker's request that decide what it measures, as JSON values.
 
     The names and their order are those of `probes.protocol.Request`.
@@ -47,6 +50,13 @@ def measured_fields(question: Question, arm: Arm, threads: int) -> dict[str, Any
         "trust_remote_code": question.trust_remote_code,
         "allow_pickle": question.allow_pickle,
         "block_seconds": BLOCK_SECONDS,
+        "accuracy": judged_by(accuracy.with_tolerance(question.accuracy)),
         "task": question.task,
         "output_tokens": question.output_tokens,
     }
+
+
+def judged_by(rules: AccuracyRules) -> dict[str, Any]:
+    """Return the thresholds as JSON values, without their source."""
+    values: dict[str, Any] = msgspec.to_builtins(rules)
+    return {name: value for name, value in values.items() if name != "source"}

@@ -119,7 +119,8 @@ class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     #: Outcomes that it explains.
     statuses: Annotated[
-        tuple[Literal["incorrect", "build-failed", "crashed"], ...], msgspec.Meta(min_length=1)
+        tuple[Literal["incorrect", "nondeterministic", "build-failed", "crashed"], ...],
+        msgspec.Meta(min_length=1),
     ]
     #: Affected precisions; empty for all.
     dtypes: tuple[Dtype, ...] = ()
@@ -151,6 +152,10 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arm_devices: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
     #: Tasks of an arm that does not support all tasks of the workflow.
     arm_tasks: dict[str, tuple[Task, ...]] = {}
+    #: Precisions of an arm that does not support all precisions of the workflow.
+    arm_dtypes: dict[str, tuple[Dtype, ...]] = {}
+    #: By arm, the artefact that it runs; arms with the same one differ only in how they are fed.
+    arm_artefact: dict[str, str] = {}
     #: Position in the order of builds; fast builds come first.
     build_order: int
     declared: DeclaredFacts

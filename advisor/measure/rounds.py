@@ -6,7 +6,14 @@ import math
 import statistics
 from collections.abc import Mapping
 
-from advisor.domain.outcome import Completed, Incorrect, NotEngaged, OutOfMemory
+from advisor.domain.artefacts import varying_sibling
+from advisor.domain.outcome import (
+    Completed,
+    Incorrect,
+    Nondeterministic,
+    NotEngaged,
+    OutOfMemory,
+)
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed
 from advisor.statistics.covariate import adjust
@@ -51,9 +58,14 @@ def measured_process(state: RunState, arm: str) -> ProcessState | None:
 
 
 def is_valid(state: RunState, arm: str) -> bool:
-    """Return whether the arm was ready and no outcome of its processes invalidates its times."""
-    return measured_process(state, arm) is not None and not any(
-        invalidates(process) for process in state.processes.get(arm, ())
+    """Return whether the arm was ready and no outcome invalidates its times.
+
+    These are outcomes of its own processes, and varying outputs of an arm with the same artefact.
+    """
+    return (
+        measured_process(state, arm) is not None
+        and not any(invalidates(process) for process in state.processes.get(arm, ()))
+        and varying_sibling(state, arm) is None
     )
 
 
@@ -68,7 +80,7 @@ def invalidates(process: ProcessState) -> bool:
         return False
     if isinstance(outcome, OutOfMemory) and not process.ready:
         return False  # nothing was timed yet, and another process of the arm may have had more room
-    return isinstance(outcome, (Incorrect, NotEngaged)) or (
+    return isinstance(outcome, (Incorrect, Nondeterministic, NotEngaged)) or (
         process.repeat == 0 and outcome.phase != "flex"
     )
 

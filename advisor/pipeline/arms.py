@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor import measure
+from advisor.domain.artefacts import varying_sibling
 from advisor.domain.measurement import RaceResult
 from advisor.domain.plan import Plan
 from advisor.domain.run_state import RunState
 
 
 def failed_arms(state: RunState) -> set[str]:
-    """Return the arms that have ended and have no valid measurement."""
+    """Return the arms that have ended, or share an artefact that varies, without valid times."""
     return {
         arm
         for arm in state.processes
-        if any(process.outcome for process in state.processes[arm])
-        and not measure.is_valid(state, arm)
+        if (
+            any(process.outcome for process in state.processes[arm])
+            and not measure.is_valid(state, arm)
+        )
+        or varying_sibling(state, arm) is not None
     }
 
 

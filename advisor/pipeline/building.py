@@ -6,13 +6,14 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from advisor.domain.outcome import DiskFull, ModelRefused, TimedOut
+from advisor.domain.outcome import DiskFull, ModelFailed, ModelRefused, TimedOut
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
 from advisor.errors import (
+    ModelCallError,
     ModelRefusedError,
     NothingViableError,
     NotWritableError,
@@ -253,6 +254,8 @@ def _baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     outcome = state.processes[arm][-1].outcome
     reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)
+    if isinstance(outcome, ModelFailed):
+        return ModelCallError(reason, fix or "call the model by itself in the same interpreter")
     if isinstance(outcome, ModelRefused):
         return ModelRefusedError(reason, fix or "open the model by itself in the same interpreter")
     if isinstance(outcome, DiskFull):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from advisor import measure, recommendation, score
-from advisor.catalogue import read_rubric, read_shipped_rubric
+from advisor.catalogue import read_rubric, read_shipped_accuracy, read_shipped_rubric
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import describe_device
 from advisor.domain.measurement import Results
@@ -71,7 +71,7 @@ def decide(
 
 def evaluate(header: Header, state: RunState) -> Decision:
     """Summarise and score a run as far as it has come, and recommend an arm."""
-    header = with_grades(header)
+    header = with_shipped_rules(header)
     races = replay.results_by_batch_size(state, header.question)
     results = measure.summarise(
         state,
@@ -93,11 +93,16 @@ def evaluate(header: Header, state: RunState) -> Decision:
     return _score_and_recommend(header, state, results)
 
 
-def with_grades(header: Header) -> Header:
-    """Return the header with the shipped rubric if an early version stored one without grades."""
-    if header.catalogue.rubric.has_grades:
-        return header
-    catalogue = msgspec.structs.replace(header.catalogue, rubric=read_shipped_rubric())
+def with_shipped_rules(header: Header) -> Header:
+    """Return the header with the shipped rules in the place of those that an early version lacks.
+
+    These are the grades of the rubric and the rules of accuracy.
+    """
+    catalogue = header.catalogue
+    if not catalogue.rubric.has_grades:
+        catalogue = msgspec.structs.replace(catalogue, rubric=read_shipped_rubric())
+    if catalogue.accuracy is None:
+        catalogue = msgspec.structs.replace(catalogue, accuracy=read_shipped_accuracy())
     return msgspec.structs.replace(header, catalogue=catalogue)
 
 

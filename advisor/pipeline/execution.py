@@ -9,6 +9,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 
+from advisor.catalogue import read_shipped_accuracy
 from advisor.context import Context
 from advisor.domain.question import Question
 from advisor.domain.run import Header, fleet_id_of
@@ -180,5 +181,6 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
         scratch_directory=run.scratch,
         probes_directory=context.probes,
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
+        accuracy=header.catalogue.accuracy or read_shipped_accuracy(),
         environment=context.environment,
     )

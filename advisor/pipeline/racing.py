@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 
 from advisor import measure
+from advisor.domain.artefacts import varying_sibling
 from advisor.domain.catalogue import VisitQualityLimits
 from advisor.domain.plan import Arm
 from advisor.domain.question import Question
@@ -192,7 +193,9 @@ def built_arms(session: Session, state: RunState) -> list[Arm]:
     return [
         arm
         for arm in plan_of(state).arms
-        if session.is_running(arm.id) and session.is_built(arm.id)
+        if session.is_running(arm.id)
+        and session.is_built(arm.id)
+        and varying_sibling(state, arm.id) is None
     ]
 
 

@@ -39,7 +39,7 @@ def survey_models(
     """
     arms = one_arm_per_workflow(plan_of(state))
     tried = {(finding.workflow, finding.model) for finding in state.surveyed if finding.run is None}
-    for model in panel.model:
+    for model in panel.surveyed:
         untried = [arm for arm in arms if (arm.workflow, model.id) not in tried]
         if untried:
             # Weights and references belong to one model. Compiler caches stay: nothing is timed.

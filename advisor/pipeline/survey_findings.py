@@ -7,7 +7,14 @@ from typing import Literal
 import msgspec
 
 from advisor import measure
-from advisor.domain.outcome import Completed, Failure, Incorrect, NotEngaged, Outcome
+from advisor.domain.outcome import (
+    Completed,
+    Failure,
+    Incorrect,
+    Nondeterministic,
+    NotEngaged,
+    Outcome,
+)
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import Question
 from advisor.domain.run import Header
@@ -38,7 +45,7 @@ def verdict_of(outcome: Outcome | None) -> tuple[Verdict, str | None]:
     """Return the verdict for the outcome of a worker, and the reason if it is not a pass."""
     if isinstance(outcome, Completed):
         return "pass", None
-    if isinstance(outcome, Incorrect):
+    if isinstance(outcome, (Incorrect, Nondeterministic)):
         return "wrong", outcome.reason
     if isinstance(outcome, NotEngaged):
         return "fell-back", outcome.reason

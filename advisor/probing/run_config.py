@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
+from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
 from advisor.domain.question import Question
@@ -34,6 +35,7 @@ class RunConfig:
     #: The folder `probes/`, or a fake of it.
     probes_directory: pathlib.Path
     minimum_engaged_share: float
+    accuracy: AccuracyRules
     #: Environment variables that workers inherit.
     environment: Mapping[str, str]
 
@@ -55,7 +57,7 @@ class RunConfig:
             workflow_file=str(
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
-            **measured_fields(question, arm, self.threads),
+            **measured_fields(question, arm, self.threads, self.accuracy),
             role=ROLES.get(arm.id, "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),

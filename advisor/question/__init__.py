@@ -34,6 +34,7 @@ from advisor.question.devices import (
 from advisor.question.model import family_name, parse_model
 from advisor.question.priorities import choose_priorities
 from advisor.question.task import check_task, choose_task
+from advisor.question.tolerance import parse_tolerance
 
 __all__ = ["CPU", "VISIBLE_DEVICES", "choose_gpu", "choose_visible_gpu", "find_known_gpu"]
 
@@ -85,6 +86,7 @@ def resolve(
         build_minutes=_positive("--build-minutes", answers.build_minutes, "minutes, such as 30")
         if answers.build_minutes
         else None,
+        accuracy=parse_tolerance(answers.accuracy),
     )
 
 

@@ -63,7 +63,14 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         msgspec.Meta(
             description="what the recommended workflow needs, comma-separated: letters "
             '("portability>=B") and figures ("speedup>=1.2", "memory<=8GiB", "build<=5min", '
-            '"ttft<=200ms", "itl<=20ms")'
+            '"ttft<=200ms", "itl<=20ms", "accuracy<=1e-3")'
+        ),
+    ] = ""
+    accuracy: Annotated[
+        str,
+        msgspec.Meta(
+            description="largest relative error of a workflow that is ranked although it is less "
+            "exact than eager PyTorch: exact, or a number like 1e-3 or 1%; default: 1e-2"
         ),
     ] = ""
     budget: Annotated[

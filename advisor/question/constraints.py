@@ -31,6 +31,7 @@ SECONDS: Mapping[str, float] = {
     "h": 3600.0,
 }
 FACTOR: Mapping[str, float] = {"x": 1.0, "": 1.0}
+ERROR: Mapping[str, float] = {"": 1.0, "%": 0.01}
 #: The figures that can be required, the comparison that each takes, and its units.
 FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "speedup": (">=", FACTOR),
@@ -38,8 +39,12 @@ FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "build": ("<=", SECONDS),
     "ttft": ("<=", SECONDS),
     "itl": ("<=", SECONDS),
+    "accuracy": ("<=", ERROR),
 }
-EXAMPLES = '"portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "ttft<=200ms"'
+EXAMPLES = (
+    '"portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "ttft<=200ms",'
+    ' "accuracy<=1e-3"'
+)
 
 
 def parse_constraints(text: str) -> tuple[Constraint, ...]:

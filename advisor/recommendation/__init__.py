@@ -219,6 +219,7 @@ def _add_headline(
 ) -> Recommendation:
     arms = {arm.arm: arm for arm in scored}
     by_size = advise_by_batch_size(arms[advice.arm], results, context)
+    best_exact = find_best_exact(scored, results)
     measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
     facts = HeadlineFacts(
         advised=arms[advice.arm],
@@ -233,10 +234,26 @@ def _add_headline(
         priorities=question.priorities,
         by_batch_size=by_size,
         subject=context.subject or question.model.name,
+        checks=measurement.correctness,
+        best_exact=best_exact,
     )
     return msgspec.structs.replace(
-        advice, headline=write_headline(facts), advice_by_batch_size=by_size
+        advice,
+        headline=write_headline(facts),
+        advice_by_batch_size=by_size,
+        best_exact=best_exact,
     )
+
+
+def find_best_exact(scored: Sequence[ScoredArm], results: Results) -> str | None:
+    """Return the first arm by rank that meets the constraints and whose outputs are exact."""
+    exact = {
+        entry.arm
+        for entry in results.measurements
+        if all(checked.accuracy_class == "exact" for checked in entry.correctness)
+    }
+    ranked = sorted(scored, key=lambda arm: arm.rank)
+    return next((arm.arm for arm in ranked if arm.arm in exact and not arm.fails), None)
 
 
 def advise_by_batch_size(

@@ -1,7 +1,8 @@
 """The answer in three lines: what to use, how certain that is, and what would change it. Pure.
 
-Every output shows these lines as they are. A fourth line follows where the best arm differs by
-batch size, or where the advised arm is slower than the baseline at one of them.
+Every output shows these lines as they are. Further lines follow where the advised arm is not exact,
+where the best arm differs by batch size, or where the advised arm is slower than the baseline at
+one of them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from advisor.domain.accuracy import worst_check
 from advisor.domain.decision import BatchAdvice, DecisionWord, Flip, ScoredArm
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Priorities
 from advisor.domain.rubric import LETTERS
+from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.flips import grades_of, overtaking_weight
@@ -25,6 +28,13 @@ SAME_SPEED = 1.02
 WHOLE = 99.0
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
+#: Why outputs were not compared.
+UNCHECKED = {
+    "constant-output": "they are the same constant for every input",
+    "random-model": "the model is random",
+    "": "the reason is not known",
+}
+BASELINE = "eager PyTorch"
 #: How the criteria are called in a sentence.
 CRITERION_NAMES = {
     "input_flexibility": "input flexibility",
@@ -49,12 +59,15 @@ class HeadlineFacts:
     priorities: Priorities
     by_batch_size: Sequence[BatchAdvice]
     subject: str
+    #: The outputs of the advised arm by batch size, and the best arm whose outputs are exact.
+    checks: Sequence[Checked] = ()
+    best_exact: str | None = None
 
 
 def write_headline(facts: HeadlineFacts) -> tuple[str, ...]:
     """Return the lines."""
     lines = [_instruction(facts), _certainty(facts), _change(facts)]
-    return (*lines, *_batch_sizes(facts))
+    return (*lines, *_accuracy(facts), *_batch_sizes(facts))
 
 
 def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:
@@ -186,6 +199,32 @@ def _change(facts: HeadlineFacts) -> str:
         f"It would be {facts.titles[nearest.to]} if {nearest.criterion} weighed {bound} "
         f"(now {now:g} %)."
     )
+
+
+def _accuracy(facts: HeadlineFacts) -> list[str]:
+    """Return what the advised arm costs in accuracy, if anything, and the best exact arm."""
+    worst = worst_check(facts.checks)
+    if worst is None or worst.accuracy_class == "exact":
+        return []
+    if worst.accuracy_class == "unchecked":
+        fault = worst.accuracy.fault if worst.accuracy else ""
+        return [f"Its outputs could not be checked: {UNCHECKED[fault]}."]
+    exact = facts.arms.get(facts.best_exact) if facts.best_exact else None
+    instead = (
+        f"The best exact one is {facts.titles[exact.arm]} ({exact.speedup:.2f}x)."
+        if exact is not None
+        else "No exact one was measured."
+    )
+    return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
+
+
+def _cost(checked: Checked) -> str:
+    found = checked.accuracy
+    if found is None or found.error is None:
+        return "their error is not known"
+    kind = "relative error" if found.kl_mean is None else "divergence in nats a token"
+    times = f", {found.ratio_to_eager:.1f} times that of {BASELINE}" if found.ratio_to_eager else ""
+    return f"{kind} {found.error:.1e}{times}"
 
 
 def _batch_sizes(facts: HeadlineFacts) -> list[str]:

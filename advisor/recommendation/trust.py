@@ -21,6 +21,11 @@ STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
 #: does not count as steady; and above which it was not fit.
 FEW_DISCARDED, FEW_UNFIT, UNFIT = 0.05, 0.05, 0.5
 
+UNCHECKED_REASONS = {
+    "constant-output": "the outputs are the same constant for every input, so no error would show",
+    "random-model": "the model is random: it returns other outputs each time, so none was compared",
+}
+
 
 def grade(
     results: Results, decision: DecisionWord, missing: Sequence[int] = ()
@@ -34,11 +39,12 @@ def grade(
         _missing_process_intervals(results),
         _find_unsteadiness(results),
     )
-    reasons = (*_missing_sizes(missing), *repeated, *between, *unsteady)
+    unchecked = _find_unchecked(results)
+    reasons = (*_missing_sizes(missing), *unchecked, *repeated, *between, *unsteady)
     if decision == "OPEN" or missing or is_unfit(results):
         open_reason = ("the decision is open",) if decision == "OPEN" else ()
         return "D", (*open_reason, *reasons)
-    lacks = sum(bool(each) for each in (repeated, between, unsteady))
+    lacks = sum(bool(each) for each in (repeated, between, unsteady, unchecked))
     if lacks == 0:
         return "A", reasons
     return ("B" if lacks == 1 else "C"), reasons
@@ -48,6 +54,17 @@ def is_unfit(results: Results) -> bool:
     """Check whether most visits were made on a busy machine, or equal workers differ by half."""
     unfit = results.visits.unfit / max(results.visits.made, 1)
     return unfit > UNFIT or (results.noise_floor or 0.0) > UNFIT_NOISE
+
+
+def _find_unchecked(results: Results) -> list[str]:
+    """Return why no outputs were compared."""
+    faults = {
+        checked.accuracy.fault
+        for entry in results.measurements
+        for checked in entry.correctness
+        if checked.accuracy_class == "unchecked" and checked.accuracy
+    }
+    return [UNCHECKED_REASONS[fault] for fault in sorted(faults) if fault in UNCHECKED_REASONS]
 
 
 def _missing_sizes(missing: Sequence[int]) -> list[str]:

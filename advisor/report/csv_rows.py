@@ -37,6 +37,18 @@ GENERATION_COLUMNS = (
     "mbu",
     "mfu",
 )
+#: Figures of `advisor.domain.accuracy.Accuracy`.
+ACCURACY_COLUMNS = (
+    "relative_error",
+    "relative_error_eager",
+    "ratio_to_eager",
+    "cosine",
+    "worst_element",
+    "top1",
+    "kl_mean",
+    "equal_tokens",
+    "repeats",
+)
 COLUMNS = (
     *RUN_COLUMNS,
     *("workflow", "arm", "status", "evidence", "rank", "score"),
@@ -45,6 +57,7 @@ COLUMNS = (
     *("cold_build_seconds", "warm_build_seconds", "peak_memory_bytes"),
     *("engaged_share", "correctness", "reason"),
     *GENERATION_COLUMNS,
+    *("accuracy_class", *ACCURACY_COLUMNS),
 )
 #: Characters with which spreadsheets begin a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
@@ -71,6 +84,7 @@ def rows(document: RunDocument) -> list[dict[str, Value]]:
             **_arm_values(entry),
             **(_speed_values(cell) if cell else {}),
             **(_generation_values(cell.generation) if cell and cell.generation else {}),
+            **_accuracy_values(entry, cell),
         }
         for entry in document.workflows
         for cell in entry.cells or (None,)
@@ -110,6 +124,18 @@ def _arm_values(entry: WorkflowEntry) -> Mapping[str, Value]:
         "correctness": entry.correctness.verdict if entry.correctness else None,
         "reason": entry.reason,
     }
+
+
+def _accuracy_values(entry: WorkflowEntry, cell: Cell | None) -> Mapping[str, Value]:
+    """Return the accuracy at the cell's batch size, or at the first one of an arm without cells."""
+    checks = entry.correctness.by_batch_size if entry.correctness else ()
+    checked = next(
+        (each for each in checks if cell is None or each.batch_size == cell.batch_size), None
+    )
+    if checked is None:
+        return {}
+    figures = {name: getattr(checked.accuracy, name, None) for name in ACCURACY_COLUMNS}
+    return {"accuracy_class": checked.accuracy_class, **figures}
 
 
 def _speed_values(cell: Cell) -> Mapping[str, Value]:

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from advisor.domain.accuracy import AccuracyClass, Verdict
 from advisor.domain.decision import (
     Evidence,
     Provenance,
@@ -43,6 +44,7 @@ Status = Literal[
     "not-installed",
     "build-failed",
     "incorrect",
+    "nondeterministic",
     "not-engaged",
     "out-of-memory",
     "disk-full",
@@ -107,7 +109,9 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """The reference of the outputs, and the error against it by batch size."""
 
-    verdict: Literal["equivalent", "near", "wrong"]
+    verdict: Verdict
+    #: The class of the worst batch size.
+    accuracy_class: AccuracyClass = "exact"
     reference: str
     by_batch_size: tuple[Checked, ...]
 
@@ -209,7 +213,9 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
 def status_of(failure: Failure) -> Status:
     """Return the document's status for a failure."""
     tag = str(failure.__struct_config__.tag)
-    return "build-failed" if tag == "model-refused" else msgspec.convert(tag, Status)
+    return (
+        "build-failed" if tag in {"model-refused", "model-failed"} else msgspec.convert(tag, Status)
+    )
 
 
 def encode(document: msgspec.Struct) -> str:

@@ -8,6 +8,7 @@ from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
+from advisor.report.accuracy_text import accuracy_line
 from advisor.report.document import RunDocument, ScoreEntry, WorkflowEntry
 from advisor.system.number_format import (
     format_fact,
@@ -91,8 +92,10 @@ def _measured_lines(entry: WorkflowEntry) -> list[str]:
         speedup = format_interval(entry.speedup, decimals=3)
         lines.append(f"    geometric mean over the batch sizes: {speedup}")
     if entry.correctness is not None:
-        verdict, reference = entry.correctness.verdict, entry.correctness.reference
-        lines.append(f"    outputs: {verdict}, compared with {reference}")
+        lines += [
+            f"    outputs at batch size {checked.batch_size}: {accuracy_line(checked)}"
+            for checked in entry.correctness.by_batch_size
+        ]
     if entry.engagement:
         share = format_share(entry.engaged_share or 0)
         lines.append(f"    compiled path: {share} of the work ({entry.engagement})")

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
+from advisor.report.accuracy_text import accuracy_cell
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.setup_facts import setup_facts
 from advisor.report.tabular import markdown_table
 from advisor.report.text_report import (
     CRITERION_HEADS,
+    checks_of,
     confidence,
     headline,
     stop_notice,
@@ -55,6 +57,7 @@ def ranking(ranked: Sequence[WorkflowEntry]) -> list[str]:
         *(f"ms @{size}" for size in sizes),
         "build s",
         "MiB",
+        "error",
         *CRITERION_HEADS.values(),
         "score",
     ]
@@ -73,6 +76,7 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(milliseconds.get(size, MISSING) for size in sizes),
         format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
         format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
+        escape(accuracy_cell(checks_of(entry))),
         *(LETTERS[scores[name].tier] for name in CRITERIA),
         format_number(entry.score, decimals=2),
     ]

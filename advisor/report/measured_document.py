@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from advisor.domain.accuracy import worst_check
+from advisor.domain.artefacts import varying_sibling
 from advisor.domain.decision import Evidence, Recommendation, ScoredArm
 from advisor.domain.measurement import Cell, Measurement, Results, TimedVisit
 from advisor.domain.outcome import Completed
@@ -130,14 +132,13 @@ def _measured_entry(
 
 
 def _correctness(checks: tuple[Checked, ...]) -> Correctness:
-    verdicts = {checked.verdict for checked in checks}
-    worst: Literal["equivalent", "near", "wrong"] = "equivalent"
-    if "wrong" in verdicts:
-        worst = "wrong"
-    elif "near" in verdicts:
-        worst = "near"
-    reference = checks[0].reference if checks else "none"
-    return Correctness(verdict=worst, reference=reference, by_batch_size=checks)
+    worst = worst_check(checks)
+    return Correctness(
+        verdict=worst.verdict if worst else "equivalent",
+        accuracy_class=worst.accuracy_class if worst else "exact",
+        reference=checks[0].reference if checks else "none",
+        by_batch_size=checks,
+    )
 
 
 def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
@@ -147,6 +148,15 @@ def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntr
         for outcome in outcomes
         if outcome is not None and not isinstance(outcome, Completed)
     ]
+    if not failures and (sibling := varying_sibling(state, arm.id)):
+        return WorkflowEntry(
+            id=arm.workflow,
+            options=arm.option,
+            arm=arm.id,
+            status="nondeterministic",
+            reason=f"it runs the same artefact as {sibling}, whose outputs vary",
+            fix=find_next_step(header, arm.workflow, "nondeterministic"),
+        )
     if not failures:
         return WorkflowEntry(
             id=arm.workflow,
@@ -157,6 +167,7 @@ def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntr
             fix=None if header.imported else resume_command(header.run_id),
         )
     failure, status = failures[-1], status_of(failures[-1])
+    checks = state.processes[arm.id][-1].checked
     return WorkflowEntry(
         id=arm.workflow,
         options=arm.option,
@@ -164,6 +175,9 @@ def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntr
         status=status,
         reason=failure.reason,
         fix=failure.fix or find_next_step(header, arm.workflow, status),
+        correctness=_correctness(tuple(checked for _, checked in sorted(checks.items())))
+        if checks
+        else None,
     )
 
 

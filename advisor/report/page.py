@@ -19,6 +19,7 @@ from markupsafe import Markup
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.report import charts
+from advisor.report.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
 from advisor.report.setup_facts import setup_facts
@@ -164,6 +165,8 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
+        "accuracy": accuracy_cell,
+        "accuracy_line": accuracy_line,
         "break_even": break_even_line,
         "call_milliseconds": number_format.format_call_milliseconds,
         "fact": number_format.format_fact,
@@ -176,4 +179,5 @@ def _template() -> jinja2.Template:
         "speedup": number_format.format_speedup,
     }
     environment.globals["MISSING"] = number_format.MISSING
+    environment.globals["accuracy_legend"] = LEGEND
     return environment.from_string(_package_file("report.html.jinja"))

@@ -13,7 +13,7 @@ import pprint
 import re
 import sys
 
-from advisor.catalogue import probe_file
+from advisor.catalogue import probe_file, read_shipped_accuracy
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.question import FactoryModel
 from advisor.domain.run_state import ProcessState, RunState
@@ -107,7 +107,12 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
     # The name comes from the run: it must not lead to a file elsewhere.
     if workflow_file not in (probes / "workflows").iterdir():
         raise NoRecipeError(f"this version has no workflow {planned.workflow}", fix)
-    request = measured_fields(header.question, planned, thread_count(header.machine))
+    request = measured_fields(
+        header.question,
+        planned,
+        thread_count(header.machine),
+        header.catalogue.accuracy or read_shipped_accuracy(),
+    )
     try:
         recipe = compose(
             workflow_file,

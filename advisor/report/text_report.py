@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.domain.accuracy import AccuracyClass, worst_check
 from advisor.domain.decision import Flip
 from advisor.domain.measurement import ApplicationPortability, Platform, Survey
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
+from advisor.domain.worker_events import Checked
+from advisor.report.accuracy_text import LEGEND, MARKS, accuracy_cell
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.sensitivity import sensitivity, titled
 from advisor.report.tabular import plain_table
@@ -129,10 +132,24 @@ def ranking(document: RunDocument) -> list[str]:
         *(f"{unit} @{size}" for size in sizes),
         "build s",
         "MiB",
+        "error",
         *CRITERION_HEADS.values(),
         "score",
     ]
-    return plain_table([head, *(_ranking_row(entry, sizes) for entry in ranked)], text_columns={1})
+    table = plain_table([head, *(_ranking_row(entry, sizes) for entry in ranked)], text_columns={1})
+    marked = any(MARKS[checks_class(entry)] for entry in ranked)
+    return [*table, *([LEGEND] if marked else [])]
+
+
+def checks_of(entry: WorkflowEntry) -> tuple[Checked, ...]:
+    """Return the comparisons of an arm's outputs, by batch size."""
+    return entry.correctness.by_batch_size if entry.correctness else ()
+
+
+def checks_class(entry: WorkflowEntry) -> AccuracyClass:
+    """Return the class of an arm's outputs; exact where nothing is known."""
+    worst = worst_check(checks_of(entry))
+    return worst.accuracy_class if worst else "exact"
 
 
 def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
@@ -150,6 +167,7 @@ def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(speeds.get(size, MISSING) for size in sizes),
         format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
         format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
+        accuracy_cell(checks_of(entry)),
         *(LETTERS[scores[name].tier] if name in scores else MISSING for name in CRITERION_HEADS),
         format_number(entry.score, decimals=2),
     ]

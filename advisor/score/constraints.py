@@ -19,6 +19,9 @@ FIGURES: dict[str, Callable[[Measurement], float | None]] = {
     "itl": lambda one: _worst(
         cell.generation.itl_seconds if cell.generation else None for cell in one.cells
     ),
+    "accuracy": lambda one: _worst(
+        checked.accuracy.error if checked.accuracy else None for checked in one.correctness
+    ),
 }
 
 

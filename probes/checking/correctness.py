@@ -1,232 +1,223 @@
 """Check the outputs of a forward pass before any timing: a wrong program gets no time.
 
-The reference is the model in higher precision (`float64`, or `float32` where that does not fit). An
-output passes if its root mean square error against the reference is at most `multiplier` times that
-of eager PyTorch in the tested precision, plus a tenth of the tolerance times the root mean square
-of the reference. The rule is that of PyTorch's compiler tests (`torch/_dynamo/utils.py`, `same`);
-the scaled tolerance is added because an absolute one accepts anything from a model with small
-values.
+The reference is the model in higher precision (`float64`, or `float32` where that does not fit).
+An output is exact if its error is what rounding in the tested precision accounts for, judged by
+eager PyTorch's own error and by perturbing inputs and weights; `rubric/accuracy.toml` has the rule.
+Outputs that are less exact, but within the user's tolerance, are close. Structural faults are never
+close: other shapes, NaN, and outputs that belong to another input or another row.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from probes.adapter import ModelError
-from probes.partial_file import replace_when_complete
-from probes.protocol import Correctness
+from probes.checking import identity
+from probes.checking.array_reference import ExpectedOutput, Reference
+from probes.checking.deviation import Deviation, cosine, measure, sample, top_of
+from probes.checking.rules import Rules, allowed_error
+from probes.protocol import Accuracy, Correctness
 
-#: Multiplier and tolerance by tested precision. The multipliers are those of PyTorch's compiler
-#: tests.
-RULES = {
-    "float64": (2.0, 1e-6),
-    "float32": (2.0, 1e-4),
-    "float16": (3.0, 1e-3),
-    "bfloat16": (3.0, 1e-2),
-}
-#: The error of a small output varies more, so PyTorch's rule allows more.
-FEW_ELEMENTS = 1000
-FEW_ELEMENTS_MULTIPLIER = 10.0
-#: The number of elements that are compared. A larger output is sampled with a fixed stride.
-MAX_ELEMENTS = 1 << 20
+#: Verdicts from the best to the worst. `unchecked`: there is nothing to compare, because the
+#: outputs are constant or random.
+VERDICTS = ("equivalent", "near", "wrong")
 
 
 @dataclasses.dataclass(frozen=True)
-class Reference:
-    """What the reference worker provides for all others, for one batch size."""
+class Judgement:
+    """One output of one input set against its reference, with what is allowed."""
 
-    #: The precision of the reference, such as `float64`.
-    name: str
-    #: By input set, the model's arguments as numpy arrays.
-    inputs: list[list[Any]]
-    #: By input set and output, the sampled expected values: `(elements,) float64`.
-    expected: list[list[Any]]
-    #: By input set and output, eager PyTorch's root mean square error in the tested precision.
-    eager_errors: list[list[float]]
-
-
-def sample(array: Any) -> Any:
-    """Return at most `MAX_ELEMENTS` values of `array` as `(elements,) float64`.
-
-    The stride is coprime to the size, so that it meets every row and every column.
-    """
-    flat = array.reshape(-1)
-    if flat.size > MAX_ELEMENTS:
-        stride = flat.size // MAX_ELEMENTS + 1
-        while math.gcd(stride, flat.size) > 1:
-            stride += 1
-        flat = flat[::stride]
-    return flat.astype("float64")
-
-
-def root_mean_square(array: Any) -> float:
-    """Return the root mean square of a float64 array; 0 for an empty one."""
-    return math.sqrt(float((array * array).mean())) if array.size else 0.0
-
-
-def create_reference(
-    name: str, exact: Iterable[list[Any]], produced: Iterable[list[Any]], inputs: list[list[Any]]
-) -> Reference:
-    """Return the reference called `name` with the errors of eager PyTorch.
-
-    `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
-    as numpy arrays of any shape and dtype. Raise `ModelError` where one of them is not finite.
-    """
-    expected, errors = [], []
-    for precise, outputs in zip(exact, produced, strict=True):
-        wanted = [sample(output) for output in precise]
-        if not all(math.isfinite(root_mean_square(target)) for target in wanted):
-            raise ModelError(
-                f"the model returns NaN or infinity even in {name}",
-                "give it weights and inputs that it can compute with",
-            )
-        expected.append(wanted)
-        errors.append(
-            [
-                root_mean_square(sample(got) - target)
-                for got, target in zip(outputs, wanted, strict=True)
-            ]
-        )
-    if not all(math.isfinite(error) for outputs in errors for error in outputs):
-        raise ModelError(
-            "eager PyTorch returns NaN or infinity in this precision",
-            "choose another with --dtype, such as bfloat16",
-        )
-    return Reference(name, inputs, expected, errors)
-
-
-def save_reference(reference: Reference, file: pathlib.Path) -> None:
-    """Write `reference` as a numpy archive without pickles, atomically."""
-    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
-
-    arrays: dict[str, Any] = {
-        "name": np.array(reference.name),
-        "sets": np.array(len(reference.inputs)),
-    }
-    for number, (arguments, outputs, errors) in enumerate(
-        zip(reference.inputs, reference.expected, reference.eager_errors, strict=True)
-    ):
-        arrays |= {f"input-{number}-{index}": array for index, array in enumerate(arguments)}
-        arrays |= {f"expected-{number}-{index}": array for index, array in enumerate(outputs)}
-        arrays[f"errors-{number}"] = np.array(errors)
-    with replace_when_complete(file) as partial:
-        np.savez(partial, **arrays)
-
-
-def load_reference(file: pathlib.Path) -> Reference:
-    """Read what `save_reference` wrote."""
-    import numpy as np  # noqa: PLC0415
-
-    with np.load(file, allow_pickle=False) as archive:
-        inputs, expected, errors = [], [], []
-        for number in range(int(archive["sets"])):
-            inputs.append(_numbered(archive, f"input-{number}-"))
-            expected.append(_numbered(archive, f"expected-{number}-"))
-            errors.append([float(error) for error in archive[f"errors-{number}"]])
-        return Reference(str(archive["name"]), inputs, expected, errors)
-
-
-def _numbered(archive: Any, prefix: str) -> list[Any]:
-    return [
-        archive[f"{prefix}{index}"]
-        for index in range(sum(name.startswith(prefix) for name in archive.files))
-    ]
-
-
-@dataclasses.dataclass(frozen=True)
-class OutputError:
-    """The error of one output against its reference, with what is allowed."""
-
-    #: `rmse` over `allowed`; above 1 the output is wrong.
+    #: One of `VERDICTS`.
+    verdict: str
+    #: What keeps it from being exact: see `probes.protocol.Accuracy`; empty for an exact output.
+    fault: str
+    #: Its figure over the allowed one, of the measure that is exceeded most.
     share_of_allowed: float
-    rmse: float
-    eager_rmse: float
+    found: Deviation
+    expected: ExpectedOutput
     allowed: float
-    max_abs: float
+    cosine: float | None
+    #: Share of rows with the same largest class; None without classes.
+    top1: float | None
+
+    @property
+    def relative_error(self) -> float | None:
+        """RMS of the error over that of the reference; integers: the share that differs."""
+        if not self.expected.is_float:
+            return self.found.differing
+        return self.found.rmse / self.expected.scale if self.expected.scale else None
 
 
 def check_outputs(
-    reference: Reference, produced: Iterable[Sequence[Any]], dtype: str, batch_size: int
+    reference: Reference, produced: Iterable[Sequence[Any]], rules: Rules, batch_size: int
 ) -> tuple[Correctness, str | None]:
     """Compare the outputs of each input set with the reference.
 
     `produced` has, by input set and output, numpy arrays of the model's shapes in any dtype. Return
     the record and, for wrong outputs, the reason.
     """
-    errors: list[OutputError] = []
-    first_outputs: list[Any] = []
-    compared = 0
-    for outputs, expected, eager in zip(
-        produced, reference.expected, reference.eager_errors, strict=True
-    ):
-        samples = [sample(output) for output in outputs]
-        if [array.size for array in samples] != [target.size for target in expected]:
-            shapes = ", ".join(str(output.shape) for output in outputs)
+    judged: list[Judgement] = []
+    samples: list[list[Any]] = []
+    for number, outputs in enumerate(produced):
+        expected = reference.outputs[number]
+        if [tuple(array.shape) for array in outputs] != [each.shape for each in expected]:
+            shapes = ", ".join(str(array.shape) for array in outputs)
             reason = f"it returns outputs of other shapes than the model: {shapes}"
-            return _record("wrong", reference, batch_size, compared), reason
-        compared += sum(array.size for array in samples)
-        first_outputs.append(samples[0])
-        errors += [
-            measure_error(*each, dtype) for each in zip(samples, expected, eager, strict=True)
+            return _record(reference, batch_size, judged, "wrong", "shape"), reason
+        samples.append([sample(array) for array in outputs])
+        judged += [
+            judge(reference, (number, index), array, rules) for index, array in enumerate(outputs)
         ]
-        if not all(math.isfinite(error.rmse) for error in errors):
-            return _record("wrong", reference, batch_size, compared), "it returns NaN or infinity"
-    worst = max(errors, key=lambda error: error.share_of_allowed)
-    if worst.share_of_allowed <= 1.0:
-        return _record("equivalent", reference, batch_size, compared, worst), None
-    record = _record("wrong", reference, batch_size, compared, worst)
-    first, *others = first_outputs
-    if others and all((other == first).all() for other in others):
-        return record, "it returns the same output for every input"
-    return record, (
-        f"its error {worst.rmse:.2e} (root mean square against {reference.name}) is above the"
+        if not all(each.found.is_finite for each in judged):
+            reason = "it returns NaN or infinity"
+            return _record(reference, batch_size, (), "wrong", "not-finite"), reason
+    if reference.is_random:
+        return _record(reference, batch_size, judged, "unchecked", "random-model"), None
+    if fault := identity.find_fault(reference, samples):
+        reason = identity.REASONS[fault]
+        return _record(reference, batch_size, judged, "wrong", fault), reason
+    worst = find_worst(judged)
+    if worst.verdict != "equivalent" and identity.is_same_for_all(reference, samples):
+        reason = identity.REASONS["same-output"]
+        return _record(reference, batch_size, judged, "wrong", "same-output"), reason
+    if worst.verdict == "equivalent" and identity.is_constant(reference):
+        return _record(reference, batch_size, judged, "unchecked", "constant-output"), None
+    record = _record(reference, batch_size, judged, worst.verdict, worst.fault)
+    return record, _reason(worst, reference.name) if worst.verdict == "wrong" else None
+
+
+def find_worst(judged: Sequence[Judgement]) -> Judgement:
+    """Return the judgement with the worst verdict and, of these, the largest excess."""
+    return max(judged, key=lambda each: (VERDICTS.index(each.verdict), each.share_of_allowed))
+
+
+def judge(reference: Reference, place: tuple[int, int], array: Any, rules: Rules) -> Judgement:
+    """Judge the output at `place`, a number of an input set and of an output."""
+    number, index = place
+    expected = reference.outputs[number][index]
+    values = sample(array)
+    found = measure(values, expected.values, expected.shape)
+    of_sets = [outputs[index] for outputs in reference.outputs]
+    top1 = float((top_of(array) == expected.top).mean()) if expected.top is not None else None
+    rounding = reference.rounding(index, rules.eager_times)[number]
+    allowed = allowed_error(expected.scale, rounding, rules)
+    if expected.is_float:
+        limits = {
+            "error": (found.rmse, allowed),
+            "row-error": (found.row, allowed_row_error(of_sets, rules)),
+        }
+    else:
+        limits = {"integers": (found.differing, allowed_difference(of_sets, rules))}
+    shares = {fault: _share(value, limit) for fault, (value, limit) in limits.items()}
+    fault, share = max(shares.items(), key=lambda pair: pair[1])
+    judgement = Judgement(
+        "equivalent", "", share, found, expected, allowed, cosine(values, expected.values), top1
+    )
+    if share <= 1.0:
+        return judgement
+    is_near = is_close(judgement, rules)
+    return dataclasses.replace(judgement, verdict="near" if is_near else "wrong", fault=fault)
+
+
+def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
+    """Return the largest error of a row, as a share, of an exact output.
+
+    `of_sets` is the output for each input set.
+    """
+    eager = max(each.eager.row for each in of_sets)
+    envelope = max(each.envelope.row for each in of_sets)
+    return max(rules.row_eager_times * eager + rules.row_share, envelope)
+
+
+def allowed_difference(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
+    """Return the largest share of integers or booleans that may differ."""
+    eager = max(each.eager.differing for each in of_sets)
+    envelope = max(each.envelope.differing for each in of_sets)
+    return max(rules.integer_eager_times * eager, envelope) + rules.integer_share
+
+
+def is_close(judgement: Judgement, rules: Rules) -> bool:
+    """Return whether an output that is not exact is within the user's tolerance."""
+    error, expected = judgement.relative_error, judgement.expected
+    if error is None or not error <= rules.tolerance:
+        return False
+    if not expected.is_float:
+        return True
+    if not judgement.found.row <= rules.row_tolerance:
+        return False
+    if judgement.top1 is None or expected.eager_top1 is None:
+        return True
+    return judgement.top1 >= min(rules.least_top1, expected.eager_top1)
+
+
+def _share(value: float, limit: float) -> float:
+    if not math.isfinite(value):
+        return math.inf
+    return value / limit if limit else math.inf if value else 0.0
+
+
+def _reason(worst: Judgement, name: str) -> str:
+    if worst.fault == "integers":
+        return f"{worst.found.differing:.2%} of its integers differ from those of {name}"
+    if worst.fault == "row-error":
+        return f"a row of its output has an error of {worst.found.row:.2e} against {name}"
+    return (
+        f"its error {worst.found.rmse:.2e} (root mean square against {name}) is above the"
         f" allowed {worst.allowed:.2e}"
     )
 
 
-def measure_error(values: Any, target: Any, eager_error: float, dtype: str) -> OutputError:
-    """Return the error of one output and what the rule allows in `dtype`.
-
-    `values` and `target` are `(elements,) float64`; `eager_error` is eager PyTorch's root mean
-    square error.
-    """
-    difference = values - target
-    allowed = allowed_error(target, eager_error, dtype)
-    rmse = root_mean_square(difference)
-    share = rmse / allowed if allowed else math.inf if rmse else 0.0
-    max_abs = float(abs(difference).max()) if difference.size else 0.0
-    return OutputError(share, rmse, eager_error, allowed, max_abs)
-
-
-def allowed_error(target: Any, eager_error: float, dtype: str) -> float:
-    """Return the root mean square error that the rule allows against `target` in `dtype`.
-
-    `target` is `(elements,) float64`; `eager_error` is eager PyTorch's error against it.
-    """
-    multiplier, tolerance = RULES[dtype]
-    if target.size < FEW_ELEMENTS:
-        multiplier = FEW_ELEMENTS_MULTIPLIER
-    return multiplier * eager_error + tolerance / 10 * root_mean_square(target)
-
-
 def _record(
-    verdict: str,
     reference: Reference,
     batch_size: int,
-    compared: int,
-    worst: OutputError | None = None,
+    judged: Sequence[Judgement],
+    verdict: str,
+    fault: str,
 ) -> Correctness:
+    worst = find_worst(judged) if judged else None
     return Correctness(
         batch_size,
         verdict,
         reference.name,
-        rmse=worst.rmse if worst else None,
-        rmse_eager=worst.eager_rmse if worst else None,
+        rmse=worst.found.rmse if worst else None,
+        rmse_eager=worst.expected.eager.rmse if worst else None,
         allowed=worst.allowed if worst else None,
-        max_abs=worst.max_abs if worst else None,
-        compared_elements=compared,
+        max_abs=worst.found.worst if worst else None,
+        compared_elements=sum(int(each.expected.values.size) for each in judged),
+        accuracy=summarise(reference, judged, fault),
     )
+
+
+def summarise(reference: Reference, judged: Sequence[Judgement], fault: str) -> Accuracy:
+    """Return the worst of each figure over input sets and outputs."""
+    floats = [each for each in judged if each.expected.is_float and each.expected.scale]
+    eager = [each.expected.eager.rmse / each.expected.scale for each in floats]
+    return Accuracy(
+        fault=fault,
+        relative_error=_largest(each.relative_error for each in judged),
+        relative_error_eager=max(eager, default=None),
+        ratio_to_eager=_largest(
+            each.found.rmse / each.expected.eager.rmse if each.expected.eager.rmse else None
+            for each in floats
+        ),
+        cosine=min((each.cosine for each in floats if each.cosine is not None), default=None),
+        worst_element=_largest(each.found.worst / each.expected.scale for each in floats),
+        worst_row=_largest(each.found.row for each in floats),
+        top1=_mean(each.top1 for each in judged),
+        top1_eager=_mean(each.expected.eager_top1 for each in judged),
+        envelope=_largest(each.expected.envelope.rmse / each.expected.scale for each in floats)
+        if reference.perturbations
+        else None,
+        perturbations=reference.perturbations,
+    )
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((each for each in values if each is not None and math.isfinite(each)), default=None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) / len(known) if known else None

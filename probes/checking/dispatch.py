@@ -6,14 +6,15 @@ The reference decides after that: arrays for a forward pass, tokens for generate
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from probes import protocol
 from probes.adapter import Program
-from probes.checking import correctness, text_correctness
+from probes.checking import array_reference, correctness, envelope, repeats, text_correctness
+from probes.checking.rules import Rules
 
-AnyReference = correctness.Reference | text_correctness.TokenReference
+AnyReference = array_reference.Reference | text_correctness.TokenReference
 
 
 def run_program(
@@ -36,20 +37,24 @@ def make_reference(
     program: Any,
     inputs: list[list[Any]],
     file: pathlib.Path,
-    task: str,
+    request: protocol.Request,
 ) -> None:
     """Write the reference for these inputs to `file`, from which measured workers load it.
 
     `inputs` has the model's arguments, numpy arrays, by input set; `program` is eager PyTorch's.
     """
     device_inputs = [program.feed(arguments) for arguments in inputs]
-    if task == protocol.GENERATE:
+    if request.task == protocol.GENERATE:
         name, runs = subject.reference_runs(program, device_inputs)
         text_correctness.save_reference(file, name, inputs, runs)
         return
     name, exact = subject.reference(inputs)
     produced = run_program(workflow, program, device_inputs)
-    correctness.save_reference(correctness.create_reference(name, exact, produced, inputs), file)
+    reference = array_reference.create_reference(
+        name, exact, produced, inputs, getattr(subject, "class_counts", ())
+    )
+    reference = envelope.measure_rounding(reference, subject, request.accuracy["envelope"])
+    array_reference.save_reference(reference, file)
 
 
 def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
@@ -57,7 +62,7 @@ def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
     return (
         text_correctness.load_reference(file)
         if request.task == protocol.GENERATE
-        else correctness.load_reference(file)
+        else array_reference.load_reference(file)
     )
 
 
@@ -76,7 +81,7 @@ def check_outputs(
     program: Any,
     device_inputs: Sequence[Any],
     reference: AnyReference,
-    dtype: str,
+    rules: Rules,
     batch_size: int,
     *,
     with_logprobs: bool = True,
@@ -87,8 +92,8 @@ def check_outputs(
     them.
     """
     produced = run_program(workflow, program, device_inputs)
-    if isinstance(reference, correctness.Reference):
-        return correctness.check_outputs(reference, produced, dtype, batch_size)
+    if isinstance(reference, array_reference.Reference):
+        return correctness.check_outputs(reference, produced, rules, batch_size)
     score = getattr(program, "score", None) if with_logprobs else None
     scored = (
         (
@@ -98,15 +103,49 @@ def check_outputs(
         if score
         else ()
     )
-    return text_correctness.check_tokens(reference, produced, scored, dtype, batch_size)
+    return text_correctness.check_tokens(reference, produced, scored, rules, batch_size)
 
 
-def eager_allowance(reference: AnyReference, dtype: str) -> Any:
+def check_repeats(
+    workflow: Any,
+    program: Any,
+    device_inputs: Sequence[Any],
+    reference: AnyReference,
+    rules: Rules,
+    limits: Mapping[str, Any],
+) -> tuple[int, str | None]:
+    """Call the program again with the first input set.
+
+    Return the number of calls and, if their results differ by more than rounding, how. A model
+    that is random is not called again.
+    """
+    if isinstance(reference, array_reference.Reference):
+        if reference.is_random:
+            return 0, None
+        compare = repeats.compare_arrays(reference, rules)
+    else:
+        compare = text_correctness.compare_texts(reference, rules)
+
+    def call() -> list[Any]:
+        return next(run_program(workflow, program, device_inputs[:1]))
+
+    return repeats.repeat(call, compare, limits)
+
+
+def eager_allowance(reference: AnyReference, rules: Rules, *, is_close: bool) -> Any:
     """Return what a comparison with eager PyTorch instead of the reference has to allow.
 
-    For a forward pass that is eager's largest error for each output; for generated text, by how
-    much eager may prefer another token, in nats.
+    For a forward pass that is, for each output, the error that rounding accounts for or, where the
+    outputs are close, the user's tolerance; for generated text, by how much eager may prefer
+    another token, in nats.
     """
-    if isinstance(reference, correctness.Reference):
-        return [max(errors) for errors in zip(*reference.eager_errors, strict=True)]
-    return text_correctness.allowed_gap_to_eager(reference, dtype)
+    if isinstance(reference, text_correctness.TokenReference):
+        return text_correctness.allowed_gap_to_eager(reference, rules)
+    tolerance = rules.tolerance / rules.eager_times if is_close else 0.0
+    return [
+        max(
+            *reference.rounding(index, rules.eager_times),
+            tolerance * max(outputs[index].scale for outputs in reference.outputs),
+        )
+        for index in range(len(reference.outputs[0]))
+    ]

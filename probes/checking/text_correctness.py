@@ -9,9 +9,8 @@ Tokens flip at near ties, and one flip changes all tokens after it, so two thing
    preferred its own token by no more than the precision accounts for? This is checked for every
    stack, because the free run is what is timed.
 
-Both are judged relative to the losses of eager PyTorch in the tested precision. The thresholds of
-the divergence place `equivalent` and `near` where published statistics place 8-bit and good 5-bit
-quantisation; https://github.com/ggml-org/llama.cpp/pull/5076 has the method.
+Both are judged relative to the losses of eager PyTorch in the tested precision, by the thresholds
+of `rubric/accuracy.toml`.
 """
 
 from __future__ import annotations
@@ -19,18 +18,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from probes.adapter import ModelError
-from probes.checking.correctness import RULES
 from probes.checking.logprobs import FidelityMetrics, TokenLogprobs, measure_fidelity, merge
+from probes.checking.rules import Rules
 from probes.partial_file import replace_when_complete
-from probes.protocol import Agreement, Correctness
+from probes.protocol import Accuracy, Agreement, Correctness
 
-#: Limits of the divergence in nats, and of the share of positions with the same top token.
-EQUIVALENT = (1e-3, 0.99)
-NEAR = (1e-2, 0.96)
 #: Log probabilities that are kept for one batch size. Beyond that, only the first rows have them.
 MAX_LOGPROBS = 1 << 26
 #: How many standard deviations a share of positions may vary by chance.
@@ -179,6 +175,8 @@ class Divergence:
     gap: float | None
     #: Both texts at the largest gap; empty where no row diverges.
     excerpt: str
+    #: Share of all tokens that are equal.
+    equal: float = 1.0
 
 
 def find_divergence(
@@ -189,11 +187,12 @@ def find_divergence(
     `produced` has, by input set, `(rows, output tokens)` of integers. `rows` maps them to rows of
     the reference; by default all rows are compared in order.
     """
-    positions, gaps, sequences = [], [], 0
+    positions, gaps, sequences, equal = [], [], 0, []
     for number, tokens in enumerate(produced):
         chosen = rows[number] if rows is not None else range(len(tokens))
         expected = reference.tokens[number][list(chosen)]
         sequences += len(tokens)
+        equal += [float((one == other).mean()) for one, other in zip(tokens, expected, strict=True)]
         diverging = [
             (row, int((one != other).argmax()))
             for row, (one, other) in enumerate(zip(tokens, expected, strict=True))
@@ -214,7 +213,14 @@ def find_divergence(
             gaps.append((gap, f"after {position} tokens it generates {found} for {wanted}"))
     largest, excerpt = max(gaps, default=(None, ""))
     identical = sequences - len(positions)
-    return Divergence(sequences, identical, min(positions, default=None), largest, excerpt)
+    return Divergence(
+        sequences,
+        identical,
+        min(positions, default=None),
+        largest,
+        excerpt,
+        sum(equal) / len(equal) if equal else 1.0,
+    )
 
 
 def measure_gap(
@@ -235,25 +241,24 @@ def measure_gap(
     return float(known.get(int(own), least) - known.get(int(other), least))
 
 
-def allowed_gap(reference: TokenReference, dtype: str) -> float:
+def allowed_gap(reference: TokenReference, rules: Rules) -> float:
     """Return by how much the reference may prefer its own token to a correct one, in nats.
 
     The log probabilities of both tokens have an error.
     """
-    multiplier, tolerance = RULES[dtype]
-    return 2 * multiplier * reference.eager.largest + tolerance
+    return 2 * rules.text_eager_times * reference.eager.largest + rules.text_gap
 
 
-def allowed_gap_to_eager(reference: TokenReference, dtype: str) -> float:
+def allowed_gap_to_eager(reference: TokenReference, rules: Rules) -> float:
     """Return the allowed gap against eager PyTorch, whose log probabilities have errors too."""
-    return allowed_gap(reference, dtype) + 2 * reference.eager.largest
+    return allowed_gap(reference, rules) + 2 * reference.eager.largest
 
 
 def check_tokens(
     reference: TokenReference,
     produced: Iterable[Sequence[Any]],
     scored: Iterable[TokenLogprobs | None],
-    dtype: str,
+    rules: Rules,
     batch_size: int,
 ) -> tuple[Correctness, str | None]:
     """Compare free runs and the scores of forced ones with the reference.
@@ -267,7 +272,7 @@ def check_tokens(
     if [each.shape for each in tokens] != shapes:
         found = ", ".join(str(each.shape) for each in tokens)
         reason = f"it returns {found} tokens instead of {shapes[0]} for each input set"
-        return _record("wrong", reference, batch_size, None), reason
+        return _record("wrong", reference, batch_size, None, Accuracy("shape")), reason
     scores = list(scored)
     metrics = [
         measure_fidelity(each, reference.logprobs(number))
@@ -277,22 +282,32 @@ def check_tokens(
     merged = merge(metrics) if metrics else None
     method = next((each.method for each in scores if each is not None), "tokens only")
     divergence = find_divergence(tokens, reference)
-    agreement = summarise(divergence, merged, reference, dtype, method)
-    verdict, reason_if_wrong = classify(agreement, divergence.excerpt)
+    agreement = summarise(divergence, merged, reference, rules, method)
+    verdict, fault, reason_if_wrong = classify(agreement, divergence.excerpt, rules)
     if reason_if_wrong and len(tokens) > 1 and all((each == tokens[0]).all() for each in tokens):
-        reason_if_wrong = "it returns the same tokens for every prompt"
-    return _record(verdict, reference, batch_size, agreement), reason_if_wrong
+        fault, reason_if_wrong = "same-output", "it returns the same tokens for every prompt"
+    accuracy = Accuracy(
+        fault,
+        ratio_to_eager=agreement.kl_mean / agreement.kl_eager
+        if agreement.kl_mean is not None and agreement.kl_eager
+        else None,
+        top1=agreement.top1,
+        top1_eager=agreement.top1_eager,
+        kl_mean=agreement.kl_mean,
+        equal_tokens=divergence.equal,
+    )
+    return _record(verdict, reference, batch_size, agreement, accuracy), reason_if_wrong
 
 
 def summarise(
     divergence: Divergence,
     metrics: FidelityMetrics | None,
     reference: TokenReference,
-    dtype: str,
+    rules: Rules,
     method: str,
 ) -> Agreement:
     """Return the findings together with what eager PyTorch's own losses allow."""
-    eager, multiplier = reference.eager, RULES[dtype][0]
+    eager = reference.eager
     spread = DEVIATIONS * math.sqrt(
         max(eager.top1 * (1 - eager.top1), 1 / eager.positions) / eager.positions
     )
@@ -302,48 +317,49 @@ def summarise(
         identical_sequences=divergence.identical,
         first_divergence=divergence.first,
         divergence_gap=divergence.gap,
-        allowed_gap=allowed_gap(reference, dtype),
+        allowed_gap=allowed_gap(reference, rules),
         positions=metrics.positions if metrics else 0,
         kl_mean=metrics.kl_mean if metrics else None,
         kl_p99=metrics.kl_p99 if metrics else None,
         kl_eager=eager.kl_mean,
         # The divergence grows with the square of an error in the logits.
-        kl_allowed=max(EQUIVALENT[0], multiplier**2 * eager.kl_mean),
+        kl_allowed=max(rules.text_divergence, rules.text_eager_times**2 * eager.kl_mean),
         top1=metrics.top1 if metrics else None,
         top1_eager=eager.top1,
-        top1_least=min(EQUIVALENT[1], eager.top1 - spread),
+        top1_least=min(rules.text_top1, eager.top1 - spread),
         top5=metrics.top5 if metrics else None,
     )
 
 
-def classify(agreement: Agreement, excerpt: str) -> tuple[str, str | None]:
-    """Return `equivalent`, `near` or `wrong` and, for `wrong`, the reason.
+def classify(agreement: Agreement, excerpt: str, rules: Rules) -> tuple[str, str, str | None]:
+    """Return `equivalent`, `near` or `wrong`, the fault and, for `wrong`, the reason.
 
     `excerpt` quotes both texts at their divergence.
     """
     gap = agreement.divergence_gap
     if gap is not None and not gap <= agreement.allowed_gap:
-        return "wrong", (
+        reason = (
             "its text diverges where there is no near tie: the reference prefers its own token by"
             f" at least {gap:.2e}, and the precision accounts for {agreement.allowed_gap:.2e};"
             f" {excerpt}"
         )
+        return "wrong", "divergence", reason
     if agreement.kl_mean is None or agreement.top1 is None:
-        return "equivalent", None
+        return "equivalent", "", None
     if agreement.kl_mean <= agreement.kl_allowed and agreement.top1 >= agreement.top1_least:
-        return "equivalent", None
-    if agreement.kl_mean <= max(NEAR[0], agreement.kl_allowed) and agreement.top1 >= min(
-        NEAR[1], agreement.top1_least
-    ):
-        return "near", None
-    return "wrong", (
+        return "equivalent", "", None
+    least = min(rules.text_close_top1, agreement.top1_least)
+    if agreement.kl_mean <= rules.tolerance and agreement.top1 >= least:
+        return "near", "probabilities", None
+    reason = (
         f"its probabilities are degraded: divergence {agreement.kl_mean:.2e} (allowed"
         f" {agreement.kl_allowed:.2e}), same most likely token at {agreement.top1:.1%} of the"
         f" positions (at least {agreement.top1_least:.1%})"
     )
+    return "wrong", "probabilities", reason
 
 
-def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: str) -> str | None:
+def find_fault(tokens: Any, reference: TokenReference, batch_size: int, rules: Rules) -> str | None:
     """Return what is wrong with the tokens of another batch size; None if nothing is.
 
     `tokens` is `(batch_size, output tokens)` of integers; its prompts are rows of the first input
@@ -353,7 +369,7 @@ def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: s
     if tokens.shape != (batch_size, reference.tokens[0].shape[1]):
         return f"it returns {tokens.shape} tokens"
     found = find_divergence([tokens], reference, [[row % built for row in range(batch_size)]])
-    allowed = allowed_gap(reference, dtype)
+    allowed = allowed_gap(reference, rules)
     if found.gap is not None and not found.gap <= allowed:
         return (
             f"its text diverges by {found.gap:.2e} where the precision accounts for {allowed:.2e};"
@@ -362,10 +378,30 @@ def find_fault(tokens: Any, reference: TokenReference, batch_size: int, dtype: s
     return None
 
 
+def compare_texts(
+    reference: TokenReference, rules: Rules
+) -> Callable[[Sequence[Any], Sequence[Any]], str | None]:
+    """Return a comparison of two texts for the first input set; near ties may flip."""
+
+    def compare(outputs: Sequence[Any], first: Sequence[Any]) -> str | None:
+        if (outputs[0] == first[0]).all():
+            return None
+        gap = find_divergence(outputs[:1], reference).gap
+        if gap is not None and not gap <= allowed_gap(reference, rules):
+            return f"diverges by {gap:.2e} nats from the reference"
+        return None
+
+    return compare
+
+
 def _record(
-    verdict: str, reference: TokenReference, batch_size: int, agreement: Agreement | None
+    verdict: str,
+    reference: TokenReference,
+    batch_size: int,
+    agreement: Agreement | None,
+    accuracy: Accuracy,
 ) -> Correctness:
     compared = sum(int(tokens.size) for tokens in reference.tokens)
     return Correctness(
-        batch_size, verdict, reference.name, None, None, None, None, compared, agreement
+        batch_size, verdict, reference.name, None, None, None, None, compared, agreement, accuracy
     )

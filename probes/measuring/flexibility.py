@@ -7,12 +7,14 @@ correct outputs are known without another reference.
 
 from __future__ import annotations
 
-import time
+from time import perf_counter
 from typing import Any
 
 from probes.adapter import Program
-from probes.checking import correctness, text_correctness
-from probes.checking.correctness import Reference
+from probes.checking import text_correctness
+from probes.checking.array_reference import Reference
+from probes.checking.deviation import root_mean_square, sample
+from probes.checking.rules import Rules, allowed_error
 from probes.checking.text_correctness import TokenReference
 from probes.protocol import NewShapeResult
 
@@ -47,7 +49,7 @@ def try_batch_size(
     workflow: Any,
     program: Program,
     reference: Reference | TokenReference,
-    dtype: str,
+    rules: Rules,
     batch_size: int,
 ) -> NewShapeResult:
     """Call `program`, which was built for the shapes of `reference`, with another batch size.
@@ -63,13 +65,13 @@ def try_batch_size(
         _time_call(workflow, program, device_inputs)[0] for _ in range(STEADY_CALLS)
     )
     if isinstance(reference, TokenReference):
-        reason = text_correctness.find_fault(outputs[0], reference, batch_size, dtype)
+        reason = text_correctness.find_fault(outputs[0], reference, batch_size, rules)
     else:
         reason = find_difference(
-            [correctness.sample(array) for array in outputs],
-            [correctness.sample(array) for array in expected],
+            [sample(array) for array in outputs],
+            [sample(array) for array in expected],
             reference,
-            dtype,
+            rules,
         )
     stalled = first_seconds > max(STALL_RATIO * steady_seconds, STALL_SECONDS)
     outcome = "wrong" if reason else "stalled" if stalled else "served"
@@ -77,7 +79,7 @@ def try_batch_size(
 
 
 def find_difference(
-    outputs: list[Any], expected: list[Any], reference: Reference, dtype: str
+    outputs: list[Any], expected: list[Any], reference: Reference, rules: Rules
 ) -> str | None:
     """Return how `outputs` differ from `expected`; None if by no more than twice the allowed error.
 
@@ -86,22 +88,23 @@ def find_difference(
     if [array.size for array in outputs] != [array.size for array in expected]:
         return "it returns outputs of other shapes than the model"
     for index, (array, target) in enumerate(zip(outputs, expected, strict=True)):
-        scale = correctness.root_mean_square(reference.expected[0][index])
-        eager_share = reference.eager_errors[0][index] / scale if scale else 0.0
-        error = correctness.measure_error(
-            array, target, eager_share * correctness.root_mean_square(target), dtype
-        )
-        if not error.share_of_allowed <= ALLOWED_TIMES:  # also true for NaN
+        found = reference.outputs[0][index]
+        rounding = reference.rounding(index, rules.eager_times)[0]
+        scale = root_mean_square(target)
+        share = rounding / found.scale if found.scale else 0.0
+        allowed = ALLOWED_TIMES * allowed_error(scale, share * scale, rules)
+        error = root_mean_square(array - target)
+        if not error <= allowed:  # also true for NaN
             return (
-                f"its error {error.rmse:.2e} against the rows of a batch that it was built for is"
-                f" above the allowed {ALLOWED_TIMES * error.allowed:.2e}"
+                f"its error {error:.2e} against the rows of a batch that it was built for is"
+                f" above the allowed {allowed:.2e}"
             )
     return None
 
 
 def _time_call(workflow: Any, program: Program, device_inputs: Any) -> tuple[float, Any]:
     """Return the seconds of one call, to the end of its work, and its output."""
-    start = time.perf_counter()
+    start = perf_counter()
     output = program(device_inputs)
     workflow.synchronise()
-    return time.perf_counter() - start, output
+    return perf_counter() - start, output

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 from probes.protocol import Diagnosis
@@ -35,11 +35,11 @@ def profile_calls(
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     synchronise()
     with torch.profiler.profile(activities=activities) as profile:
-        start = time.perf_counter()
+        start = perf_counter()
         for value in list(device_inputs)[:PROFILED_CALLS]:
             call(value)
         synchronise()
-        wall_seconds = time.perf_counter() - start
+        wall_seconds = perf_counter() - start
     calls = min(PROFILED_CALLS, len(device_inputs))
     events = profile.events()
     kernels = [

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pathlib
 import statistics
-import time
 from collections.abc import Callable
+from time import perf_counter, sleep
 from typing import Any
 
 NANOSECONDS = 1e-9
@@ -39,14 +39,14 @@ def late_share_on_device(
     for _ in range(TRIES):
         synchronise()
         device_synchronise()
-        idle = time.perf_counter()
+        idle = perf_counter()
         device_synchronise()
-        start = time.perf_counter()
+        start = perf_counter()
         call(device_inputs)
         synchronise()
-        synchronised = time.perf_counter()
+        synchronised = perf_counter()
         device_synchronise()
-        end = time.perf_counter()
+        end = perf_counter()
         shares.append(max(end - synchronised - (start - idle), 0.0) / (end - start))
         if end - start > LONG_CALL_SECONDS and shares[-1] < CLEAN_SHARE:
             break
@@ -71,10 +71,10 @@ def late_share_of_output(
     share = 0.0
     for _ in range(TRIES):
         synchronise()
-        start = time.perf_counter()
+        start = perf_counter()
         output = call(device_inputs)
         synchronise()
-        calls.append(time.perf_counter() - start)
+        calls.append(perf_counter() - start)
         immediate_reads.append(time_read(collect, output))
         if immediate_reads[-1] <= NEGLIGIBLE_READ_SHARE * calls[-1]:
             return 0.0
@@ -97,7 +97,7 @@ def _time_delayed_read(
 ) -> float:
     output = call(device_inputs)
     synchronise()
-    time.sleep(pause_seconds)
+    sleep(pause_seconds)
     return time_read(collect, output)
 
 
@@ -107,9 +107,9 @@ def time_read(collect: Callable[[Any], object], output: Any) -> float:
     On a busy machine a thread that has just computed waits longer for a processor than one that has
     slept. Without the subtraction every immediate read would look late.
     """
-    waited, start = run_queue_seconds(), time.perf_counter()
+    waited, start = run_queue_seconds(), perf_counter()
     collect(output)
-    return max(time.perf_counter() - start - (run_queue_seconds() - waited), 0.0)
+    return max(perf_counter() - start - (run_queue_seconds() - waited), 0.0)
 
 
 def run_queue_seconds() -> float:

@@ -1,7 +1,8 @@
 """Warm up, size a block of calls, and time blocks. Takes callables; knows no stack.
 
 All stacks are timed with the same clock: `perf_counter_ns` on the host, around the call and the
-wait for its end.
+wait for its end. The clocks are bound when this module is imported, which is before a model is: one
+that replaces the functions of `time` does not change what is measured.
 
 Parameters named `device_inputs` have the program's inputs, one entry for each input set, which the
 calls use in rotation.
@@ -15,8 +16,8 @@ import gc
 import itertools
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter, perf_counter_ns, process_time
 from typing import Any
 
 from probes.measuring import warmup_detection
@@ -80,10 +81,10 @@ class WarmUp:
 @contextlib.contextmanager
 def stopwatch() -> Iterator[Callable[[], float]]:
     """Yield a function that, after the block, returns the seconds that the block took."""
-    start = time.perf_counter()
+    start = perf_counter()
     taken = 0.0
     yield lambda: taken
-    taken = time.perf_counter() - start
+    taken = perf_counter() - start
 
 
 def size_block(typical_seconds: float, block_seconds: float) -> Block:
@@ -116,7 +117,7 @@ def time_block(
     throughput is that of the repetition. Long calls that block the host are not repeated.
     """
     inputs = itertools.islice(itertools.cycle(device_inputs), offset % len(device_inputs), None)
-    clock = time.perf_counter_ns
+    clock = perf_counter_ns
     calls: list[int] = []
     enqueues: list[int] = []
     leads: list[int] = []
@@ -127,7 +128,7 @@ def time_block(
             call(next(inputs))
             synchronise()
             leads.append(clock() - start)
-        cpu_start = time.process_time()
+        cpu_start = process_time()
         for _ in range(block.calls):
             value = next(inputs)
             start = clock()
@@ -136,7 +137,7 @@ def time_block(
             synchronise()
             calls.append(clock() - start)
             enqueues.append(returned - start)
-        cpu_seconds = time.process_time() - cpu_start
+        cpu_seconds = process_time() - cpu_start
         if streams and not _is_blocking(calls, enqueues):
             start = clock()
             for _ in range(block.calls):
@@ -188,13 +189,13 @@ def warm_up(
     """
     seconds: list[float] = []
     inputs = itertools.cycle(device_inputs)
-    next_check = time.perf_counter() + min_seconds
+    next_check = perf_counter() + min_seconds
     while True:
-        start = time.perf_counter_ns()
+        start = perf_counter_ns()
         call(next(inputs))
         synchronise()
-        seconds.append((time.perf_counter_ns() - start) * NANOSECONDS)
-        now = time.perf_counter()
+        seconds.append((perf_counter_ns() - start) * NANOSECONDS)
+        now = perf_counter()
         if now < next_check or len(seconds) < MIN_CALLS:
             continue
         typical = statistics.median(seconds[len(seconds) // 2 :])
@@ -230,10 +231,10 @@ def time_pairs(
     ):
         value = next(inputs)
         for call, times in zip((one, other), seconds, strict=True):
-            start = time.perf_counter()
+            start = perf_counter()
             call(value)
             synchronise()
-            times.append(time.perf_counter() - start)
+            times.append(perf_counter() - start)
     return seconds
 
 
@@ -246,9 +247,9 @@ def sustain(
     """Call without a pause for `seconds`; return the number of calls and their total duration."""
     inputs = itertools.cycle(device_inputs)
     calls = 0
-    start = time.perf_counter()
-    while time.perf_counter() - start < seconds:
+    start = perf_counter()
+    while perf_counter() - start < seconds:
         call(next(inputs))
         synchronise()
         calls += 1
-    return calls, time.perf_counter() - start
+    return calls, perf_counter() - start

@@ -22,7 +22,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
-from probes.checking.correctness import allowed_error, root_mean_square, sample
+from probes.checking.deviation import root_mean_square, sample
+from probes.checking.rules import Rules, allowed_error, rules_for
 from probes.measuring.allocator import keep_freed_blocks
 from probes.measuring.timing import TimedBlock, size_block, time_block
 
@@ -74,6 +75,7 @@ def serve(
                 inputs,
                 workflow.synchronise,
                 eager_errors.get(size, []),
+                rules_for(request.accuracy, subject.dtype),
             )
             programs = timed_programs(program, device_inputs, subject, inputs, request.device)
             speed, *eager = time_alternately(
@@ -135,12 +137,13 @@ def compare_with_eager(
     inputs: Sequence[list[Any]],
     synchronise: Callable[[], None],
     eager_errors: Sequence[float],
+    rules: Rules,
 ) -> float:
     """Return the largest error against eager PyTorch, as a share of the allowed one.
 
     Raise `ArithmeticError` if it is above 1. The measurement compared the outputs with a more
     precise reference; here eager's own error against that reference, `eager_errors` by output, is
-    allowed in addition.
+    allowed in addition. Of outputs that were close it is what the user's tolerance accounts for.
     """
     worst = 0.0
     for arguments, value in zip(inputs, device_inputs, strict=True):
@@ -151,7 +154,8 @@ def compare_with_eager(
             zip(map(sample, outputs), map(sample, expected), strict=True)
         ):
             eager = eager_errors[index] if index < len(eager_errors) else 0.0
-            allowed = allowed_error(target, eager, subject.dtype) + eager
+            scale = root_mean_square(target)
+            allowed = allowed_error(scale, eager, rules) + eager
             error = root_mean_square(values - target)
             worst = max(worst, error / allowed if allowed else float(error > 0))
     if not worst <= 1:

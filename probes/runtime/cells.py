@@ -10,6 +10,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Program, Subject
 from probes.checking import dispatch
+from probes.checking.rules import Rules, rules_for
 from probes.measuring import sync_check, timing
 from probes.runtime.channel import Channel
 from probes.runtime.failures import OutcomeError
@@ -28,6 +29,9 @@ class Cell:
     #: The program's inputs, one entry for each input set.
     device_inputs: list[Any]
     reference: dispatch.AnyReference
+    rules: Rules
+    #: Whether the outputs are close and not exact.
+    is_close: bool = False
 
 
 def build_cell(
@@ -44,15 +48,50 @@ def build_cell(
         workflow.synchronise()
     channel.send(protocol.Built(batch_size, build_seconds(), first_call_seconds()))
     channel.start_phase("correctness", batch_size)
+    cell = Cell(program, device_inputs, reference, rules_for(request.accuracy, subject.dtype))
+    record = check_cell(workflow, cell, batch_size, request, channel)
+    return dataclasses.replace(cell, is_close=record.verdict == "near")
+
+
+def check_cell(
+    workflow: Any, cell: Cell, batch_size: int, request: protocol.Request, channel: Channel
+) -> protocol.Correctness:
+    """Report the accuracy and return it.
+
+    Raise `OutcomeError` for outputs that are wrong, and for outputs that vary.
+    """
     record, reason = dispatch.check_outputs(
-        workflow, program, device_inputs, reference, subject.dtype, batch_size
+        workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, batch_size
     )
+    repeats, difference = dispatch.check_repeats(
+        workflow,
+        cell.program,
+        cell.device_inputs,
+        cell.reference,
+        cell.rules,
+        request.accuracy["repeats"],
+    )
+    if record.accuracy is not None:
+        accuracy = dataclasses.replace(record.accuracy, repeats=repeats)
+        record = dataclasses.replace(record, accuracy=accuracy)
     channel.send(record)
+    if difference is not None:
+        raise OutcomeError(nondeterministic(workflow, cell, "correctness", batch_size, difference))
     if reason is not None:
-        raise OutcomeError(
-            protocol.Failed("incorrect", "correctness", f"batch size {batch_size}: {reason}")
-        )
-    return Cell(program, device_inputs, reference)
+        reason = f"batch size {batch_size}: {reason}"
+        raise OutcomeError(protocol.Failed("incorrect", "correctness", reason))
+    return record
+
+
+def nondeterministic(
+    workflow: Any, cell: Cell, phase: str, batch_size: int, difference: str
+) -> protocol.Failed:
+    """Return the outcome of a program whose results vary, with the operators that may race."""
+    find = getattr(workflow, "racing_operators", None)
+    operators = find(cell.program) if find is not None else []
+    suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
+    reason = f"batch size {batch_size}: {difference}{suspects}"
+    return protocol.Failed("nondeterministic", phase, reason)
 
 
 def check_engagement(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 import re
+import traceback
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
@@ -16,6 +18,9 @@ DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
 #: The message of the C library, which stacks quote in exceptions of their own.
 DISK_FULL = os.strerror(errno.ENOSPC)
 MAX_REASON_LENGTH = 500
+#: How PyTorch says that it has no kernel for a precision.
+MISSING_KERNEL = "not implemented for"
+PROBES = pathlib.Path(__file__).resolve().parents[1]
 
 
 class OutcomeError(Exception):
@@ -26,8 +31,11 @@ class OutcomeError(Exception):
         self.outcome = outcome
 
 
-def classify(problem: BaseException, phase: str) -> protocol.Failed:
-    """Return the outcome of an exception that was raised in `phase`."""
+def classify(problem: BaseException, phase: str, *, is_reference: bool = False) -> protocol.Failed:
+    """Return the outcome of an exception that was raised in `phase`.
+
+    `is_reference` says that only eager PyTorch calls the model in this worker.
+    """
     if isinstance(problem, OutcomeError):
         return problem.outcome
     if isinstance(problem, ModelError):
@@ -48,7 +56,36 @@ def classify(problem: BaseException, phase: str) -> protocol.Failed:
     if phase == "load":
         fix = "open the model in the same interpreter without p3-advisor, and fix the error"
         return protocol.Failed("model-refused", phase, f"the model cannot be opened: {reason}", fix)
+    if is_reference and phase == "correctness":
+        return model_failed(problem, phase, reason)
     return protocol.Failed("build-failed", phase, reason)
+
+
+def model_failed(problem: BaseException, phase: str, reason: str) -> protocol.Failed:
+    """Return the outcome of a model that raises when it is called with its inputs."""
+    reason = f"the model raises an error when it is called{_place_of(problem)}: {reason}"
+    if MISSING_KERNEL in reason:
+        fix = "choose another precision with --dtype"
+    elif isinstance(problem, TypeError):
+        fix = (
+            "let the factory return the inputs that forward takes: keyword inputs as a dictionary"
+            " or as a third value"
+        )
+    else:
+        fix = "call the model with these inputs in the same interpreter, and fix the error"
+    return protocol.Failed("model-failed", phase, reason, fix)
+
+
+def _place_of(problem: BaseException) -> str:
+    """Return the file and line of the user's code in which it was raised; empty if in none."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [
+        frame
+        for frame in frames
+        if "site-packages" not in frame.filename
+        and PROBES not in pathlib.Path(frame.filename).parents
+    ]
+    return f" at {pathlib.Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def first_line(problem: BaseException) -> str:

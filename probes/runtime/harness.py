@@ -35,12 +35,20 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
     """
     channel = Channel(directory, notify_fd)
 
+    requests: list[protocol.Request] = []
+
     def work() -> protocol.Completed:
-        run_phases(protocol.read_request(directory), channel)
+        requests.append(protocol.read_request(directory))
+        run_phases(requests[0], channel)
         return protocol.Completed()
 
     outcome: protocol.Completed | protocol.Failed = attempt(
-        work, lambda problem: classify(problem, channel.phase)
+        work,
+        lambda problem: classify(
+            problem,
+            channel.phase,
+            is_reference=any(request.role == "reference" for request in requests),
+        ),
     )
     channel.respond(outcome)
     sys.stdout.flush()
@@ -156,7 +164,7 @@ def measure(
     }
     channel.send(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
-    report_recipe_facts(workflow, subject, cells, request, channel)
+    report_recipe_facts(workflow, cells, request, channel)
     if hold:
         channel.send(protocol.Prepared())
         if channel.read_token()[0] != "warm":
@@ -180,7 +188,6 @@ def measure(
 
 def report_recipe_facts(
     workflow: Any,
-    subject: Subject,
     cells: dict[int, Cell],
     request: protocol.Request,
     channel: Channel,
@@ -190,7 +197,7 @@ def report_recipe_facts(
     def collect() -> protocol.RecipeFacts:
         return protocol.RecipeFacts(
             {
-                size: dispatch.eager_allowance(cell.reference, subject.dtype)
+                size: dispatch.eager_allowance(cell.reference, cell.rules, is_close=cell.is_close)
                 for size, cell in cells.items()
             },
             workflow.serving_command(request) if hasattr(workflow, "serving_command") else None,

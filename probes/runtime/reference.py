@@ -21,7 +21,7 @@ def make_reference(
     inputs = [subject.inputs(batch_size, number) for number in range(request.input_sets)]
     program: Program = workflow.build(subject, inputs[0], request)
     file = dispatch.reference_file(request, batch_size)
-    dispatch.make_reference(workflow, subject, program, inputs, file, request.task)
+    dispatch.make_reference(workflow, subject, program, inputs, file, request)
     channel.send(dispatch.measure_workload(subject, inputs[0], batch_size, request))
 
 

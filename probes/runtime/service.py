@@ -11,7 +11,7 @@ from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, profile, timing
-from probes.runtime.cells import Cell
+from probes.runtime.cells import Cell, nondeterministic
 from probes.runtime.channel import Channel
 from probes.runtime.failures import OutcomeError
 
@@ -138,7 +138,7 @@ class Service:
         """Return the result of one new batch size; an exception of the stack is a refusal."""
         result: protocol.NewShapeResult | str = self.attempt(
             lambda: flexibility.try_batch_size(
-                self.workflow, cell.program, cell.reference, self.subject.dtype, size
+                self.workflow, cell.program, cell.reference, cell.rules, size
             ),
         )
         if isinstance(result, str):
@@ -159,10 +159,21 @@ class Service:
                 cell.program,
                 cell.device_inputs,
                 cell.reference,
-                self.subject.dtype,
+                cell.rules,
                 size,
                 with_logprobs=False,
             )
-            if reason is not None:
-                reason = f"batch size {size}, after the measurement: {reason}"
-                raise OutcomeError(protocol.Failed("incorrect", "done", reason))
+            if reason is None:
+                continue
+            _, difference = dispatch.check_repeats(
+                self.workflow,
+                cell.program,
+                cell.device_inputs,
+                cell.reference,
+                cell.rules,
+                self.request.accuracy["repeats"],
+            )
+            if difference is not None:
+                raise OutcomeError(nondeterministic(self.workflow, cell, "done", size, difference))
+            reason = f"batch size {size}, after the measurement: {reason}"
+            raise OutcomeError(protocol.Failed("incorrect", "done", reason))

@@ -30,6 +30,11 @@ LIBRARIES = {
     "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so",
 }
 
+#: Operators whose kernels may race where several indices are equal: with several threads, updates
+#: are lost. https://github.com/microsoft/onnxruntime/issues/18048 and
+#: https://github.com/microsoft/onnxruntime/issues/23396
+RACING_OPERATORS = {"ScatterND", "ScatterElements"}
+
 open_subject = open_torch_or_onnx
 
 
@@ -164,6 +169,16 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
     return Engagement(
         share, f"{taken} of {nodes} nodes are placed on {program.provider}", {"nodes": dict(placed)}
     )
+
+
+def racing_operators(program: SessionProgram) -> list[str]:
+    """Return the operators of the session that may give other results for the same input."""
+    found = {
+        node.op_type
+        for part in program.session.get_provider_graph_assignment_info()
+        for node in part.get_nodes()
+    }
+    return sorted(found & RACING_OPERATORS)
 
 
 def integration(request: Request, provider: str, opening: str | None = None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from probes.adapter import UnsupportedError
 from probes.protocol import Request
 from probes.subjects.torch_subject import TorchSubject, collect
 
@@ -40,8 +41,11 @@ def apply_settings(request: Request) -> dict[str, str]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
     if request.device == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = bool(request.options.get("tf32"))
         # By default convolutions round float32 to TF32 and matrix products do not.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
+        if request.options.get("fp16_accumulation"):
+            torch.backends.cuda.matmul.allow_fp16_accumulation = True
         settings |= {
             "tf32_matmul": str(torch.backends.cuda.matmul.allow_tf32),
             "tf32_cudnn": str(torch.backends.cudnn.allow_tf32),
@@ -56,6 +60,34 @@ def apply_settings(request: Request) -> dict[str, str]:
             "cudnn_sdp": str(torch.backends.cuda.cudnn_sdp_enabled()),
         }
     return settings
+
+
+#: By option, the precision that it is for, and the lines that set it.
+LESS_EXACT = {
+    "tf32": (
+        "float32",
+        "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.backends.cudnn.allow_tf32 = True\n",
+    ),
+    "fp16_accumulation": (
+        "float16",
+        "torch.backends.cuda.matmul.allow_fp16_accumulation = True\n",
+    ),
+}
+
+
+def check_precision(subject: TorchSubject, request: Request) -> None:
+    """Raise `UnsupportedError` for an option that has no effect in the model's precision."""
+    for option, (dtype, _) in LESS_EXACT.items():
+        if request.options.get(option) and subject.dtype != dtype:
+            message = f"{option} is an option for {dtype}; the model is in {subject.dtype}"
+            raise UnsupportedError(message)
+
+
+def precision_lines(request: Request) -> str:
+    """Return the lines that a user writes for the options of the precision; mostly none."""
+    return "".join(
+        lines for option, (_, lines) in LESS_EXACT.items() if request.options.get(option)
+    )
 
 
 @contextlib.contextmanager

@@ -1,6 +1,9 @@
-"""Load a user's model from a function that returns `(module, example_inputs)`.
+"""Load a user's model from a function that returns the module and example inputs.
 
-It is named `package.module:factory` or `file.py:factory`.
+It is named `package.module:factory` or `file.py:factory`. Example inputs are a tensor, a tuple of
+positional inputs, or a dictionary of keyword inputs; a third value of the factory,
+`example_kwargs`, has keyword inputs next to positional ones. Inputs may hold tensors in
+dictionaries, tuples and lists, and values that are no tensors.
 """
 
 from __future__ import annotations
@@ -10,20 +13,31 @@ import importlib.util
 import pathlib
 import sys
 import types
+from typing import Any
 
 import torch
 
 from probes.adapter import ModelError
 from probes.protocol import Request
+from probes.subjects.call_inputs import flatten
 from probes.subjects.loaded_model import ExampleLike, LoadedModel
 
-CONTRACT = "the factory must return (torch.nn.Module, tuple of example tensors)"
+CONTRACT = (
+    "the factory must return (module, inputs) or (module, inputs, example_kwargs): inputs are a"
+    " tuple of tensors or a dictionary of keyword inputs"
+)
+#: Numbers of values that a factory may return.
+PAIR = 2
+TRIPLE = 3
 
 
 def create(request: Request) -> LoadedModel:
     """Call the factory, and cast what it returns to the request's precision."""
     target = request.subject["name"]
-    module, examples = check_returned(call_factory(target), target)
+    module, examples = flatten(*check_returned(call_factory(target), target))
+    if not examples:
+        reason = f"{target!r} returned example inputs without a tensor"
+        raise ModelError(reason, CONTRACT)
     if request.dtype != "native":
         dtype = getattr(torch, request.dtype)
         module = module.to(dtype)
@@ -67,22 +81,24 @@ def import_module_or_file(name: str) -> types.ModuleType:
 
 def check_returned(
     returned: object, target: str
-) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """Return the module and its examples; raise `ModelError` if `returned` is anything else."""
-    if not isinstance(returned, tuple) or len(returned) != 2:
+) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """Return the module, its positional and its keyword inputs; raise `ModelError` otherwise."""
+    if not isinstance(returned, tuple) or len(returned) not in {PAIR, TRIPLE}:
         reason = f"{target!r} returned {type(returned).__name__}, not a pair"
         raise ModelError(reason, CONTRACT)
-    module, examples = returned
+    module, inputs, keywords = (*returned, {}) if len(returned) == PAIR else returned
     if not isinstance(module, torch.nn.Module):
         reason = f"{target!r} returned {type(module).__name__}, which is no torch.nn.Module"
         raise ModelError(reason, CONTRACT)
-    examples = (examples,) if isinstance(examples, torch.Tensor) else examples
-    if not isinstance(examples, (tuple, list)) or not all(
-        isinstance(example, torch.Tensor) for example in examples
-    ):
-        reason = f"{target!r} returned example inputs that are not all tensors"
+    if isinstance(inputs, dict) and not keywords:
+        inputs, keywords = (), inputs
+    elif isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    has_names = isinstance(keywords, dict) and all(isinstance(name, str) for name in keywords)
+    if not isinstance(inputs, (tuple, list)) or not has_names:
+        reason = f"{target!r} returned example inputs of the type {type(inputs).__name__}"
         raise ModelError(reason, CONTRACT)
-    return module, tuple(examples)
+    return module, tuple(inputs), keywords
 
 
 def arguments_like(

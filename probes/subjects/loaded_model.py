@@ -66,7 +66,9 @@ class RandomIntegers:
 class ExampleLike:
     """Values with the shape of `example` except the batch, and its mean and standard deviation.
 
-    Integers have the example's range instead, and booleans its share of `True`.
+    Integers have the example's range instead, and booleans its share of `True`. A mask of ones, an
+    example of two dimensions or more, gets rows that end early: a mask that leaves nothing out is
+    never tested.
     """
 
     example: torch.Tensor
@@ -77,6 +79,11 @@ class ExampleLike:
     def draw(self, generator: np.random.Generator, batch_size: int) -> Any:
         """Return values for a batch, in the dtype of the host."""
         shape = (batch_size, *self.example.shape[1:]) if self.batched else tuple(self.example.shape)
+        if self._is_mask_of_ones():
+            lengths = generator.integers(-(-shape[-1] // 2), shape[-1] + 1, size=(*shape[:-1], 1))
+            return (np.arange(shape[-1]) < lengths).astype(
+                torch.empty(0, dtype=self.dtype).numpy().dtype
+            )
         if self.dtype == torch.bool:
             return generator.random(shape) < self.example.float().mean().item()
         if not self.dtype.is_floating_point:
@@ -91,6 +98,15 @@ class ExampleLike:
         values = torch.from_numpy(generator.standard_normal(shape) * (deviation or 1.0) + mean)
         return (
             values.to(self.dtype).numpy() if self.dtype not in HOST_DTYPES else self._host(values)
+        )
+
+    def _is_mask_of_ones(self) -> bool:
+        """Return whether the example is booleans or integers in rows, all of them 1."""
+        return (
+            not self.dtype.is_floating_point
+            and self.example.dim() > 1
+            and self.example.shape[-1] > 1
+            and bool((self.example == 1).all())
         )
 
     def _host(self, values: torch.Tensor) -> Any:

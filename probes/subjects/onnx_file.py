@@ -42,7 +42,8 @@ class OnnxSubject:
         self._request = request
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = request.threads
+        # Some operators race with several threads, and the reference must not vary.
+        options.intra_op_num_threads = 1
         self._unoptimised = ort.InferenceSession(
             self.file, options, providers=["CPUExecutionProvider"]
         )
@@ -73,24 +74,36 @@ class OnnxSubject:
         return generator.integers(0, high, size=shape).astype(array_type)
 
     def _shape(self, value: Any, batch_size: int) -> tuple[int, ...]:
-        declared = list(value.shape)
-        if declared and isinstance(declared[0], int) and declared[0] != batch_size:
-            reason = (
-                f"input {value.name!r} of {self.file!r} has a fixed first dimension of "
-                f"{declared[0]}"
-            )
-            raise ModelError(
-                reason,
-                f"use --batch-sizes {declared[0]}, or export it with a dynamic batch dimension",
-            )
+        self._check_batch_size(batch_size)
         return tuple(
             size
             if isinstance(size, int)
             else batch_size
             if dimension == 0
             else self._request.input_tokens
-            for dimension, size in enumerate(declared)
+            for dimension, size in enumerate(value.shape)
         )
+
+    def _check_batch_size(self, batch_size: int) -> None:
+        """Raise `ModelError` for a batch size that the inputs cannot have.
+
+        If the first dimension of an input is free, that is the batch. Otherwise a first dimension
+        that all inputs share is the only batch size; without one the shapes are used as they are,
+        which is batch size 1.
+        """
+        first = [value.shape[0] for value in self._unoptimised.get_inputs() if value.shape]
+        if not all(isinstance(size, int) for size in first):
+            return
+        (only, *others) = sorted(set(first)) or [1]
+        if others and batch_size != 1:
+            sizes = ", ".join(map(str, first))
+            reason = f"the inputs of {self.file!r} have the fixed first dimensions {sizes}"
+            raise ModelError(reason, "use --batch-sizes 1: the file's shapes are used as they are")
+        if not others and batch_size != only:
+            reason = f"the inputs of {self.file!r} have a fixed first dimension of {only}"
+            raise ModelError(
+                reason, f"use --batch-sizes {only}, or export it with a dynamic batch dimension"
+            )
 
     def reference(self, input_sets: list[list[Any]]) -> tuple[str, Iterator[list[Any]]]:
         """Return a name, and an iterator over the unoptimised outputs for each input set."""

@@ -15,7 +15,8 @@ from safetensors.torch import load_file, load_model, save_model
 from probes.adapter import UnsupportedError
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
-from probes.subjects import exported, factory, synthetic, transformers_model
+from probes.subjects import exported, factory, perturbation, synthetic, transformers_model
+from probes.subjects.classes import count_classes
 from probes.subjects.flops import count_flops
 from probes.subjects.loaded_model import LoadedModel
 
@@ -45,6 +46,8 @@ class TorchSubject:
         self.unit = model.unit
         self.units_per_sample = model.units_per_sample
         self.dtype = floating_dtype(model)
+        #: Sizes of a last dimension that is classes or a vocabulary.
+        self.class_counts = count_classes(model.module)
         self._arguments = model.arguments
         self._device = torch.device(request.device)
         self._seed = request.seed
@@ -96,6 +99,30 @@ class TorchSubject:
                 for tensor in self.tensors(inputs)
             )
             yield collect(precise(*tensors))
+
+    def perturbed(self, inputs: list[Any], seed: int) -> list[Any] | None:
+        """Return float64 outputs with inputs and weights off by one unit in the last place.
+
+        None where the device has no memory or no kernels for float64.
+        """
+        if self.parameters > MAX_FLOAT64_PARAMETERS:
+            return None
+        unit = torch.finfo(getattr(torch, self.dtype)).eps
+        generator = torch.Generator(device=self._device).manual_seed(seed)
+        try:
+            precise = copy.deepcopy(self.module).to(torch.float64)
+            for parameter in precise.parameters():
+                if parameter.is_floating_point():
+                    parameter.data = perturbation.step(parameter.data, unit, generator)
+            tensors = [
+                perturbation.step(tensor.to(torch.float64), unit, generator)
+                if tensor.is_floating_point()
+                else tensor
+                for tensor in self.tensors(inputs)
+            ]
+            return collect(precise(*tensors))
+        except RuntimeError:
+            return None
 
     def flops(self, inputs: list[Any]) -> int | None:
         """Count the operations of matrix products, convolutions and attention in one call."""

@@ -14,6 +14,7 @@ versions = onnxruntime_session.versions
 settings = onnxruntime_session.settings
 open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
+racing_operators = onnxruntime_session.racing_operators
 
 
 def build(

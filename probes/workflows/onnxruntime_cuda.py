@@ -13,6 +13,7 @@ from probes.subjects.torch_subject import TorchSubject
 versions = onnxruntime_session.versions
 open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
+racing_operators = onnxruntime_session.racing_operators
 synchronise = pytorch.synchronise
 
 

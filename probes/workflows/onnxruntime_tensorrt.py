@@ -15,6 +15,7 @@ from probes.subjects.torch_subject import TorchSubject
 settings = onnxruntime_session.tensorrt_settings
 open_subject = onnxruntime_session.open_subject
 engagement = onnxruntime_session.engagement
+racing_operators = onnxruntime_session.racing_operators
 synchronise = pytorch.synchronise
 
 PROVIDER = "TensorrtExecutionProvider"

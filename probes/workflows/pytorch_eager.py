@@ -40,6 +40,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
             )
             raise UnsupportedError(message)
         return TextGeneration(subject.model, request)
+    pytorch.check_precision(subject, request)
     program = TorchProgram(subject, subject.module)
     return cuda_graphs.capture(program, inputs) if captured else program
 
@@ -62,9 +63,9 @@ with torch.inference_mode():
 """  # noqa: E501 - the lines are counted, so they are not wrapped
     if request.options.get("cuda_graph"):
         return f"import torch\n\n{cuda_graphs.integration('model')}"
-    return """\
+    return f"""\
 import torch
 
-with torch.inference_mode():
+{pytorch.precision_lines(request)}with torch.inference_mode():
     output = model(*inputs)
 """

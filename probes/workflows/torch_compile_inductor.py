@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import pathlib
+import traceback
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import counters, graph_break_reasons
 
 from probes import protocol
 from probes.adapter import Program
@@ -49,6 +53,7 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
         return TextGeneration(
             torch.compile(subject.model, mode=request.options.get("mode")), request
         )
+    pytorch.check_precision(subject, request)
     options = request.options
     compiled = torch.compile(
         subject.module, dynamic=options.get("dynamic"), mode=options.get("mode")
@@ -82,11 +87,11 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
         if regions
         else 0
     )
-    breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+    breaks = graph_breaks()
     share = captured / (captured + outside) if captured + outside else 0.0
     proof = (
         f"{regions} compiled regions ran in a call; their graphs hold {captured} operators on "
-        f"average, and {outside} operators ran outside them"
+        f"average, and {outside} operators ran outside them{_tell(breaks)}"
         if regions
         else f"no compiled region ran: {next(iter(breaks), 'Dynamo captured nothing')}"
     )
@@ -99,6 +104,31 @@ def engagement(program: Program, device_inputs: Any) -> Engagement:
     if regions and isinstance(program, CompiledProgram) and program.captures:
         return with_graphs(engaged, kernel_launches.count_launches(lambda: program(device_inputs)))
     return engaged
+
+
+def _tell(breaks: Mapping[str, int]) -> str:
+    """Return the first break of the graph as the end of a sentence."""
+    if not breaks:
+        return ""
+    first, *others = breaks
+    return f"; the graph breaks at {first}" + (f" and {len(others)} more" if others else "")
+
+
+def graph_breaks() -> dict[str, int]:
+    """Return how often each break of the graph occurred, with the file and line of its cause."""
+    placed = collections.Counter(
+        f"{where(found.user_stack)}{str(found.reason).splitlines()[0]}"
+        for found in graph_break_reasons
+    )
+    return dict(placed) or {
+        str(reason): int(count) for reason, count in counters["graph_break"].items()
+    }
+
+
+def where(stack: Sequence[traceback.FrameSummary]) -> str:
+    """Return the innermost frame of the user's code as `model.py:12: `; empty if there is none."""
+    own = [frame for frame in stack if "site-packages" not in frame.filename] or stack
+    return f"{pathlib.Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
 
 
 def with_graphs(engaged: Engagement, launches: kernel_launches.KernelLaunches) -> Engagement:
@@ -135,7 +165,7 @@ with torch.inference_mode():
     return f"""\
 import torch
 
-compiled = torch.compile(model{arguments})
+{pytorch.precision_lines(request)}compiled = torch.compile(model{arguments})
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
 """

@@ -51,6 +51,7 @@ def session(extras: Mapping[str, float]) -> Iterator[Session]:
             scratch_directory=directory / "scratch",
             probes_directory=probes,
             minimum_engaged_share=0.0,
+            accuracy=catalogue.read_shipped_accuracy(),
             environment=dict(os.environ),
         )
         arms = [arm(name, extra) for name, extra in extras.items()]

@@ -27,7 +27,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 import msgspec
 import psutil
 
-from advisor import machine, measure
+from advisor import catalogue, machine, measure
 from advisor.context import Context
 from advisor.domain.run_events import RaceOpened, WorkerEnded, WorkerReported
 from advisor.domain.run_state import fold
@@ -255,6 +255,7 @@ def two_workers(batch_sizes: str) -> Iterator[tuple[Session, tuple[str, str]]]:
         scratch_directory=run.scratch,
         probes_directory=context.probes,
         minimum_engaged_share=0.5,
+        accuracy=catalogue.read_shipped_accuracy(),
         environment=context.environment,
     )
     first, second = plan_of(state).arms

@@ -48,13 +48,13 @@ for subject in json.loads(sys.argv[2]):
 
 def test_every_model_of_the_panel_opens_and_runs() -> None:
     panel = builders.shipped_catalogue().panel
-    subjects = [model.to_model() for model in panel.model]
+    subjects = [model.to_model() for model in panel.surveyed]
     paths = [str(pathlib.Path(__file__).parents[1]), str(catalogue.probes_directory().parent)]
     encoded = [msgspec.json.encode(value).decode() for value in (paths, subjects)]
     command = [sys.executable, "-W", "ignore", "-c", OPEN_ALL, *encoded]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    assert len(answer.stdout.splitlines()) == len(panel.model)
+    assert len(answer.stdout.splitlines()) == len(panel.surveyed)
 
 
 @pytest.mark.long

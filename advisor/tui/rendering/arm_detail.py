@@ -15,6 +15,7 @@ from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.report import recipe
+from advisor.report.accuracy_text import accuracy_line
 from advisor.report.text_generation import render_generation
 from advisor.system.number_format import (
     MISSING,
@@ -72,16 +73,8 @@ def render_timing(decision: Decision, arm: str) -> Text:
     engagement = text.printable(measured.engagement, 300)
     lines += Text(f"Compiled share of the work {measured.engaged_share:.0%}: {engagement}\n")
     for checked in measured.correctness:
-        error = (
-            f"rmse {checked.rmse:.2g}, allowed {checked.allowed:.2g}, "
-            if checked.rmse is not None and checked.allowed is not None
-            else ""
-        )
-        reference = text.printable(checked.reference, 80)
-        lines += Text(
-            f"Outputs at batch {checked.batch_size}: {checked.verdict},"
-            f" {error}against {reference}\n"
-        )
+        accuracy = text.printable(accuracy_line(checked), 300)
+        lines += Text(f"Outputs at batch {checked.batch_size}: {accuracy}\n")
     return lines
 
 

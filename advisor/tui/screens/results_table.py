@@ -9,6 +9,7 @@ from advisor.domain.decision import ScoredArm
 from advisor.domain.measurement import Cell, Measurement
 from advisor.domain.rubric import LETTERS
 from advisor.pipeline.decision import Decision
+from advisor.report.accuracy_text import accuracy_cell
 from advisor.system.number_format import format_mebibytes, format_seconds
 from advisor.tui.rendering import text
 from advisor.tui.rendering.arm_detail import find_measurement
@@ -71,6 +72,7 @@ def ranking_columns(decision: Decision, width: int, sort: str) -> list[Column]:
         columns.append(Column("build", "Build s", 7, is_numeric=True))
     if width >= WIDE_WIDTH:
         columns.append(Column("memory", "MiB", 6, is_numeric=True))
+        columns.append(Column("accuracy", "Error", 8, is_numeric=True))
     columns += [
         Column(name, heading, 2)
         for name, heading in CRITERION_HEADS.items()
@@ -114,6 +116,7 @@ def ranking_cells(arm: ScoredArm, measured: Measurement, arm_width: int) -> dict
         "itl": text.format_milliseconds(_generation_figure(measured, "itl_seconds")),
         "build": format_seconds(measured.build_seconds.cold),
         "memory": format_mebibytes(measured.memory_bytes.peak),
+        "accuracy": accuracy_cell(measured.correctness),
         **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
         "score": f"{arm.score:.2f}",
     }

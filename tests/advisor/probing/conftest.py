@@ -36,6 +36,7 @@ def run_config(tmp_path: pathlib.Path, fake_probes: pathlib.Path) -> RunConfig:
         scratch_directory=tmp_path / "scratch",
         probes_directory=fake_probes,
         minimum_engaged_share=0.5,
+        accuracy=catalogue.read_shipped_accuracy(),
         environment=dict(os.environ),
     )
 

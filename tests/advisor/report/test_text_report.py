@@ -152,6 +152,7 @@ def test_every_ranked_arm_has_a_row_with_its_figures() -> None:
         "ms@1": "100",
         "build": "3.0",
         "MiB": "300",
+        "error": "1.0e-07",
         "Perf": "A",
         "Prod": "A",
         "Port": "A",

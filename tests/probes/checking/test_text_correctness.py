@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from workers import rules
 
 from probes.checking import text_correctness
 from probes.checking.logprobs import TokenLogprobs, keep_top_tokens, logprobs_from_top_tokens
@@ -55,7 +56,7 @@ def check(
     reference: TokenReference, tokens: list[Any], scored: list[Any], dtype: str = "float32"
 ) -> tuple[str, str, Any]:
     record, reason = text_correctness.check_tokens(
-        reference, [[each] for each in tokens], scored, dtype, ROWS
+        reference, [[each] for each in tokens], scored, rules(dtype), ROWS
     )
     return record.verdict, reason or "", record.agreement
 
@@ -202,9 +203,7 @@ def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens
     verdict, reason, agreement = check(reference, [tokens], [TokenLogprobs(exact[:1])])
     assert (verdict, agreement.identical_sequences) == ("wrong", ROWS - 1)
     assert "after 3 tokens" in reason
-    assert "after 3 tokens" in (
-        text_correctness.find_fault(tokens, reference, ROWS, "float32") or ""
-    )
+    assert "after 3 tokens" in (text_correctness.find_fault(tokens, reference, ROWS, rules()) or "")
 
 
 def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one(
@@ -234,7 +233,7 @@ def test_new_batch_sizes_are_compared_row_by_row(
     size: int, rank: int, fault: str | None, reference: TokenReference
 ) -> None:
     tokens = flipped(reference, 0, rank)[0].take(range(size), axis=0, mode="wrap")
-    found = text_correctness.find_fault(tokens, reference, size, "float32")
+    found = text_correctness.find_fault(tokens, reference, size, rules())
     assert (found is None) == (fault is None)
     assert fault is None or fault in str(found)
-    assert "tokens" in str(text_correctness.find_fault(tokens[:, 1:], reference, size, "float32"))
+    assert "tokens" in str(text_correctness.find_fault(tokens[:, 1:], reference, size, rules()))

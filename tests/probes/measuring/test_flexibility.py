@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from workers import rules
 
-from probes.checking import correctness
-from probes.checking.correctness import Reference
+from probes.checking.array_reference import Reference, create_reference
 from probes.measuring import flexibility
 
 MATRIX = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
@@ -46,13 +46,11 @@ def reference() -> Reference:
         for number in range(2)
     ]
     exact = [[one[0].astype("float64") @ MATRIX.astype("float64")] for one in inputs]
-    return correctness.create_reference(
-        "float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs
-    )
+    return create_reference("float64", exact, [[one[0] @ MATRIX] for one in inputs], inputs)
 
 
 def try_size(size: int, change: Callable[[Any], Any] = lambda output: output) -> Any:
-    return flexibility.try_batch_size(Workflow, Program(change), reference(), "float32", size)
+    return flexibility.try_batch_size(Workflow, Program(change), reference(), rules(), size)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from fake_clock import FakeClock, no_synchronize
+from fake_clock import FakeClock, no_synchronize, replace_clocks
 
 from probes.measuring import sync_check
 
@@ -17,7 +17,7 @@ from probes.measuring import sync_check
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(sync_check, "time", clock)
+    replace_clocks(monkeypatch, sync_check, clock)
     monkeypatch.setattr(sync_check, "run_queue_seconds", lambda: clock.run_queue_seconds)
     return clock
 

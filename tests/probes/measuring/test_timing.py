@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import itertools
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from fake_clock import FakeClock, no_op, no_synchronize
+from fake_clock import FakeClock, no_op, no_synchronize, replace_clocks
 
 from probes.measuring import timing
 from probes.measuring.timing import Block
@@ -16,7 +17,7 @@ from probes.measuring.timing import Block
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(timing, "time", clock)
+    replace_clocks(monkeypatch, timing, clock)
     return clock
 
 
@@ -240,3 +241,14 @@ def test_sustained_calls_fill_their_time(clock: FakeClock) -> None:
     calls, seconds = timing.sustain(no_op, "ab", lambda: clock.advance(0.3), 1.0)
     assert calls == 4
     assert seconds == pytest.approx(1.2)
+
+
+def test_a_model_that_replaces_the_clock_does_not_change_the_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("perf_counter", "perf_counter_ns", "process_time", "time"):
+        monkeypatch.setattr(time, name, lambda: 0)
+    found = timing.time_block(
+        lambda _: sum(range(10_000)), ["input"], no_synchronize, Block(calls=5, lead_calls=1)
+    )
+    assert min(found.seconds) > 0

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable
 
 import pytest
+from fake_clock import replace_clocks
 
 from probes.measuring import timing, warmup_detection
 
@@ -66,7 +67,7 @@ def warm_up(
     found = []
     for seed in range(traces):
         stack = Stack(trace, seconds, seed)
-        monkeypatch.setattr(timing, "time", stack)
+        replace_clocks(monkeypatch, timing, stack)
         result = timing.warm_up(stack, ["input"], lambda: None, MIN_SECONDS)
         found.append((abs(result.typical_seconds / seconds - 1), result.steady))
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import pathlib
+import runpy
 
 import pytest
 
@@ -52,3 +54,29 @@ def test_an_exception_is_classified_by_its_kind_and_phase(
 ) -> None:
     failed = classify(problem, phase)
     assert (failed.status, failed.phase) == (status, phase)
+
+
+@pytest.mark.parametrize(
+    ("problem", "mentions"),
+    [
+        (TypeError("forward() missing 1 required positional argument: 'mask'"), "third value"),
+        (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "--dtype"),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "fix the error"),
+    ],
+)
+def test_a_model_that_raises_in_eager_is_not_a_failed_build(
+    problem: Exception, mentions: str
+) -> None:
+    found = classify(problem, "correctness", is_reference=True)
+    assert found.status == "model-failed"
+    assert mentions in (found.fix or "")
+    assert classify(problem, "correctness").status == "build-failed"
+
+
+def test_the_line_of_the_users_code_is_named(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "their_model.py"
+    file.write_text("\ndef forward():\n    raise ValueError('shapes differ')\n")
+    with pytest.raises(ValueError, match="shapes differ") as problem:
+        runpy.run_path(str(file))["forward"]()
+    found = classify(problem.value, "correctness", is_reference=True)
+    assert "their_model.py:3" in found.reason

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import workers
-from workers import WorkerResult
+from workers import WorkerResult, rules
 
 from probes import protocol
 from probes.adapter import UnsupportedError
@@ -119,7 +119,7 @@ def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
         workflow=types.SimpleNamespace(synchronise=lambda: None),
         subject=cast("Any", None),
         cells={
-            size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None))
+            size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None), rules())
             for size, kind in ((1, TextProgram), (4, TextProgram), (16, SequentialProgram))
         },
         blocks={},

@@ -1,0 +1,163 @@
+"""How accurate outputs are, and the thresholds of `accuracy.toml` by which they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, Protocol, TypeVar
+
+import msgspec
+
+#: Classes of an arm's outputs, from the best to the worst. `unchecked`: the outputs are constant or
+#: random, so a comparison shows nothing.
+AccuracyClass = Literal["exact", "close", "unchecked", "incorrect"]
+CLASSES: tuple[AccuracyClass, ...] = ("exact", "close", "unchecked", "incorrect")
+#: The same as the workers report it.
+Verdict = Literal["equivalent", "near", "unchecked", "wrong"]
+CLASS_OF: dict[Verdict, AccuracyClass] = {
+    "equivalent": "exact",
+    "near": "close",
+    "unchecked": "unchecked",
+    "wrong": "incorrect",
+}
+#: What keeps outputs from being exact or from being checked; empty for exact ones.
+Fault = Literal[
+    "",
+    "error",
+    "row-error",
+    "integers",
+    "probabilities",
+    "divergence",
+    "shape",
+    "not-finite",
+    "same-output",
+    "identity",
+    "constant-output",
+    "random-model",
+]
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Factor = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class HasClass(Protocol):
+    """The check of one batch size."""
+
+    @property
+    def accuracy_class(self) -> AccuracyClass:
+        """The class of its outputs."""
+
+
+Check = TypeVar("Check", bound=HasClass)
+
+
+def worst_check(checks: Iterable[Check]) -> Check | None:
+    """Return the check with the worst class; None without one."""
+    return max(checks, key=lambda check: CLASSES.index(check.accuracy_class), default=None)
+
+
+class ByPrecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A threshold for each tested precision."""
+
+    float64: Factor
+    float32: Factor
+    float16: Factor
+    bfloat16: Factor
+
+
+class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Largest errors of exact outputs, relative to eager PyTorch's own."""
+
+    eager_times: Factor
+    row_eager_times: Factor
+    integer_eager_times: Factor
+    share_of_rms: ByPrecision
+    row_share: ByPrecision
+    integer_share: ByPrecision
+
+
+class CloseRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Largest errors of close outputs."""
+
+    #: Relative error, or divergence of generated text in nats a token; 0 accepts exact ones only.
+    tolerance: Factor
+    row_times: Factor
+    least_top1: Share
+
+
+class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often one input is called again."""
+
+    calls: Annotated[int, msgspec.Meta(ge=2)]
+    most_calls: Annotated[int, msgspec.Meta(ge=2)]
+    seconds: Factor
+    least_calls: Annotated[int, msgspec.Meta(ge=2)]
+    most_seconds: Factor
+
+
+class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many perturbations show what rounding alone may change, and for how long."""
+
+    seeds: Annotated[int, msgspec.Meta(ge=0)]
+    seconds: Factor
+
+
+class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of generated text: divergences in nats, shares of equal likeliest tokens."""
+
+    exact_divergence: Factor
+    exact_top1: Share
+    close_top1: Share
+    eager_times: ByPrecision
+    gap: ByPrecision
+
+
+class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`accuracy.toml`; its comments explain each threshold."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+    exact: ExactRule
+    close: CloseRule
+    repeats: RepeatRule
+    envelope: EnvelopeRule
+    text: TextRule
+
+    def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
+        """Return the rules with the user's tolerance; unchanged for None."""
+        if tolerance is None:
+            return self
+        close = msgspec.structs.replace(self.close, tolerance=tolerance)
+        return msgspec.structs.replace(self, close=close)
+
+
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """Accuracy at one batch size: the worst over input sets and outputs.
+
+    Errors are root mean squares of the difference from the reference, over the reference's. Null
+    for what does not apply.
+    """
+
+    fault: Fault = ""
+    #: Of integers: the share that differs.
+    relative_error: float | None = None
+    relative_error_eager: float | None = None
+    ratio_to_eager: float | None = None
+    cosine: float | None = None
+    #: Largest error of an element and of a row.
+    worst_element: float | None = None
+    worst_row: float | None = None
+    #: Share of rows, or of positions of a text, with the same likeliest class.
+    top1: float | None = None
+    top1_eager: float | None = None
+    #: Relative error that rounding alone caused in `perturbations` of inputs and weights.
+    envelope: float | None = None
+    perturbations: int = 0
+    #: Text: divergence from the reference in nats a token, and share of equal tokens.
+    kl_mean: float | None = None
+    equal_tokens: float | None = None
+    #: How often one input was called.
+    repeats: int = 0
+
+    @property
+    def error(self) -> float | None:
+        """The figure that `--accuracy` and `accuracy<=` limit."""
+        return self.relative_error if self.kl_mean is None else self.kl_mean

@@ -1,0 +1,206 @@
+"""The reference of a forward pass: inputs, expected outputs, and how far rounding alone may go."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from probes.adapter import ModelError
+from probes.checking.deviation import Deviation, measure, root_mean_square, sample, top_of
+from probes.partial_file import replace_when_complete
+
+NO_DEVIATION = Deviation()
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectedOutput:
+    """One output of the model for one input set."""
+
+    #: The sampled values of the reference: `(elements,) float64`.
+    values: Any
+    shape: tuple[int, ...]
+    #: False for integers and booleans.
+    is_float: bool
+    #: Of eager PyTorch in the tested precision.
+    eager: Deviation
+    #: The largest of what only rounds otherwise: perturbed inputs and weights, another batch size.
+    envelope: Deviation = NO_DEVIATION
+    #: The largest class of each row, `(rows,) int64`, and eager's share of the same ones; None
+    #: where the last dimension is neither classes nor a vocabulary.
+    top: Any = None
+    eager_top1: float | None = None
+
+    @property
+    def scale(self) -> float:
+        """The root mean square of the reference."""
+        return root_mean_square(self.values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What the reference worker provides for all others, for one batch size."""
+
+    #: The precision of the reference, such as `float64`.
+    name: str
+    #: By input set, the model's arguments as numpy arrays.
+    inputs: list[list[Any]]
+    #: By input set, the model's outputs.
+    outputs: list[list[ExpectedOutput]]
+    #: Whether eager PyTorch returns other outputs when an input is repeated.
+    is_random: bool = False
+    #: How many perturbations the envelope has.
+    perturbations: int = 0
+
+    def rounding(self, index: int, eager_times: float) -> list[float]:
+        """Return by input set the error of output `index` that rounding accounts for.
+
+        It is eager's largest over the input sets, or the envelope over `eager_times`, because
+        the rule allows `eager_times` as much.
+        """
+        of_sets = [outputs[index] for outputs in self.outputs]
+        eager = max((each.eager.rmse / (each.scale or 1.0) for each in of_sets), default=0.0)
+        return [
+            max(eager * (each.scale or 1.0), each.envelope.rmse / eager_times) for each in of_sets
+        ]
+
+
+def create_reference(
+    name: str,
+    exact: Iterable[list[Any]],
+    produced: Iterable[list[Any]],
+    inputs: list[list[Any]],
+    class_counts: Collection[int] = (),
+) -> Reference:
+    """Return the reference called `name` with the errors of eager PyTorch.
+
+    `exact` are the reference's outputs and `produced` eager PyTorch's, both by input set and output
+    as numpy arrays of any shape and dtype. The last dimension of an output is classes if its size
+    is in `class_counts`. Raise `ModelError` where an output is not finite.
+    """
+    outputs = [
+        [
+            _expect(name, wanted, got, class_counts)
+            for wanted, got in zip(precise, eager, strict=True)
+        ]
+        for precise, eager in zip(exact, produced, strict=True)
+    ]
+    return Reference(name, inputs, outputs)
+
+
+def _expect(name: str, wanted: Any, got: Any, class_counts: Collection[int]) -> ExpectedOutput:
+    values = sample(wanted)
+    if not math.isfinite(root_mean_square(values)):
+        raise ModelError(
+            f"the model returns NaN or infinity even in {name}",
+            "give it weights and inputs that it can compute with",
+        )
+    eager = measure(sample(got), values, wanted.shape)
+    if not eager.is_finite:
+        raise ModelError(
+            "eager PyTorch returns NaN or infinity in this precision",
+            "choose another with --dtype, such as bfloat16",
+        )
+    is_float = wanted.dtype.kind == "f"
+    has_classes = is_float and wanted.ndim > 1 and wanted.shape[-1] in class_counts
+    top = top_of(wanted) if has_classes else None
+    return ExpectedOutput(
+        values,
+        tuple(wanted.shape),
+        is_float,
+        eager,
+        top=top,
+        eager_top1=float((top_of(got) == top).mean()) if has_classes and wanted.size else None,
+    )
+
+
+def widen(outputs: Sequence[ExpectedOutput], rounded: Sequence[Any]) -> list[ExpectedOutput]:
+    """Return `outputs` with an envelope that contains `rounded`, numpy arrays by output.
+
+    Arrays of other shapes or with NaN are ignored.
+    """
+    widened = []
+    for expected, array in zip(outputs, rounded, strict=True):
+        found = (
+            measure(sample(array), expected.values, expected.shape)
+            if tuple(array.shape) == expected.shape
+            else NO_DEVIATION
+        )
+        envelope = expected.envelope.or_larger(found) if found.is_finite else expected.envelope
+        widened.append(dataclasses.replace(expected, envelope=envelope))
+    return widened
+
+
+def save_reference(reference: Reference, file: pathlib.Path) -> None:
+    """Write `reference` as a numpy archive without pickles, atomically."""
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    arrays: dict[str, Any] = {
+        "name": np.array(reference.name),
+        "sets": np.array(len(reference.inputs)),
+        "random": np.array(reference.is_random),
+        "perturbations": np.array(reference.perturbations),
+    }
+    for number, (arguments, outputs) in enumerate(
+        zip(reference.inputs, reference.outputs, strict=True)
+    ):
+        arrays |= {f"input-{number}-{index}": array for index, array in enumerate(arguments)}
+        for index, output in enumerate(outputs):
+            arrays |= {
+                f"expected-{number}-{index}": output.values,
+                f"shape-{number}-{index}": np.array(output.shape, dtype="int64"),
+                f"float-{number}-{index}": np.array(output.is_float),
+                f"eager-{number}-{index}": np.array(dataclasses.astuple(output.eager)),
+                f"envelope-{number}-{index}": np.array(dataclasses.astuple(output.envelope)),
+            }
+            if output.top is not None:
+                arrays |= {
+                    f"top-{number}-{index}": output.top,
+                    f"eager-top-{number}-{index}": np.array(output.eager_top1),
+                }
+    with replace_when_complete(file) as partial:
+        np.savez(partial, **arrays)
+
+
+def load_reference(file: pathlib.Path) -> Reference:
+    """Read what `save_reference` wrote."""
+    import numpy as np  # noqa: PLC0415
+
+    with np.load(file, allow_pickle=False) as archive:
+        sets = range(int(archive["sets"]))
+        return Reference(
+            str(archive["name"]),
+            [_numbered(archive, f"input-{number}-") for number in sets],
+            [_load_outputs(archive, number) for number in sets],
+            bool(archive["random"]),
+            int(archive["perturbations"]),
+        )
+
+
+def _numbered(archive: Any, prefix: str) -> list[Any]:
+    return [archive[f"{prefix}{index}"] for index in range(_count(archive, prefix))]
+
+
+def _count(archive: Any, prefix: str) -> int:
+    return sum(name.startswith(prefix) for name in archive.files)
+
+
+def _load_outputs(archive: Any, number: int) -> list[ExpectedOutput]:
+    found = []
+    for index in range(_count(archive, f"expected-{number}-")):
+        place = f"{number}-{index}"
+        has_classes = f"top-{place}" in archive.files
+        found.append(
+            ExpectedOutput(
+                values=archive[f"expected-{place}"],
+                shape=tuple(map(int, archive[f"shape-{place}"])),
+                is_float=bool(archive[f"float-{place}"]),
+                eager=Deviation(*map(float, archive[f"eager-{place}"])),
+                envelope=Deviation(*map(float, archive[f"envelope-{place}"])),
+                top=archive[f"top-{place}"] if has_classes else None,
+                eager_top1=float(archive[f"eager-top-{place}"]) if has_classes else None,
+            )
+        )
+    return found

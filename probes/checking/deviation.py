@@ -1,0 +1,131 @@
+"""Measure how far outputs are from their reference. Arrays are numpy's; large ones are sampled."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+#: The number of elements that are compared. A larger output is sampled with a fixed stride.
+MAX_ELEMENTS = 1 << 20
+#: The least number of compared elements for which a row has an error of its own.
+MIN_ROW_ELEMENTS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Deviation:
+    """How far one output is from its reference, in several measures."""
+
+    #: Root mean square of the difference, in the unit of the output.
+    rmse: float = 0.0
+    #: Largest root mean square of the difference in a row. It is a share of the row's RMS, or of
+    #: the output's RMS where that is larger.
+    row: float = 0.0
+    #: Largest absolute difference of an element.
+    worst: float = 0.0
+    #: Share of the elements that are not the same.
+    differing: float = 0.0
+    #: Largest root mean square of the difference in an item of the batch, in the output's unit.
+    item: float = 0.0
+
+    def or_larger(self, other: Deviation) -> Deviation:
+        """Return the larger figure of both in every measure."""
+        return Deviation(*map(max, dataclasses.astuple(self), dataclasses.astuple(other)))
+
+    @property
+    def is_finite(self) -> bool:
+        """False if the output has NaN or infinity."""
+        return math.isfinite(self.rmse) and math.isfinite(self.worst)
+
+
+def stride_of(size: int) -> int:
+    """Return the distance of the compared elements of an array with `size` elements.
+
+    It is coprime to the size, so that every row and every column is met.
+    """
+    if size <= MAX_ELEMENTS:
+        return 1
+    stride = size // MAX_ELEMENTS + 1
+    while math.gcd(stride, size) > 1:
+        stride += 1
+    return stride
+
+
+def sample(array: Any) -> Any:
+    """Return at most `MAX_ELEMENTS` values of `array` as `(elements,) float64`."""
+    flat = array.reshape(-1)
+    return flat[:: stride_of(flat.size)].astype("float64")
+
+
+def root_mean_square(array: Any) -> float:
+    """Return the root mean square of a float64 array; 0 for an empty one."""
+    return math.sqrt(float((array * array).mean())) if array.size else 0.0
+
+
+def row_length(shape: Sequence[int]) -> int:
+    """Return the number of elements of a row: of the last dimension, or of several if it is short.
+
+    The first dimension, which is mostly the batch, is joined to others only if the rest is short.
+    """
+    stride, length = stride_of(math.prod(shape)), 1
+    for dimension in reversed(shape):
+        if length >= MIN_ROW_ELEMENTS * stride:
+            return length
+        length *= dimension
+    return max(length, 1)
+
+
+def row_errors(difference: Any, target: Any, shape: Sequence[int]) -> Any:
+    """Return the root mean square of `difference` by row, as a share; see `Deviation.row`.
+
+    Both arrays are samples, `(elements,) float64`, of outputs with `shape`.
+    """
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    scale = root_mean_square(target)
+    if not target.size or not scale:
+        return np.zeros(1)
+    length = row_length(shape)
+    return _by_group(difference, shape, length) / np.maximum(
+        _by_group(target, shape, length), scale
+    )
+
+
+def _by_group(values: Any, shape: Sequence[int], length: int) -> Any:
+    """Return the root mean square of `values` by group of `length` elements of the whole output."""
+    import numpy as np  # noqa: PLC0415
+
+    positions: Any = np.arange(values.size) * stride_of(math.prod(shape))
+    groups, starts, counts = np.unique(positions // length, return_index=True, return_counts=True)
+    return np.sqrt(np.add.reduceat(values * values, starts) / counts) if groups.size else values
+
+
+def measure(values: Any, target: Any, shape: Sequence[int]) -> Deviation:
+    """Return the deviation of `values` from `target`, samples of outputs with `shape`."""
+    if not target.size:
+        return Deviation()
+    difference = values - target
+    return Deviation(
+        rmse=root_mean_square(difference),
+        row=float(row_errors(difference, target, shape).max()),
+        worst=float(abs(difference).max()),
+        differing=float((difference != 0).mean()),
+        item=float(_by_group(difference, shape, item_length(shape)).max()),
+    )
+
+
+def item_length(shape: Sequence[int]) -> int:
+    """Return the number of elements of an item of the batch, the first dimension."""
+    return math.prod(shape[1:]) if len(shape) > 1 else math.prod(shape)
+
+
+def cosine(values: Any, target: Any) -> float | None:
+    """Return the cosine of the angle between two samples; None if one of them is zero."""
+    lengths = root_mean_square(values) * root_mean_square(target)
+    return float((values * target).mean()) / lengths if lengths else None
+
+
+def top_of(array: Any) -> Any:
+    """Return the index of the largest value on the last axis, `(rows,) int64`."""
+    return array.reshape(-1, array.shape[-1]).argmax(-1).astype("int64")

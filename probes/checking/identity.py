@@ -1,0 +1,96 @@
+"""Find outputs that belong to another input: stale, swapped or the same for all inputs.
+
+Each output has to be nearer to its own reference than to that of any other input or row of a batch.
+The size of the error does not show this where the outputs of all inputs are nearly the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from probes.checking.array_reference import Reference
+from probes.checking.deviation import stride_of
+
+#: An output belongs to another input if it is nearer to that one's reference by this factor.
+NEARER = 0.5
+#: Rows whose error is below this many times the largest that rounding causes are not looked at:
+#: they are near to others by chance.
+BEYOND_ROUNDING = 2.0
+#: Limits of the comparison of all rows with all rows: number of rows and of elements of each.
+MAX_ROWS = 512
+MAX_ROW_ELEMENTS = 2048
+REASONS = {
+    "same-output": "it returns the same output for every input",
+    "identity": "it returns the outputs of other inputs, or of other rows of the batch",
+}
+
+
+def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | None:
+    """Return `same-output` or `identity`; None if every output belongs to its own input.
+
+    `samples` are the compared elements, `(elements,) float64`, by input set and output.
+    """
+    for index, expected in enumerate(reference.outputs[0]):
+        of_sets = [outputs[index] for outputs in reference.outputs]
+        target = _rows([each.values for each in of_sets], expected.shape)
+        values = _rows([outputs[index] for outputs in samples], expected.shape)
+        rounding = max(each.eager.or_larger(each.envelope).item for each in of_sets)
+        if target.size and _any_belongs_elsewhere(values, target, BEYOND_ROUNDING * rounding):
+            return "same-output" if _all_equal(values) else "identity"
+    return None
+
+
+def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> bool:
+    """Return whether an output is the same for all inputs where the reference has several."""
+    for index, expected in enumerate(reference.outputs[0]):
+        target = _rows([outputs[index].values for outputs in reference.outputs], expected.shape)
+        values = _rows([outputs[index] for outputs in samples], expected.shape)
+        if _all_equal(values) and not _all_equal(target):
+            return True
+    return False
+
+
+def is_constant(reference: Reference) -> bool:
+    """Return whether every output has one value only, such as zeros: it shows no error."""
+    return all(
+        (output.values == reference.outputs[0][index].values[:1]).all()
+        for outputs in reference.outputs
+        for index, output in enumerate(outputs)
+    )
+
+
+def _rows(samples: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Return the rows of the batch of all input sets as `(rows, elements) float64`.
+
+    An output that is sampled, or has too many rows, is one row for each input set.
+    """
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    size = math.prod(shape)
+    batch = shape[0] if shape and stride_of(size) == 1 and size else 1
+    if batch * len(samples) > MAX_ROWS:
+        batch = 1
+    rows = np.stack(samples).reshape(batch * len(samples), -1)
+    step = -(-rows.shape[1] // MAX_ROW_ELEMENTS) or 1
+    return rows[:, ::step]
+
+
+def _all_equal(rows: Any) -> bool:
+    return len(rows) > 1 and bool((rows == rows[0]).all())
+
+
+def _any_belongs_elsewhere(values: Any, target: Any, rounding: float) -> bool:
+    """Return whether a row is off by more than `rounding` and nearer to another row's reference."""
+    import numpy as np  # noqa: PLC0415
+
+    if len(target) == 1:
+        return False
+    centre = target.mean(0)
+    values, target = values - centre, target - centre
+    squares = (values**2).sum(1)[:, None] + (target**2).sum(1) - 2 * values @ target.T
+    distances = np.sqrt(np.maximum(squares, 0) / target.shape[1])
+    own = distances.diagonal().copy()
+    np.fill_diagonal(distances, math.inf)
+    return bool(((own > rounding) & (distances.min(1) < NEARER * own)).any())

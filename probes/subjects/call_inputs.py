@@ -1,0 +1,73 @@
+"""Call a model with keyword, dictionary and nested inputs through a list of tensors.
+
+All workflows feed a list of tensors. The other values of the example inputs, such as numbers and
+None, stay as they are in every call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """The place of a tensor in the inputs, by its number."""
+
+    number: int
+
+
+class StructuredCall(torch.nn.Module):
+    """Puts tensors into the places of the example inputs and calls the module with the result."""
+
+    def __init__(
+        self, module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.arguments, self.keywords = arguments, keywords
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Return what the module returns."""
+        return self.module(*fill(self.arguments, tensors), **fill(self.keywords, tensors))
+
+
+def flatten(
+    module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """Return a module that takes the tensors of the inputs, and these tensors in order.
+
+    It is `module` itself if the inputs are positional tensors only.
+    """
+    tensors: list[torch.Tensor] = []
+    places = _take_out(arguments, tensors)
+    named_places = _take_out(keywords, tensors)
+    if not keywords and all(isinstance(each, torch.Tensor) for each in arguments):
+        return module, tuple(tensors)
+    return StructuredCall(module, places, named_places), tuple(tensors)
+
+
+def _take_out(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Append the tensors in `value` to `tensors`, and return it with a `Slot` for each."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return Slot(len(tensors) - 1)
+    if isinstance(value, dict):
+        return {name: _take_out(each, tensors) for name, each in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(_take_out(each, tensors) for each in value)
+    return value
+
+
+def fill(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """Return `value` with the tensor of its number in the place of each `Slot`."""
+    if isinstance(value, Slot):
+        return tensors[value.number]
+    if isinstance(value, dict):
+        return {name: fill(each, tensors) for name, each in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)([fill(each, tensors) for each in value])
+    return value

@@ -1,0 +1,37 @@
+"""Arms for one precision only are left out in others."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from advisor import applicability
+from advisor.domain.question import Dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [("float32", {"tf32"}), ("float16", {"fp16-accumulation"}), ("bfloat16", set())],
+)
+def test_less_exact_products_are_arms_of_their_precision(dtype: Dtype, options: set[str]) -> None:
+    less_exact = {"tf32", "fp16-accumulation"}
+    question = builders.question(device="cuda", gpu="GPU-1", dtype=dtype)
+    for workflow in builders.shipped_catalogue().workflows:
+        if less_exact & set(workflow.arms):
+            found = {
+                arm.option
+                for arm in applicability.list_arms(workflow)
+                if applicability.unsupported_use(workflow, arm, question) is None
+            }
+            assert found & less_exact == options
+
+
+def test_a_model_in_its_own_precision_is_asked_in_the_worker() -> None:
+    question = builders.question(device="cuda", gpu="GPU-1", dtype="native")
+    (eager,) = [
+        workflow
+        for workflow in builders.shipped_catalogue().workflows
+        if workflow.id == builders.BASELINE
+    ]
+    arms = {arm.option: arm for arm in applicability.list_arms(eager)}
+    assert applicability.unsupported_use(eager, arms["tf32"], question) is None

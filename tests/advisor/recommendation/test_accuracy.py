@@ -1,0 +1,87 @@
+"""What the recommendation says about arms that are not exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import pytest
+from builders import BASELINE
+
+from advisor import recommendation, score
+from advisor.domain.accuracy import Accuracy
+from advisor.domain.decision import Recommendation
+from advisor.domain.measurement import Measurement
+from advisor.domain.question import Constraint
+
+CLOSE = Accuracy(fault="error", relative_error=2.1e-3, ratio_to_eager=7.0)
+
+
+def measured(name: str, speedup: float, verdict: str, accuracy: Accuracy) -> Measurement:
+    checks = (builders.checked(verdict=verdict, accuracy=accuracy),)
+    return builders.measurement(name, speedup=speedup, correctness=checks)
+
+
+def advise(*arms: Measurement, **asked: Any) -> Recommendation:
+    results = builders.results(builders.measurement(BASELINE, speedup=1.0), *arms)
+    known = builders.catalogue(*(builders.workflow(arm.workflow) for arm in arms))
+    question = builders.question(**asked)
+    context = recommendation.DecisionContext(
+        rubric=known.rubric, workflows=known.workflows, subject="demo"
+    )
+    scored = score.score(results, question, known)
+    return recommendation.recommend(results, scored, question, [], context)
+
+
+def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it() -> None:
+    advice = advise(
+        measured("fast", 4.0, "near", CLOSE),
+        measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7)),
+    )
+    assert advice.arm == "fast"
+    assert advice.best_exact == "safe"
+    (line,) = [line for line in advice.headline if "2.1e-03" in line]
+    assert "(2.00x)" in line
+
+
+def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:
+    exact = measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7))
+    advice = advise(exact)
+    assert advice.best_exact == advice.arm == "safe"
+    assert len(advice.headline) == 3
+
+
+def test_an_exact_arm_is_named_only_if_it_meets_the_constraints() -> None:
+    advice = advise(
+        measured("fast", 4.0, "near", CLOSE),
+        measured("safe", 1.5, "equivalent", Accuracy(relative_error=1e-7)),
+        constraints=(Constraint(criterion="speedup", at_least=3.0),),
+    )
+    assert (advice.arm, advice.best_exact) == ("fast", None)
+
+
+@pytest.mark.parametrize(("limit", "arm"), [(1e-2, "fast"), (1e-3, "safe")])
+def test_the_accuracy_can_be_a_constraint(limit: float, arm: str) -> None:
+    advice = advise(
+        measured("fast", 4.0, "near", CLOSE),
+        measured("safe", 2.0, "equivalent", Accuracy(relative_error=1e-7)),
+        constraints=(Constraint(criterion="accuracy", at_most=limit),),
+    )
+    assert advice.arm == arm
+
+
+def test_a_random_model_lowers_the_trust_and_is_named() -> None:
+    random = Accuracy(fault="random-model")
+    unchecked = advise(measured("fast", 4.0, "unchecked", random))
+    checked = advise(measured("fast", 4.0, "equivalent", Accuracy(relative_error=1e-7)))
+    assert unchecked.trust >= checked.trust
+    assert set(unchecked.trust_reasons) > set(checked.trust_reasons)
+    assert unchecked.best_exact == BASELINE
+    assert len(unchecked.headline) == 4
+
+
+def test_an_unknown_accuracy_meets_no_constraint() -> None:
+    old = builders.measurement("old", speedup=9.0, correctness=(builders.checked(accuracy=None),))
+    known = measured("known", 2.0, "equivalent", Accuracy(relative_error=1e-7))
+    limit = Constraint(criterion="accuracy", at_most=1.0)
+    assert advise(old, known, constraints=(limit,)).arm == "known"

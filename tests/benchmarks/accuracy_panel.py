@@ -1,0 +1,549 @@
+"""Measure how often the check of outputs is wrong: false alarms and misses, old rule and new rule.
+
+    python tests/benchmarks/accuracy_panel.py --seeds 3              # faults: about 5 minutes
+    python tests/benchmarks/accuracy_panel.py --stacks inductor      # about 40 minutes
+    python tests/benchmarks/accuracy_panel.py --summary
+
+Every model of `rubric/panel.toml` runs in float32, bfloat16 and float16 at batch sizes 1 and 8,
+with several seeds of weights and inputs. One-dimensional parameters get random values, so that each
+bias counts. The reference and its envelope are made as in a measurement.
+
+- False alarms: outputs of programs that are right. They are eager PyTorch with another number of
+  threads and with padded batches, and the real stacks.
+- Misses: faults are injected, and an output that counts as exact all the same is a miss. A fault
+  whose effect in float64 is below four times eager PyTorch's own error, or below two units of the
+  precision, is inside rounding: it is counted apart.
+
+The old rule is that of version 0.1.0. Results are added to `results/accuracy-panel.jsonl`, one line
+for each model, precision, batch size and seed. Targets: false alarms at most 0.5 %, misses at most
+1 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import copy
+import dataclasses
+import importlib
+import json
+import math
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+sys.path[:0] = [
+    str(pathlib.Path(__file__).parents[1]),
+    str(pathlib.Path(__file__).parent),
+    str(pathlib.Path(__file__).parents[2]),
+]
+
+import msgspec
+import numpy as np
+import torch
+import workers
+from benchmark_report import describe_machine
+
+from advisor import catalogue
+from probes import protocol
+from probes.checking import correctness, dispatch, envelope
+from probes.checking.array_reference import Reference, create_reference
+from probes.checking.deviation import root_mean_square, sample
+from probes.checking.rules import Rules
+from probes.subjects.torch_subject import TorchSubject, collect, open_torch_subject
+
+RESULTS = pathlib.Path(__file__).parent / "results" / "accuracy-panel.jsonl"
+DTYPES = ("float32", "bfloat16", "float16")
+BATCH_SIZES = (1, 8)
+INPUT_SETS = 4
+#: The rule of version 0.1.0: multiplier and tolerance, and the multiplier for few elements.
+OLD_RULES = {"float32": (2.0, 1e-4), "float16": (3.0, 1e-3), "bfloat16": (3.0, 1e-2)}
+OLD_FEW = (1000, 10.0)
+#: A fault whose effect is smaller than this many times eager's error, or than this many units of
+#: the precision, is inside rounding.
+BEYOND_ROUNDING, UNITS = 4.0, 2.0
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+Z = 1.96
+#: Modules of `probes.workflows` by the name in `--stacks`.
+STACKS = {
+    "inductor": "torch_compile_inductor",
+    "aotinductor": "aotinductor",
+    "onnxruntime": "onnxruntime_cpu",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model of the panel with its reference."""
+
+    subject: TorchSubject
+    reference: Reference
+    #: Eager PyTorch's outputs by input set.
+    eager: list[list[Any]]
+    batch_size: int
+
+
+def make_request(model: Any, dtype: str, batch_size: int, seed: int) -> protocol.Request:
+    """Return a request about a model of the panel."""
+    return dataclasses.replace(
+        workers.make_request(pathlib.Path("panel"), pathlib.Path()),
+        subject=msgspec.to_builtins(model.to_model()),
+        dtype=dtype,
+        batch_sizes=[batch_size],
+        input_tokens=16,
+        seed=seed,
+        shared_directory="",
+        input_sets=INPUT_SETS,
+    )
+
+
+def randomise_vectors(module: torch.nn.Module, seed: int) -> None:
+    """Add noise to biases and norms: fresh ones are 0 and 1, and faults in them have no effect."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        if parameter.ndim == 1 and parameter.is_floating_point():
+            noise = torch.empty(parameter.shape).normal_(0, 0.2, generator=generator)
+            parameter.data += noise.to(parameter.dtype)
+
+
+def make_case(request: protocol.Request) -> Case:
+    """Open the model and make its reference as a measurement does."""
+    torch.manual_seed(request.seed)
+    subject = open_torch_subject(request)
+    randomise_vectors(subject.module, request.seed)
+    (size,) = request.batch_sizes
+    inputs = [subject.inputs(size, number) for number in range(INPUT_SETS)]
+    name, exact = subject.reference(inputs)
+    eager = [subject.run(each) for each in inputs]
+    reference = create_reference(name, exact, eager, inputs, subject.class_counts)
+    reference = envelope.measure_rounding(reference, subject, request.accuracy["envelope"])
+    return Case(subject, reference, eager, size)
+
+
+def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]:
+    """Return whether each rule calls the outputs exact, and the class of the new one."""
+    record, _ = correctness.check_outputs(case.reference, produced, rules, case.batch_size)
+    return {
+        "class": record.verdict,
+        "fault": record.accuracy.fault if record.accuracy else "",
+        "error": record.accuracy.relative_error if record.accuracy else None,
+        "old": is_right_by_old_rule(case, produced),
+        **needs(case, produced, rules),
+    }
+
+
+def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, float]:
+    """Return how large the thresholds of the rule have to be for the outputs to be exact.
+
+    `share_of_rms` and `row_share` are those of `probes.checking.rules`.
+    """
+    share, row, integers = 0.0, 0.0, 0.0
+    for number, outputs in enumerate(produced):
+        for index, array in enumerate(outputs):
+            judged = correctness.judge(case.reference, (number, index), array, rules)
+            found, expected = judged.found, judged.expected
+            of_sets = [each[index] for each in case.reference.outputs]
+            if not expected.is_float:
+                eager = max(each.eager.differing for each in of_sets)
+                envelope = max(each.envelope.differing for each in of_sets)
+                allowed = max(rules.integer_eager_times * eager, envelope)
+                integers = max(integers, found.differing - allowed)
+                continue
+            rounding = case.reference.rounding(index, rules.eager_times)[number]
+            share = max(share, (found.rmse - rules.eager_times * rounding) / (expected.scale or 1))
+            if found.row > max(each.envelope.row for each in of_sets):
+                eager = max(each.eager.row for each in of_sets)
+                row = max(row, found.row - rules.row_eager_times * eager)
+    return {
+        name: float(f"{value:.3g}")
+        for name, value in (("share_of_rms", share), ("row_share", row), ("integers", integers))
+    }
+
+
+def is_right_by_old_rule(case: Case, produced: list[list[Any]]) -> bool:
+    """Return the verdict of version 0.1.0."""
+    multiplier, tolerance = OLD_RULES[case.subject.dtype]
+    for outputs, expected in zip(produced, case.reference.outputs, strict=True):
+        for array, target in zip(outputs, expected, strict=True):
+            times = OLD_FEW[1] if target.values.size < OLD_FEW[0] else multiplier
+            allowed = times * target.eager.rmse + tolerance / 10 * target.scale
+            values = sample(array)
+            if values.size != target.values.size:
+                return False
+            error = root_mean_square(values - target.values)
+            if not error <= allowed:
+                return False
+    return True
+
+
+# Faults
+
+
+def layers(module: torch.nn.Module, kind: type[torch.nn.Module] | tuple[Any, ...]) -> list[Any]:
+    return [layer for layer in module.modules() if isinstance(layer, kind)]
+
+
+def set_epsilon(module: torch.nn.Module) -> bool:
+    """Set the epsilon of every normalisation to 1e-3."""
+    found = False
+    for layer in module.modules():
+        for name in ("eps", "variance_epsilon"):
+            if isinstance(getattr(layer, name, None), float):
+                setattr(layer, name, 1e-3)
+                found = True
+    return found
+
+
+def square_linears(module: torch.nn.Module) -> list[Any]:
+    return [
+        layer
+        for layer in layers(module, torch.nn.Linear)
+        if layer.in_features == layer.out_features and layer.in_features >= 16
+    ]
+
+
+def drop_head(module: torch.nn.Module) -> bool:
+    """Zero the inputs of one attention head's output projection."""
+    names = ("out_proj", "o_proj", "wo", "output.dense", "c_proj", "to_out")
+    found = [
+        layer
+        for name, layer in module.named_modules()
+        if name.endswith(names) and isinstance(layer, torch.nn.Linear)
+    ]
+    for layer in found[-1:]:
+        layer.weight.data[:, : max(layer.in_features // 4, 1)] = 0
+    return bool(found)
+
+
+def transpose_weight(module: torch.nn.Module) -> bool:
+    found = square_linears(module)
+    for layer in found[-1:]:
+        layer.weight.data = layer.weight.data.T.contiguous()
+    return bool(found)
+
+
+def quantise_weights(module: torch.nn.Module) -> bool:
+    """Round every matrix to 8 bits with one scale."""
+    found = layers(module, (torch.nn.Linear, torch.nn.Conv2d))
+    for layer in found:
+        weight = layer.weight.data.float()
+        scale = weight.abs().max() / 127
+        layer.weight.data = ((weight / scale).round() * scale).to(layer.weight.dtype)
+    return bool(found)
+
+
+def shift_positions(module: torch.nn.Module) -> bool:
+    found = [
+        layer
+        for name, layer in module.named_modules()
+        if isinstance(layer, torch.nn.Embedding)
+        and any(word in name for word in ("position", "wpe"))
+    ]
+    for layer in found:
+        layer.weight.data = layer.weight.data.roll(1, 0)
+    return bool(found)
+
+
+def drop_bias(module: torch.nn.Module) -> bool:
+    found = [
+        layer
+        for layer in layers(module, (torch.nn.Linear, torch.nn.Conv2d))
+        if layer.bias is not None
+    ]
+    for layer in found[-1:]:
+        layer.bias.data = torch.zeros_like(layer.bias.data)
+    return bool(found)
+
+
+def keep_dropout(module: torch.nn.Module) -> bool:
+    found = layers(module, torch.nn.Dropout)
+    for layer in found:
+        layer.p = 0.1
+        layer.train()
+    return bool(found)
+
+
+def tanh_gelu(values: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(values, approximate="tanh")
+
+
+def use_tanh(module: torch.nn.Module) -> bool:
+    """Compute GELU by the hyperbolic tangent, and the other way round."""
+    found = False
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.GELU):
+            layer.approximate = "tanh" if layer.approximate == "none" else "none"
+            found = True
+        if getattr(layer, "act", None) is torch.nn.functional.gelu:
+            layer.act = tanh_gelu
+            found = True
+    return found
+
+
+MODULE_FAULTS: dict[str, Callable[[torch.nn.Module], bool]] = {
+    "epsilon of the norms 1e-3": set_epsilon,
+    "one head dropped": drop_head,
+    "transposed weight": transpose_weight,
+    "INT8 weights": quantise_weights,
+    "position off by one": shift_positions,
+    "dropped bias": drop_bias,
+    "dropout left on": keep_dropout,
+    "tanh for erf GELU": use_tanh,
+}
+
+
+@contextlib.contextmanager
+def half_accumulation() -> Iterator[None]:
+    """Add up the products of linear layers in float16, in 16 parts."""
+    original = torch.nn.functional.linear
+
+    def linear(values: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+        total: Any = 0
+        for ones, others in zip(values.split(4, -1), weight.split(4, -1), strict=True):
+            total = (total + original(ones, others)).half()
+        return (total + bias if bias is not None else total).to(values.dtype)
+
+    torch.nn.functional.linear = linear
+    try:
+        yield
+    finally:
+        torch.nn.functional.linear = original
+
+
+def change_last_row(outputs: list[Any]) -> list[Any]:
+    changed = [array.copy() for array in outputs]
+    for array in changed:
+        if array.ndim and array.dtype.kind == "f":
+            array.reshape(-1, array.shape[-1])[-1] *= 1.05
+    return changed
+
+
+def output_faults(case: Case) -> dict[str, list[list[Any]]]:
+    """Return faulty outputs that need no other module."""
+    eager = case.eager
+    faults = {
+        "last row 5 % too large": [change_last_row(outputs) for outputs in eager],
+        "previous input's output": [eager[-1], *eager[:-1]],
+        "zeros": [[np.zeros_like(array) for array in outputs] for outputs in eager],
+    }
+    if case.batch_size > 1:
+        faults["rows permuted"] = [[np.roll(array, 1, 0) for array in outputs] for outputs in eager]
+    return faults
+
+
+def run_module(case: Case, module: torch.nn.Module) -> list[list[Any]]:
+    return [
+        collect(module(*case.subject.tensors(arguments))) for arguments in case.reference.inputs
+    ]
+
+
+def run_precisely(case: Case, module: torch.nn.Module) -> list[list[Any]]:
+    """Return the outputs of a faulty module in float64, which shows the effect of the fault."""
+    dtype = getattr(torch, case.reference.name)
+    precise = copy.deepcopy(module).to(dtype)
+    return [
+        collect(
+            precise(
+                *(
+                    tensor.to(dtype) if tensor.is_floating_point() else tensor
+                    for tensor in case.subject.tensors(arguments)
+                )
+            )
+        )
+        for arguments in case.reference.inputs
+    ]
+
+
+def effect_of(case: Case, produced: list[list[Any]]) -> float:
+    """Return the largest error of an output over eager PyTorch's own, or over half a unit."""
+    effects = [0.0]
+    for outputs, expected in zip(produced, case.reference.outputs, strict=True):
+        for array, target in zip(outputs, expected, strict=True):
+            error = root_mean_square(sample(array) - target.values)
+            units = UNITS * UNIT[case.subject.dtype] * target.scale
+            rounding = max(target.eager.rmse, units / BEYOND_ROUNDING)
+            effects.append(error / rounding if rounding else math.inf if error else 0.0)
+    return max(effects)
+
+
+def inject(case: Case, rules: Rules) -> Iterator[dict[str, Any]]:
+    """Yield the judgement of each fault that applies to the model."""
+    for name, change in MODULE_FAULTS.items():
+        module = copy.deepcopy(case.subject.module)
+        if change(module):
+            torch.manual_seed(1)
+            effect = effect_of(case, run_precisely(case, module))
+            if effect:
+                yield {"name": name, "effect": effect} | judge(
+                    case, run_module(case, module), rules
+                )
+    if case.subject.dtype != "bfloat16":
+        with half_accumulation():
+            produced = run_module(case, case.subject.module)
+        effect = effect_of(case, produced)
+        if effect != effect_of(case, case.eager):
+            yield {"name": "FP16 accumulation", "effect": effect} | judge(case, produced, rules)
+    for name, produced in output_faults(case).items():
+        effect = effect_of(case, produced)
+        if effect:
+            yield {"name": name, "effect": effect} | judge(case, produced, rules)
+
+
+# Programs that are right
+
+
+def eager_copies(case: Case) -> Iterator[tuple[str, list[list[Any]]]]:
+    """Yield outputs of eager PyTorch with other orders of its sums."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2 if threads == 1 else 1)
+    yield "eager, other threads", run_module(case, case.subject.module)
+    torch.set_num_threads(threads)
+    padded = []
+    for arguments in case.reference.inputs:
+        longer = [np.concatenate([array, array[:1]]) for array in arguments]
+        outputs = case.subject.run(longer)
+        padded.append([array[: case.batch_size] for array in outputs])
+    yield "eager, padded batch", padded
+
+
+def stack_program(name: str, case: Case, request: protocol.Request, folder: str) -> Any:
+    """Return the workflow and its program, built for the case's weights."""
+    options = {"feeding": "host"} if name == "onnxruntime" else {}
+    request = dataclasses.replace(request, scratch_directory=folder, options=options)
+    workflow = importlib.import_module(f"probes.workflows.{STACKS[name]}")
+    workflow.settings(request)
+    return workflow, workflow.build(case.subject, case.reference.inputs[0], request)
+
+
+def run_stack(name: str, case: Case, request: protocol.Request) -> list[list[Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        workflow, program = stack_program(name, case, request, folder)
+        inputs = [program.feed(arguments) for arguments in case.reference.inputs]
+        return list(dispatch.run_program(workflow, program, inputs))
+
+
+def measure(model: Any, dtype: str, size: int, seed: int, stacks: list[str]) -> dict[str, Any]:
+    """Return the line of one model, precision, batch size and seed."""
+    request = make_request(model, dtype, size, seed)
+    line: dict[str, Any] = {"model": model.id, "dtype": dtype, "batch_size": size, "seed": seed}
+    start = time.perf_counter()
+    try:
+        with torch.inference_mode():
+            case = make_case(request)
+            rules = workers.rules(dtype)
+            line["right"] = []
+            if not stacks:
+                copies = [("eager", case.eager), *eager_copies(case)]
+                line["right"] = [
+                    {"name": name} | judge(case, produced, rules) for name, produced in copies
+                ]
+                line["faults"] = list(inject(case, rules))
+    except Exception as problem:  # noqa: BLE001 - a model may not run in a precision
+        return line | {"failed": f"{type(problem).__name__}: {problem}"[:200]}
+    line["right"] += [judge_stack(stack, case, request, rules) for stack in stacks]
+    return line | {"seconds": time.perf_counter() - start}
+
+
+def judge_stack(name: str, case: Case, request: protocol.Request, rules: Rules) -> dict[str, Any]:
+    """Return the judgement of a real stack, or that it refuses the model."""
+    try:
+        return {"name": name} | judge(case, run_stack(name, case, request), rules)
+    except Exception as problem:  # noqa: BLE001 - a stack raises anything
+        traceback.print_exc()
+        return {"name": name, "failed": type(problem).__name__}
+
+
+# Summary
+
+
+def interval(hits: int, trials: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share."""
+    if not trials:
+        return 0.0, 1.0
+    share, square = hits / trials, Z * Z
+    centre = (share + square / (2 * trials)) / (1 + square / trials)
+    half = (
+        Z
+        * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+        / (1 + square / trials)
+    )
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def cell(hits: int, trials: int) -> str:
+    low, high = interval(hits, trials)
+    return f"{hits} of {trials} ({low:.1%} to {high:.1%})" if trials else "-"
+
+
+def summarise(lines: list[dict[str, Any]]) -> str:
+    """Return both rates by rule as Markdown."""
+    right: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    faults: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for line in lines:
+        for found in line.get("right", []):
+            if "failed" not in found and found["class"] != "unchecked":
+                right[found["name"]].append(found)
+        for found in line.get("faults", []):
+            faults[found["name"]].append(found)
+    rows = ["| right programs called wrong | old rule | new rule |", "|---|---|---|"]
+    for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
+        old = sum(not each["old"] for each in found)
+        new = sum(each["class"] != "equivalent" for each in found)
+        rows.append(f"| {name} | {cell(old, len(found))} | {cell(new, len(found))} |")
+    rows += [
+        "",
+        "| faults called exact | old rule | new rule | inside rounding: called exact, new rule |",
+        "|---|---|---|---|",
+    ]
+    everything = [each for one in faults.values() for each in one]
+    for name, found in [*faults.items(), ("all", everything)]:
+        beyond = [each for each in found if each["effect"] >= BEYOND_ROUNDING]
+        inside = [each for each in found if each["effect"] < BEYOND_ROUNDING]
+        old = sum(each["old"] for each in beyond)
+        new = sum(each["class"] == "equivalent" for each in beyond)
+        hidden = sum(each["class"] == "equivalent" for each in inside)
+        rows.append(
+            f"| {name} | {cell(old, len(beyond))} | {cell(new, len(beyond))}"
+            f" | {hidden} of {len(inside)} |"
+        )
+    failed = sum("failed" in line for line in lines)
+    return "\n".join([*rows, "", f"{len(lines)} cases, {failed} of them do not run in eager."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--models", default="", help="ids, separated by commas; default: all")
+    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--batch-sizes", default=",".join(map(str, BATCH_SIZES)))
+    parser.add_argument("--stacks", default="", help="inductor, aotinductor, onnxruntime")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
+    parser.add_argument("--summary", action="store_true", help="print the tables of the results")
+    options = parser.parse_args()
+    if not options.summary:
+        chosen = set(filter(None, options.models.split(",")))
+        machine = {"machine": describe_machine()}
+        with options.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(machine) + "\n")
+            for model in catalogue.load().panel.model:
+                for dtype in options.dtypes.split(","):
+                    for size in map(int, options.batch_sizes.split(",")):
+                        for seed in (
+                            range(options.seeds) if not chosen or model.id in chosen else ()
+                        ):
+                            torch._dynamo.reset()
+                            stacks = list(filter(None, options.stacks.split(",")))
+                            line = measure(model, dtype, size, seed, stacks)
+                            file.write(json.dumps(line) + "\n")
+                            file.flush()
+    lines = [json.loads(line) for line in options.out.read_text(encoding="utf-8").splitlines()]
+    sys.stdout.write(summarise([line for line in lines if "model" in line]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

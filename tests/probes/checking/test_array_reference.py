@@ -1,0 +1,104 @@
+"""The stored reference: what is kept, and that it is complete or absent."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from probes.checking import array_reference
+from probes.checking.array_reference import ExpectedOutput, Reference
+from probes.checking.deviation import Deviation
+
+
+def outputs(number: int, elements: int) -> Any:
+    return np.random.default_rng([7, number]).standard_normal(elements)
+
+
+def large_reference() -> Reference:
+    """Return a reference with more than ten input sets, each with more than ten outputs."""
+    inputs = [[np.arange(3) + number, np.float32(number)] for number in range(12)]
+    expected = [
+        [
+            ExpectedOutput(
+                outputs(10 * number + index, elements=6),
+                (2, 3),
+                index % 2 == 0,
+                Deviation(0.1 * number + index, 0.2, 0.3, 0.4),
+                Deviation(0.5, 0.6, 0.7, 0.8),
+                np.array([1, 2]) if index == 1 else None,
+                0.5 if index == 1 else None,
+            )
+            for index in range(11)
+        ]
+        for number in range(12)
+    ]
+    return Reference("float64", inputs, expected, is_random=True, perturbations=2)
+
+
+def test_a_reference_is_loaded_as_it_was_saved(tmp_path: pathlib.Path) -> None:
+    saved = large_reference()
+    array_reference.save_reference(saved, tmp_path / "reference-1.npz")
+    loaded = array_reference.load_reference(tmp_path / "reference-1.npz")
+    assert (loaded.name, loaded.is_random, loaded.perturbations) == ("float64", True, 2)
+    for ones, others in zip(loaded.inputs, saved.inputs, strict=True):
+        for one, other in zip(ones, others, strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other)
+    for found, kept in zip(loaded.outputs, saved.outputs, strict=True):
+        for one, other in zip(found, kept, strict=True):
+            assert np.array_equal(one.values, other.values)
+            assert (one.shape, one.is_float) == (other.shape, other.is_float)
+            assert (one.eager, one.envelope) == (other.eager, other.envelope)
+            assert (one.top is None) == (other.top is None)
+            assert one.eager_top1 == other.eager_top1
+    assert [file.name for file in tmp_path.iterdir()] == ["reference-1.npz"]
+
+
+def test_a_reference_is_replaced_atomically(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "reference-1.npz"
+    file.write_bytes(b"an older one")
+    with file.open("rb") as open_file:
+        array_reference.save_reference(large_reference(), file)
+        assert open_file.read() == b"an older one"
+    assert array_reference.load_reference(file).name == "float64"
+
+
+def test_a_reference_that_cannot_be_written_completely_does_not_exist(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(file: pathlib.Path, **arrays: Any) -> None:
+        file.write_bytes(b"half")
+        raise OSError(len(arrays), "No space left on device")
+
+    monkeypatch.setattr(np, "savez", fill_the_disk)
+    with pytest.raises(OSError, match="No space"):
+        array_reference.save_reference(large_reference(), tmp_path / "reference-1.npz")
+    assert not (tmp_path / "reference-1.npz").exists()
+
+
+def test_a_reference_with_pickled_objects_is_refused(tmp_path: pathlib.Path) -> None:
+    arrays = {
+        "name": np.array("float64"),
+        "sets": np.array(1),
+        "random": np.array(0),
+        "perturbations": np.array(0),
+        "input-0-0": np.array([print], dtype=object),
+    }
+    np.savez(tmp_path / "reference-1.npz", **arrays)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        array_reference.load_reference(tmp_path / "reference-1.npz")
+
+
+def test_the_envelope_keeps_the_largest_of_each_measure() -> None:
+    (expected,) = array_reference.create_reference(
+        "float64", [[np.ones((2, 32))]], [[np.ones((2, 32))]], [[]]
+    ).outputs
+    for change in (1e-3, 1e-4, np.nan):
+        expected = array_reference.widen(expected, [np.ones((2, 32)) + change])
+    assert expected[0].envelope.rmse == pytest.approx(1e-3)
+    assert expected[0].envelope.worst == pytest.approx(1e-3)
