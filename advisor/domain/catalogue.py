@@ -54,6 +54,10 @@ class Models(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     #: generation. Empty in old runs.
     demo_language_models: tuple[str, ...] = ()
     demo_batch_sizes: tuple[int, ...]
+    #: What `demo` is on a GPU, and its batch sizes: large enough that the GPU is measured and not
+    #: the host. Null and empty in old runs.
+    demo_gpu: SyntheticModel | None = None
+    demo_gpu_batch_sizes: tuple[int, ...] = ()
     batch_sizes: tuple[int, ...]
     families: dict[str, FeedForwardSizes]
     configurations: dict[str, ShippedConfiguration]

@@ -51,6 +51,10 @@ class BuildStarted(msgspec.Struct, frozen=True, kw_only=True, tag="build-started
     #: Number of its processors, and of builds that may run at the same time, this one included.
     processors: int
     builds_at_once: int
+    #: Seconds that it and all builds that have not finished are expected to take, from earlier
+    #: runs; null where a build has none.
+    expected_seconds: float | None = None
+    expected_seconds_left: float | None = None
 
 
 class WorkerReported(msgspec.Struct, frozen=True, kw_only=True, tag="heard"):

@@ -150,9 +150,9 @@ def _build_side_by_side(
     baseline = plan_of(recorder.state).baseline
     yield from _build_in_turn(session, recorder, [arm for arm in arms if arm == baseline], question)
     others = _order_builds([arm for arm in arms if arm != baseline], recorder.state, question)
-    queue = BuildQueue(session, recorder, question, others)
     # Few builds get more processors each.
     shares = max(1, min(at_once, len(others)))
+    queue = BuildQueue(session, recorder, question, others, shares)
     yield from recorder.record_each(session.build_side_by_side(queue.choose, shares))
     for arm, outcome in queue.skipped:
         number = _next_process_number(recorder.state, arm.id)
@@ -191,9 +191,11 @@ class BuildQueue:
     recorder: Recorder
     question: Question
     waiting: list[Arm]
+    #: Number of builds that run at the same time.
+    shares: int
     #: Arms that no build time is left for, with the outcome that says so.
     skipped: list[tuple[Arm, TimedOut]] = dataclasses.field(default_factory=list)
-    _started: set[str] = dataclasses.field(default_factory=set)
+    started: list[Arm] = dataclasses.field(default_factory=list)
     _runs_alone: bool = False
 
     def choose(self, running: int) -> NextBuild | None:
@@ -207,15 +209,29 @@ class BuildQueue:
             if limit is not None and limit.seconds <= 0:
                 self.skipped.append((arm, build_limits.skipped_outcome(limit)))
                 continue
-            self._started.add(arm.id)
-            state = self.recorder.state
+            state, seconds_left = self.recorder.state, self._expected_seconds_left(arm)
+            self.started.append(arm)
             return NextBuild(
                 arm,
                 None if is_running else _next_process_number(state, arm.id),
                 limit,
                 keeps_caches=arm.id in _built_before(state),
+                expected_seconds_left=seconds_left,
             )
         return None
+
+    def _expected_seconds_left(self, arm: Arm) -> float | None:
+        """Return how long this build and those that run or wait are expected to take."""
+        running = [
+            each
+            for each in self.started
+            if self.session.is_running(each.id) and not self.session.is_prepared(each.id)
+        ]
+        seconds = [each.expected_build_seconds for each in (arm, *running, *self.waiting)]
+        known = [each for each in seconds if each is not None]
+        if len(known) < len(seconds):
+            return None
+        return round(max(*known, sum(known) / self.shares), 1)
 
     def _may_start(self, running: int) -> bool:
         """Return whether memory allows another build.
@@ -230,7 +246,7 @@ class BuildQueue:
                 and self.session.has_memory_headroom(running)
             )
         self._runs_alone = self.waiting[0].id in out_of_memory
-        has_new_arm = bool(self._started) or _has_new_arm(self.session, self.recorder.state)
+        has_new_arm = bool(self.started) or _has_new_arm(self.session, self.recorder.state)
         return not has_new_arm or self.session.has_memory_headroom()
 
     def _has_ended(self, arm: str) -> bool:

@@ -28,6 +28,8 @@ class NextBuild:
     limit: BuildLimit | None = None
     #: Whether a new process finds the caches of an earlier build.
     keeps_caches: bool = False
+    #: Seconds that all builds that have not finished, this one included, are expected to take.
+    expected_seconds_left: float | None = None
 
 
 #: Returns the next build, given the number of builds that run; None while no further one may start.
@@ -95,6 +97,8 @@ class SideBySideBuilds:
             process=worker.process,
             processors=self._shares.size(arm),
             builds_at_once=self._shares.builds_at_once,
+            expected_seconds=build.arm.expected_build_seconds,
+            expected_seconds_left=build.expected_seconds_left,
         )
         self._pool.send(worker, "build hold")
 

@@ -51,6 +51,8 @@ def resolve(
     task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
     check_task(task, model, catalogue.models)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
+    if gpu is not None and answers.model == model.name == catalogue.models.demo.name:
+        model = catalogue.models.demo_gpu or model
     return Question(
         model=model,
         task=task,
@@ -140,6 +142,8 @@ def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
     """Return the paper's batch sizes, fewer for a demo model, 1 for a model with its own inputs."""
     if model.name in {models.demo.name, *models.demo_language_models}:
         return models.demo_batch_sizes
+    if models.demo_gpu is not None and model.name == models.demo_gpu.name:
+        return models.demo_gpu_batch_sizes
     return (
         (1,) if isinstance(model, (FactoryModel, ExportedModel, OnnxModel)) else models.batch_sizes
     )

@@ -28,13 +28,17 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 DOTTED_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 PAPER_BLOCKS = ("matmul", "matmul-relu", "ffn", "ffn-multilayer")
 DEFAULT_FAMILY = "tinyllama"
+#: Names the small demo model on every device.
+SMALL_DEMO = "demo/encoder"
 
 
 def parse_model(answers: Answers, models: Models) -> Model:
     """Return the model; raise a `UserError` when the text names none."""
     text = answers.model
-    if text == models.demo.name:
+    if text in {models.demo.name, SMALL_DEMO}:
         return models.demo
+    if models.demo_gpu is not None and text == models.demo_gpu.name:
+        return models.demo_gpu
     if text.startswith("synthetic/"):
         return _parse_synthetic(text, models)
     if text in models.configurations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
+    BuildStarted,
     BusyWhileIdle,
     Finished,
     LoadChecked,
@@ -56,6 +57,8 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
             phase in SLOW_PHASES and arm != REFERENCE
         ):
             return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
+        case BuildStarted(arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)):
+            return f"{arm}: builds, expected {own:.0f} s; {left:.0f} s for all builds of this stage"
         case BusyWhileIdle(arm=arm, processors=processors):
             return (
                 f"{arm}: uses {processors:.1f} processors while idle, "

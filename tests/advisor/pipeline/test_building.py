@@ -5,6 +5,7 @@ from __future__ import annotations
 import builders
 import msgspec
 import pytest
+import simulation
 
 from advisor import catalogue
 from advisor.context import Context
@@ -84,3 +85,30 @@ def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None
     opened = [event for event in events if isinstance(event, RaceOpened)]
     assert [len(event.arms) for event in opened] == [3, 4]
     assert any(isinstance(each, BuildStarted) and each.arm == "alike" for each in events[place:])
+
+
+class IdleSession:
+    """A session in which no worker runs."""
+
+    def is_running(self, arm: str) -> bool:
+        del arm
+        return False
+
+    is_prepared = is_built = has_started = is_running
+
+    def has_memory_headroom(self, running_builds: int = 0) -> bool:
+        del running_builds
+        return True
+
+
+def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
+    arms = [expecting("long", 30.0), expecting("one", 10.0), expecting("two", 8.0)]
+    queue = building.BuildQueue(
+        IdleSession(),  # type: ignore[arg-type]
+        simulation.new_recorder([arm.id for arm in arms]),
+        builders.question(),
+        list(arms),
+        shares=2,
+    )
+    found = [queue.choose(0) for _ in arms]
+    assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]

@@ -56,6 +56,18 @@ def test_the_default_is_the_demo_model_on_the_cpu() -> None:
     assert asked.python == builders.machine().software.executable
 
 
+def test_on_a_gpu_the_demo_is_a_block_that_keeps_the_gpu_busy() -> None:
+    asked = resolve(builders.gpu_machine(H100))
+    assert asked.model == SHIPPED.models.demo_gpu
+    assert asked.batch_sizes == SHIPPED.models.demo_gpu_batch_sizes
+    assert resolve(model="demo/block").model == SHIPPED.models.demo_gpu
+    small = resolve(builders.gpu_machine(H100), model="demo/encoder")
+    assert (small.model, small.batch_sizes) == (
+        SHIPPED.models.demo,
+        SHIPPED.models.demo_batch_sizes,
+    )
+
+
 def test_every_answer_becomes_part_of_the_question() -> None:
     asked = resolve(
         model="synthetic/ffn@8x16",
