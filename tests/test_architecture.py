@@ -381,7 +381,7 @@ def test_a_table_without_a_module_is_excluded(extend_catalogue: Callable[..., Co
         catalogue.load(context.rubric, probes=context.probes),
     )
     (excluded,) = [excluded for excluded in plan.excluded if excluded.workflow == "throw-away"]
-    assert excluded.status == "excluded"
+    assert excluded.status == "not-covered"
 
 
 def test_a_module_without_a_table_adds_no_workflow(

@@ -119,17 +119,18 @@ def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
 
 
 def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
-    """Return the first obstacle for the workflow; limits come before what can be installed."""
+    """Return the first obstacle: a missing probe, then limits, then what can be installed."""
+    if not workflow.has_probe:
+        reason = workflow.not_measured
+        return _exclude(
+            workflow,
+            "not-covered",
+            str(reason.value) if reason else "p3-advisor has no probe for it",
+            f"to use it without p3-advisor: {workflow.how_to_get}",
+        )
     limit = find_limit(workflow, question, machine)
     if limit is not None:
         return _exclude(workflow, "unsupported", limit, None)
-    if not workflow.has_probe:
-        return _exclude(
-            workflow,
-            "excluded",
-            "p3-advisor cannot measure it yet",
-            f"to use it without p3-advisor: {workflow.how_to_get}",
-        )
     missing = missing_packages(workflow.environment.requirements, machine)
     if workflow.environment.kind == "shared" and missing:
         quoted = " ".join(f"'{requirement}'" for requirement in missing)

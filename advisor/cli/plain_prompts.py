@@ -100,7 +100,8 @@ def _print_plan(draft: DraftRun) -> None:
             f"{question.input_tokens} input tokens."
         )
     for entry in draft.plan.excluded:
-        print_text(f"Excluded: {entry.workflow}, {entry.reason}.")
+        if entry.status != "not-covered":
+            print_text(f"Excluded: {entry.workflow}, {entry.reason}.")
 
 
 def _choose(question: str, names: Sequence[str], default: str) -> str:

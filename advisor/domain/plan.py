@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-ExclusionStatus = Literal["unsupported", "not-installed", "excluded"]
+#: `not-covered`: p3-advisor has no probe for the workflow.
+ExclusionStatus = Literal["unsupported", "not-installed", "excluded", "not-covered"]
 
 
 #: Arm that all speed-ups are relative to.

@@ -165,6 +165,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verified: tuple[str, ...] = ()
     #: Whether `probes/workflows/` has a module for it.
     has_probe: bool = False
+    #: Why it has no module; null if it has one.
+    not_measured: CitedFact | None = None
     #: Steps that save the next process from building again.
     deployment_steps: tuple[str, ...] = msgspec.field(name="keep", default=())
     #: Name of the user's program; workflows that share it differ only in a provider or backend.

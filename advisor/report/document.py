@@ -52,6 +52,7 @@ Status = Literal[
     "crashed",
     "skipped",
     "excluded",
+    "not-covered",
 ]
 
 

@@ -155,7 +155,8 @@ def _excluded(document: RunDocument) -> list[Excluded]:
         Excluded(workflow=entry.id, status=entry.status, reason=entry.reason or "", fix=entry.fix)
         for entry in document.workflows
         # An entry with an option was planned, and failed or was not reached.
-        if entry.options is None and entry.status in {"unsupported", "not-installed", "excluded"}
+        if entry.options is None
+        and entry.status in {"unsupported", "not-installed", "excluded", "not-covered"}
     ]
 
 

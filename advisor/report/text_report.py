@@ -178,12 +178,18 @@ def unranked(document: RunDocument) -> list[str]:
     lines = [
         f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails
     ]
+    without_probe = [entry.arm for entry in document.workflows if entry.status == "not-covered"]
     for entry in document.workflows:
-        if entry.rank is None:
+        if entry.rank is None and entry.status != "not-covered":
             lines.append(f"  {entry.arm}: {entry.status}, {entry.reason}")
             # The next steps of the answer name the command that installs a workflow.
             if entry.fix and entry.status != "not-installed":
                 lines.append(f"    next: {entry.fix}")
+    if without_probe:
+        lines.append(
+            f"  not covered by p3-advisor: {', '.join(without_probe)}; "
+            "p3-advisor workflows gives the reasons"
+        )
     return ["Not ranked, or excluded by a constraint (!):", *lines] if lines else []
 
 

@@ -73,7 +73,7 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
 def test_a_limit_is_reported_whatever_is_installed(
     asked: dict[str, Any], workflow: dict[str, Any], reason: str
 ) -> None:
-    for installed in ({}, {"has_probe": False}, {"environment": Environment(kind="own")}):
+    for installed in ({}, {"environment": Environment(kind="own")}):
         found = obstacle(asked=asked, **workflow, **installed)
         assert found == Excluded(workflow="compiled", status="unsupported", reason=reason, fix=None)
 
@@ -98,11 +98,21 @@ def test_a_limit_that_does_not_apply_is_no_obstacle(
     assert obstacle(asked=asked, **workflow) is None
 
 
-def test_a_workflow_without_a_probe_is_excluded() -> None:
+@pytest.mark.parametrize("limits", [{}, {"devices": ()}, {"tasks": ("generate",)}])
+def test_a_workflow_without_a_probe_has_the_declared_reason(limits: dict[str, Any]) -> None:
+    reason = CitedFact(value="it needs another machine", source="a test")
+    assert obstacle(has_probe=False, not_measured=reason, **limits) == Excluded(
+        workflow="compiled",
+        status="not-covered",
+        reason="it needs another machine",
+        fix="to use it without p3-advisor: pip install compiled",
+    )
+
+
+def test_a_workflow_without_a_probe_and_reason_is_not_covered() -> None:
     found = obstacle(has_probe=False)
     assert found is not None
-    assert found.status == "excluded"
-    assert found.fix == "to use it without p3-advisor: pip install compiled"
+    assert found.status == "not-covered"
 
 
 OWN = Environment(kind="own", name="apart", requirements=("rare-stack==2.1",))

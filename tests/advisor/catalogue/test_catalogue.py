@@ -55,7 +55,13 @@ def test_every_workflow_has_tasks_dtypes_arms_and_a_usable_device(workflow: Work
     assert workflow.input_formats
     assert workflow.arms
     assert workflow.how_to_get
-    assert set(workflow.devices) - set(workflow.refused), "every device is refused"
+    if workflow.has_probe:
+        assert set(workflow.devices) - set(workflow.refused), "every device is refused"
+
+
+@pytest.mark.parametrize("workflow", SHIPPED.workflows, ids=lambda workflow: workflow.id)
+def test_a_workflow_has_either_a_probe_or_the_reason_why_not(workflow: Workflow) -> None:
+    assert workflow.has_probe == (workflow.not_measured is None)
 
 
 def test_verified_toml_names_known_workflows() -> None:
@@ -221,7 +227,7 @@ def test_a_schema_violation_is_an_error_that_names_the_key(
 
 
 #: Latest possible date of `looked_up`; update it when a source was read later.
-LATEST_LOOKUP = dt.date(2026, 11, 21)
+LATEST_LOOKUP = dt.date(2026, 11, 23)
 #: Parts of an address that occur on front pages.
 GENERIC_PART = re.compile(r"docs|documentation|stable|latest|main|master|en|v?[0-9][0-9.]*")
 
@@ -250,6 +256,7 @@ def facts_of(workflow: Workflow) -> list[CitedFact]:
     return [
         *(value for value in values if isinstance(value, CitedFact)),
         *workflow.refused.values(),
+        *([workflow.not_measured] if workflow.not_measured else []),
     ]
 
 

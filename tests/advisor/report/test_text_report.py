@@ -194,6 +194,21 @@ def test_every_workflow_without_a_measurement_has_its_reason() -> None:
     assert "  absent: not-installed, its environment has not been made" in lines
 
 
+def test_workflows_without_a_probe_share_one_line() -> None:
+    made = builders.document()
+    absent = next(entry for entry in made.workflows if entry.arm == "absent")
+    foreign = [
+        msgspec.structs.replace(absent, id=name, arm=name, status="not-covered")
+        for name in ("elsewhere", "apart")
+    ]
+    lines = text_report.unranked(
+        msgspec.structs.replace(made, workflows=(*made.workflows, *foreign))
+    )
+    assert [line for line in lines if "elsewhere" in line or "apart" in line] == [
+        "  not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons"
+    ]
+
+
 def test_a_run_without_measurements_has_no_ranking() -> None:
     made = msgspec.structs.replace(NONE, workflows=())
     assert text_report.ranking(made) == []
