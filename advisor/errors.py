@@ -227,6 +227,13 @@ class EnvironmentNotUsableError(UserError):
     exit_code = 3
 
 
+class SandboxError(UserError):
+    """This system cannot confine the workers of `--sandbox`."""
+
+    name = "sandbox"
+    exit_code = 3
+
+
 class NoStackError(UserError):
     """No workflow can run, because its packages are not installed."""
 

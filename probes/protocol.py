@@ -109,6 +109,8 @@ class Request:
     #: `forward`: one pass over the inputs. `generate`: `output_tokens` new tokens for each prompt.
     task: str = "forward"
     output_tokens: int = 1
+    #: Whether the worker confines itself before it imports its stack.
+    sandbox: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

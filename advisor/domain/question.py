@@ -216,6 +216,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trust_remote_code: bool = False
     allow_pickle: bool = False
     offline: bool = False
+    #: Whether workers confine themselves: no network, no file written outside the run.
+    sandbox: bool = False
     #: Expected number of requests, within which a build should pay for itself.
     requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
     #: Price of the device per hour, in any currency.

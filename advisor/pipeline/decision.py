@@ -20,7 +20,7 @@ from advisor.domain.question import Constraint, Priorities
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
-from advisor.errors import BudgetSpentError, ExportFileError, UserError
+from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
 from advisor.pipeline import other_platforms, replay
 from advisor.pipeline.arms import plan_of
 from advisor.pipeline.survey_findings import collect_findings
@@ -53,7 +53,8 @@ def decide(
 ) -> Decision:
     """Score the arms of a stored run and recommend one; the same run gives the same decision.
 
-    Priorities, constraints, a rubric and runs on other platforms replace those of the run.
+    Priorities, constraints, a rubric and runs on other platforms replace those of the run. Raise
+    `RunFileError` if the stored events contradict each other or the header.
     """
     header, state = run.header(), run.state()
     if platforms:
@@ -66,7 +67,14 @@ def decide(
     catalogue = header.catalogue
     if rubric:
         catalogue = msgspec.structs.replace(catalogue, rubric=read_rubric(rubric))
-    return evaluate(msgspec.structs.replace(header, question=question, catalogue=catalogue), state)
+    header = msgspec.structs.replace(header, question=question, catalogue=catalogue)
+    try:
+        return evaluate(header, state)
+    except (ArithmeticError, LookupError, ValueError) as problem:
+        raise RunFileError(
+            f"the events in {run.directory} contradict each other: {problem!r}",
+            "if p3-advisor wrote them, report it with the directory; else delete the run",
+        ) from problem
 
 
 def evaluate(header: Header, state: RunState) -> Decision:

@@ -17,6 +17,7 @@ from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
 from advisor.pipeline import expected_builds, other_platforms, survey_findings
+from advisor.probing import sandboxing
 from advisor.probing.environments import containers, registry
 from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter
 from advisor.question.answers import Answers
@@ -45,6 +46,8 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
         rubric=pathlib.Path(answers.rubric) if answers.rubric else None,
     )
     here = detect_machine(worker_interpreter(answers), catalogue, context, detected)
+    if answers.sandbox:
+        sandboxing.require()
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
     catalogue = _limit_loading(catalogue.for_device(question.device), max_load_seconds(answers))
     return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))

@@ -64,6 +64,8 @@ class RunConfig:
             input_sets=INPUT_SETS[question.task],
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=self.minimum_engaged_share,
+            # A container has no network and only these directories anyway.
+            sandbox=question.sandbox and not arm.image,
         )
 
     def worker_environment(

@@ -74,7 +74,8 @@ def resolve(
         python=machine.software.executable,
         trust_remote_code=answers.trust_remote_code,
         allow_pickle=answers.allow_pickle,
-        offline=answers.offline,
+        offline=answers.offline or answers.sandbox,
+        sandbox=answers.sandbox,
         requests=_in_range("--requests", answers.requests, 1, 1 << 53)
         if answers.requests
         else None,

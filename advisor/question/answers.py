@@ -149,6 +149,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     trust_remote_code: Annotated[
         bool, msgspec.Meta(description="execute code from the model's files")
     ] = False
+    sandbox: Annotated[
+        bool,
+        msgspec.Meta(
+            description="confine the workers: no network, and no file written outside the run; "
+            "for models that are not trusted"
+        ),
+    ] = False
     allow_pickle: Annotated[bool, msgspec.Meta(description="load weights from pickle files")] = (
         False
     )

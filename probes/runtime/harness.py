@@ -21,7 +21,7 @@ from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import timing
 from probes.measuring.allocator import keep_freed_blocks
-from probes.runtime import caches, environment, memory, reference
+from probes.runtime import caches, environment, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, first_line
@@ -38,8 +38,11 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
     requests: list[protocol.Request] = []
 
     def work() -> protocol.Completed:
-        requests.append(protocol.read_request(directory))
-        run_phases(requests[0], channel)
+        request = protocol.read_request(directory)
+        requests.append(request)
+        if request.sandbox:
+            enter_sandbox(request, directory)
+        run_phases(request, channel)
         return protocol.Completed()
 
     outcome: protocol.Completed | protocol.Failed = attempt(
@@ -55,6 +58,19 @@ def run(directory: pathlib.Path, notify_fd: int) -> None:
     sys.stderr.flush()
     # Without the interpreter's shutdown, in which stacks crash and hang.
     os._exit(0)
+
+
+def enter_sandbox(request: protocol.Request, directory: pathlib.Path) -> None:
+    """Confine this process to its own directories; raise `UnsupportedError` if that fails."""
+    scratch, shared = (
+        pathlib.Path(request.scratch_directory),
+        pathlib.Path(request.shared_directory),
+    )
+    try:
+        sandbox.enter((directory, scratch, shared), scratch / "tmp")
+    except OSError as problem:
+        message = f"the sandbox cannot be entered: {problem}"
+        raise UnsupportedError(message) from problem
 
 
 def attempt(work: Callable[[], Any], on_failure: Callable[[BaseException], Any]) -> Any:

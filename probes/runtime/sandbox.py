@@ -1,0 +1,154 @@
+"""Confine a worker: no network, no file written outside its directories, no signal to others.
+
+Two mechanisms of the Linux kernel that need no privilege and no package: Landlock for files and
+signals (`landlock(7)`), and a seccomp filter for sockets (`seccomp(2)`), because Landlock covers
+only TCP. Both are inherited by all processes that the worker starts, and cannot be lifted.
+
+Reading files stays allowed: a stack lies in many places.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import pathlib
+import platform
+import resource
+import struct
+import sys
+import tempfile
+from collections.abc import Iterable
+
+#: Numbers of system calls; those of Landlock and io_uring are the same on all architectures.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF, IO_URING_SETUP = 444, 445, 446, 425
+#: By machine: identifier of the architecture in `linux/audit.h`, and number of `socket`.
+ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+#: The first version of Landlock that controls the truncation of files, of Linux 6.2, and the first
+#: that scopes signals, of Linux 6.12.
+MINIMUM_VERSION, SCOPES_VERSION = 3, 6
+VERSION_FLAG, RULE_PATH_BENEATH = 1, 1
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+IOCTL_DEVICE, IOCTL_VERSION = 1 << 15, 5
+READ = EXECUTE | READ_FILE | READ_DIR
+#: All rights of version 3: the fifteen lowest bits.
+ALL_RIGHTS = (1 << 15) - 1
+SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+#: Instructions of a seccomp filter, from `linux/bpf_common.h` and `linux/seccomp.h`.
+LOAD, JUMP_EQUAL, JUMP_GREATER_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06
+ALLOW, DENY = 0x7FFF0000, 0x00050000 | errno.EACCES
+NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
+#: First number of the calls of the x32 interface, which are other ways to the same calls.
+X32_CALLS = 0x40000000
+AF_UNIX, AF_NETLINK = 1, 16
+#: Processes and threads that the user may have more than at the start of the worker.
+MORE_PROCESSES = 4096
+
+
+def find_obstacle() -> str | None:
+    """Return why this system cannot confine a worker; None if it can."""
+    if sys.platform != "linux" or platform.machine() not in ARCHITECTURES:
+        return f"it is not made for {platform.system()} on {platform.machine()}"
+    version = landlock_version()
+    if version < MINIMUM_VERSION:
+        have = f"has version {version}" if version > 0 else "has none"
+        return f"it needs Landlock {MINIMUM_VERSION} of Linux 6.2, and this kernel {have}"
+    return None
+
+
+def landlock_version() -> int:
+    """Return the version of Landlock in this kernel; negative where it is missing or disabled."""
+    return int(ctypes.CDLL(None, use_errno=True).syscall(CREATE_RULESET, None, 0, VERSION_FLAG))
+
+
+def enter(writable: Iterable[pathlib.Path], temporary: pathlib.Path) -> None:
+    """Confine this process for the rest of its life; raise `OSError` if that fails.
+
+    Files may be written below the `writable` directories, in `temporary`, which is made, and in
+    `/dev`. Call it before a thread is started: threads that run already would not be confined.
+    """
+    if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208 - only the number matters
+        message = "a thread was started before the sandbox"
+        raise OSError(message)
+    temporary.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+    limit_resources()
+    libc = ctypes.CDLL(None, use_errno=True)
+    check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    restrict_files(libc, [*writable, temporary])
+    deny_sockets(libc)
+
+
+def limit_resources() -> None:
+    """Limit the memory of each process to that of the machine, and the number of processes."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    own = sum(1 for entry in pathlib.Path("/proc").glob("[0-9]*") if is_own(entry))
+    for limit, most in (
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_NPROC, own + MORE_PROCESSES),
+    ):
+        _, hard = resource.getrlimit(limit)
+        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(limit, (value, value))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def is_own(directory: pathlib.Path) -> bool:
+    """Return whether a process of `/proc` belongs to this user."""
+    with contextlib.suppress(OSError):
+        return directory.stat().st_uid == os.getuid()
+    return False
+
+
+def restrict_files(libc: ctypes.CDLL, writable: Iterable[pathlib.Path]) -> None:
+    """Allow reading everywhere and writing below some directories, by Landlock."""
+    version = landlock_version()
+    devices = READ | WRITE_FILE | (IOCTL_DEVICE if version >= IOCTL_VERSION else 0)
+    handled = ALL_RIGHTS | (devices & IOCTL_DEVICE)
+    scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if version >= SCOPES_VERSION else 0
+    # The fields after the first exist since version 4 and 6; an older kernel takes them if zero.
+    attributes = struct.pack("=QQQ", handled, 0, scoped)
+    ruleset = check(libc.syscall(CREATE_RULESET, attributes, len(attributes), 0))
+    rules = [(pathlib.Path("/"), READ), (pathlib.Path("/dev"), devices)]
+    rules += [(path, handled) for path in (*writable, pathlib.Path("/dev/shm")) if path.is_dir()]  # noqa: S108 - shared memory, not a temporary file
+    for path, rights in rules:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", rights, descriptor)
+        check(libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, 0))
+        os.close(descriptor)
+    check(libc.syscall(RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)
+
+
+def deny_sockets(libc: ctypes.CDLL) -> None:
+    """Deny sockets except those between processes and those of the kernel, by a seccomp filter."""
+    architecture, socket = ARCHITECTURES[platform.machine()]
+    program = [
+        (LOAD, 0, 0, ARCHITECTURE_OFFSET),
+        (JUMP_EQUAL, 0, 7, architecture),
+        (LOAD, 0, 0, NUMBER_OFFSET),
+        (JUMP_GREATER_EQUAL, 5, 0, X32_CALLS),
+        # It would make sockets without the call `socket`.
+        (JUMP_EQUAL, 4, 0, IO_URING_SETUP),
+        (JUMP_EQUAL, 0, 4, socket),
+        (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET),
+        (JUMP_EQUAL, 2, 0, AF_UNIX),
+        (JUMP_EQUAL, 1, 0, AF_NETLINK),
+        (RETURN, 0, 0, DENY),
+        (RETURN, 0, 0, ALLOW),
+    ]
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    # A C structure of a short and a pointer, with the padding of this platform.
+    header = struct.pack("@HP", len(program), ctypes.addressof(buffer))
+    check(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0))
+
+
+def check(result: int) -> int:
+    """Return the result of a system call; raise `OSError` if it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"the sandbox cannot be entered: {os.strerror(number)}")
+    return result
