@@ -137,7 +137,7 @@ class NoisePrior(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What is known of the differences between equal processes before a run measures them."""
 
     #: Standard deviation of the logarithm of one process's speed.
-    process_deviation: Annotated[float, msgspec.Meta(gt=0)] = 0.01
+    process_deviation: Annotated[float, msgspec.Meta(gt=0)] = 0.006
     #: Number of measured differences that it counts as.
     weight: Annotated[float, msgspec.Meta(gt=0)] = 2.0
     source: str = "the value of the first version that has one"

@@ -20,7 +20,7 @@ def test_the_recommended_arm_is_explained_from_calls_to_score() -> None:
     text = explanation.render(DOCUMENT, "", "", PUBLISHED)
     entry = DOCUMENT.workflows[0]
     assert text.startswith("compiled, run ")
-    assert "batch size 1: median 100 ms of 12 timed calls, 4.000x (3.856 to 4.150)" in text
+    assert "batch size 1: median 100 ms of 12 timed calls, 4.000x (3.913 to 4.089)" in text
     assert "geometric mean over the batch sizes: 4.000x" in text
     assert "rule: speedup: A >= 1.2, B >= 1.05; decided by speedup = 4 (measured)" in text
     assert entry.scores is not None
