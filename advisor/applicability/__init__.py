@@ -121,11 +121,11 @@ def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:
 def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> Excluded | None:
     """Return the first obstacle: a missing probe, then limits, then what can be installed."""
     if not workflow.has_probe:
-        reason = workflow.not_measured
+        why = workflow.not_measured
         return _exclude(
             workflow,
             "not-covered",
-            str(reason.value) if reason else "p3-advisor has no probe for it",
+            str(why.value) if why else "p3-advisor has no probe for it",
             f"to use it without p3-advisor: {workflow.how_to_get}",
         )
     limit = find_limit(workflow, question, machine)

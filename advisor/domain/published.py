@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from advisor.domain.question import Task
+from advisor.domain.question import Dtype, Question, Task
 
 
 class Guideline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +93,35 @@ class PublishedFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     section: Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class PublishedConditions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the paper ran a model with, for all of its figures."""
+
+    task: Task
+    dtype: Dtype
+    input_tokens: Annotated[int, msgspec.Meta(ge=1)]
+    #: Null for the task `forward`.
+    output_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    section: Annotated[str, msgspec.Meta(min_length=1)]
+
+    def differences(self, question: Question) -> tuple[str, ...]:
+        """Return each condition that the question does not share, with both values."""
+        pairs = [
+            (f"the task {self.task}", question.task, self.task == question.task),
+            (self.dtype, question.dtype, question.dtype in {self.dtype, "native"}),
+            (
+                f"{self.input_tokens} input tokens",
+                question.input_tokens,
+                self.input_tokens == question.input_tokens,
+            ),
+            (
+                f"{self.output_tokens} output tokens",
+                question.output_tokens,
+                self.output_tokens in {None, question.output_tokens},
+            ),
+        ]
+        return tuple(f"{here} (asked: {asked})" for here, asked, is_same in pairs if not is_same)
+
+
 class PublishedData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`published.toml`: figures and failures of the paper."""
 
@@ -100,5 +129,12 @@ class PublishedData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     #: Year and month of each software environment. Of two figures of a workflow the one with the
     #: newer environment counts.
     stacks: dict[str, str] = {}
+    #: By model; figures of a model without an entry are compared by model only.
+    conditions: dict[str, PublishedConditions] = {}
     figure: tuple[PublishedFigure, ...] = ()
     failure: tuple[PublishedFailure, ...] = ()
+
+    def differences(self, question: Question) -> tuple[str, ...]:
+        """Return the conditions of the model's figures that the question does not share."""
+        conditions = self.conditions.get(question.model.name)
+        return conditions.differences(question) if conditions else ()

@@ -15,7 +15,7 @@ from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.machine import Machine
 from advisor.domain.plan import Excluded
-from advisor.domain.question import Question, TransformersModel
+from advisor.domain.question import Question
 from advisor.errors import NothingViableError, UserError
 from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
 from advisor.question.answers import Answers
@@ -27,7 +27,8 @@ NEXT_STEP = "run p3-advisor on a machine with that GPU"
 def answer_from_figures(answers: Answers, context: Context, absent: UserError) -> PublishedAnswer:
     """Return the answer of the published figures.
 
-    Raise `absent` if there are none, `NothingViableError` if they contradict each other.
+    Raise `absent` if there are none or if they are for another task, length or precision,
+    `NothingViableError` if they contradict each other.
     """
     catalogue = load_catalogue(
         context.rubric,
@@ -42,6 +43,10 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
     cases = published_figures.find_cases(
         catalogue.published, gpu, question.model.name, question.batch_sizes
     )
+    differences = catalogue.published.differences(question)
+    if cases and differences:
+        what = f"{absent.what}; the published figures are for {', '.join(differences)}"
+        raise type(absent)(what, absent.next_step)
     if not cases:
         raise absent
     scored, recommendation = recommend_case(cases, question, catalogue, gpu)
@@ -67,7 +72,6 @@ def _question_about(answers: Answers, gpu: str, here: Machine, catalogue: Catalo
         on_cpu,
         device="cuda",
         gpu=gpu,
-        task="generate" if isinstance(on_cpu.model, TransformersModel) else "forward",
         dtype=choose_dtype(answers.dtype, on_cpu.model, catalogue.models, on_gpu=True),
     )
 

@@ -105,10 +105,18 @@ def _measured_lines(entry: WorkflowEntry) -> list[str]:
 def _published_lines(
     document: RunDocument, entry: WorkflowEntry, published: PublishedData
 ) -> list[str]:
-    """Return the paper's figures of the same model and workflow."""
+    """Return the paper's figures of the same model and workflow, and how its question differs."""
     key = document.question.model.name, entry.id
     figures = [figure for figure in published.figure if (figure.model, figure.workflow) == key]
-    return [f"  published ({published.source})", *map(_figure_line, figures)] if figures else []
+    if not figures:
+        return []
+    differences = published.differences(document.question)
+    title = "published, not comparable" if differences else "published"
+    return [
+        f"  {title} ({published.source})",
+        *([f"    these figures are for {', '.join(differences)}"] if differences else []),
+        *map(_figure_line, figures),
+    ]
 
 
 def _figure_line(figure: PublishedFigure) -> str:

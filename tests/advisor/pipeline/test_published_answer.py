@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from advisor.domain.decision import Recommendation
-from advisor.domain.question import Constraint, Question, TransformersModel
+from advisor.domain.question import Constraint, Question, SyntheticModel, TransformersModel
 from advisor.errors import NothingViableError
 from advisor.pipeline import published_answer
 from advisor.recommendation import published_figures
@@ -98,6 +98,46 @@ def test_constraints_apply_to_published_figures() -> None:
         ).workflow
         == "torch-compile-inductor"
     )
+
+
+def test_every_published_model_has_the_conditions_of_its_figures() -> None:
+    published = KNOWN.published
+    assert {figure.model for figure in published.figure} == {*published.conditions}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, []),
+        ({"dtype": "native"}, []),
+        ({"task": "forward"}, ["generate"]),
+        ({"dtype": "float32"}, ["bfloat16", "float32"]),
+        ({"input_tokens": 512}, ["32 input tokens", "512"]),
+        ({"output_tokens": 64}, ["32 output tokens", "64"]),
+    ],
+)
+def test_figures_are_compared_by_task_precision_and_lengths(
+    changes: dict[str, object], named: list[str]
+) -> None:
+    same = {"dtype": "bfloat16", "input_tokens": 32, "output_tokens": 32}
+    asked = msgspec.structs.replace(ask(TINY, "serving"), **{**same, **changes})
+    differences = KNOWN.published.differences(asked)
+    assert bool(differences) == bool(named)
+    assert all(word in " ".join(differences) for word in named)
+
+
+def test_the_output_length_does_not_matter_for_one_pass() -> None:
+    model = SyntheticModel(
+        name="synthetic/ffn-multilayer@tinyllama",
+        block="ffn-multilayer",
+        hidden=2048,
+        intermediate=5632,
+        layers=22,
+    )
+    asked = builders.question(
+        model=model, task="forward", dtype="bfloat16", input_tokens=32, output_tokens=7
+    )
+    assert KNOWN.published.differences(asked) == ()
 
 
 def test_a_trust_reason_states_that_eager_is_no_candidate() -> None:

@@ -61,6 +61,31 @@ def test_published_figures_of_the_same_model_and_workflow_are_listed() -> None:
     assert figure.differs_because in text
 
 
+def test_published_figures_of_another_question_are_marked() -> None:
+    name = DOCUMENT.question.model.name
+    figure = msgspec.structs.replace(PUBLISHED.figure[0], model=name, workflow="compiled")
+    conditions = next(iter(PUBLISHED.conditions.values()))
+    same = msgspec.structs.replace(
+        conditions,
+        task=DOCUMENT.question.task,
+        dtype=DOCUMENT.question.dtype,
+        input_tokens=DOCUMENT.question.input_tokens,
+        output_tokens=None,
+    )
+    longer = msgspec.structs.replace(same, input_tokens=same.input_tokens + 1)
+    texts = [
+        explanation.render(
+            DOCUMENT,
+            "compiled",
+            "performance",
+            PublishedData(source="the paper", figure=(figure,), conditions={name: each}),
+        )
+        for each in (same, longer)
+    ]
+    assert ["not comparable" in text for text in texts] == [False, True]
+    assert f"{longer.input_tokens} input tokens (asked: {same.input_tokens})" in texts[1]
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownWorkflowError):
         explanation.render(DOCUMENT, "nonsense", "", PUBLISHED)
