@@ -30,6 +30,7 @@ from advisor.measure.rounds import (
     mean_log_speedups,
     measured_process,
     paired_log_speedups,
+    race_log_speedups,
     visits_by_round,
 )
 from advisor.statistics.intervals import paired_interval
@@ -143,7 +144,7 @@ def _series_by_batch_size(
             for number in sorted(state.repeats)
         ]
         series[size] = [
-            paired_log_speedups(visits_by_round(state, size), baseline, arm),
+            race_log_speedups(visits_by_round(state, size), baseline, arm, races[size].best),
             *(each for each in repeated if len(each) > 1),
         ]
     return series

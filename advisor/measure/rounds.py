@@ -100,6 +100,27 @@ def mean_log_speedups(state: RunState, batch_size: int) -> dict[str, float]:
     }
 
 
+def race_log_speedups(
+    rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str, best: str
+) -> tuple[float, ...]:
+    """Return the paired log speed-ups of an arm in a race that `best` leads.
+
+    An arm that left the race early is compared with the best one over the rounds that both were in:
+    its speed-ups are shifted by what the best arm's are over all rounds rather than over these.
+    Otherwise a drift of the baseline could put it ahead of the arm that it lost to.
+    """
+    own = paired_log_speedups(rounds, baseline, arm)
+    if best in {baseline, arm}:
+        return own
+    shared_rounds = {number: visits for number, visits in rounds.items() if arm in visits}
+    shared = paired_log_speedups(shared_rounds, baseline, best)
+    if not own or not shared:
+        return own
+    whole = paired_log_speedups(rounds, baseline, best)
+    shift = statistics.fmean(whole) - statistics.fmean(shared)
+    return tuple(each + shift for each in own) if len(shared) < len(whole) else own
+
+
 def paired_log_speedups(
     rounds: Mapping[int, Mapping[str, BlockTimed]], baseline: str, arm: str
 ) -> tuple[float, ...]:

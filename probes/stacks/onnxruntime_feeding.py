@@ -64,31 +64,39 @@ class HostValues:
 
 
 @dataclasses.dataclass(frozen=True)
+class BoundArrays:
+    """A binding with its outputs, and the arrays that a call binds as its inputs."""
+
+    binding: Any
+    arrays: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
 class IoBinding:
-    """Binds `OrtValue`s: a run neither copies nor allocates."""
+    """Binds the caller's arrays at each call; a run does not copy them.
+
+    The outputs are the caller's until the next call, which writes to the same memory.
+    """
 
     session: ort.InferenceSession
     device: str
 
-    def feed(self, inputs: list[Any]) -> Any:
-        """Bind the inputs, run once to learn the outputs' shapes, and bind outputs of them."""
+    def feed(self, inputs: list[Any]) -> BoundArrays:
         binding = self.session.io_binding()
-        for name, array in named_arrays(self.session, inputs).items():
-            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, self.device))
-        names = [value.name for value in self.session.get_outputs()]
-        for name in names:
-            binding.bind_output(name, self.device)
+        for value in self.session.get_outputs():
+            binding.bind_output(value.name, self.device)
+        return BoundArrays(binding, named_arrays(self.session, inputs))
+
+    def __call__(self, device_inputs: BoundArrays) -> list[torch.Tensor]:
+        """Bind the inputs, run, and return the outputs as tensors without a copy."""
+        binding = device_inputs.binding
+        for name, array in device_inputs.arrays.items():
+            binding.bind_cpu_input(name, array)
         self.session.run_with_iobinding(binding)
-        for name, output in zip(names, binding.get_outputs(), strict=True):
-            binding.bind_ortvalue_output(name, output)
-        return binding
+        return [torch.from_dlpack(value) for value in binding.get_outputs()]
 
-    def __call__(self, device_inputs: Any) -> Any:
-        self.session.run_with_iobinding(device_inputs)
-        return device_inputs
-
-    def collect(self, output: Any) -> list[Any]:
-        return [value.numpy() for value in output.get_outputs()]
+    def collect(self, output: list[torch.Tensor]) -> list[Any]:
+        return [array for tensor in output for array in collect(tensor)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +104,17 @@ class BoundTensors:
     """A binding with the tensors that it points to, which must outlive it."""
 
     binding: Any
-    inputs: tuple[torch.Tensor, ...]
+    #: Pairs of an input of the session and the tensor that a call binds to it.
+    inputs: tuple[tuple[Any, torch.Tensor], ...]
     outputs: tuple[torch.Tensor, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorBinding:
-    """Binds PyTorch's tensors: a run neither copies nor allocates, in every type that both have."""
+    """Binds PyTorch's tensors in every type that both have: inputs at each call, outputs once.
+
+    The outputs are the caller's until the next call. A run neither copies nor allocates.
+    """
 
     session: ort.InferenceSession
     device: str
@@ -110,9 +122,10 @@ class TensorBinding:
     def feed(self, inputs: list[Any]) -> BoundTensors:
         """Bind the inputs, run once to learn the outputs' shapes, and bind tensors of them."""
         tensors = named_tensors(self.session, inputs, self.device)
+        pairs = tuple((value, tensors[value.name]) for value in self.session.get_inputs())
         binding = self.session.io_binding()
-        for value in self.session.get_inputs():
-            self._bind(binding.bind_input, value, tensors[value.name])
+        for value, tensor in pairs:
+            self._bind(binding.bind_input, value, tensor)
         for value in self.session.get_outputs():
             binding.bind_output(value.name, self.device)
         pytorch.synchronise()  # the session runs on its own stream
@@ -123,13 +136,16 @@ class TensorBinding:
             _, dtype = element_type_of(value)
             outputs.append(torch.empty(shape, dtype=dtype, device=self.device))
             self._bind(binding.bind_output, value, outputs[-1])
-        return BoundTensors(binding, tuple(tensors.values()), tuple(outputs))
+        return BoundTensors(binding, pairs, tuple(outputs))
 
     def _bind(self, bind: Callable[..., None], value: Any, tensor: torch.Tensor) -> None:
         number, _ = element_type_of(value)
         bind(value.name, self.device, 0, number, tuple(tensor.shape), tensor.data_ptr())
 
     def __call__(self, device_inputs: BoundTensors) -> BoundTensors:
+        """Bind the inputs and run; the outputs stay in the same tensors."""
+        for value, tensor in device_inputs.inputs:
+            self._bind(device_inputs.binding.bind_input, value, tensor)
         self.session.run_with_iobinding(device_inputs.binding)
         return device_inputs
 

@@ -69,6 +69,8 @@ OLD_FEW = (1000, 10.0)
 BEYOND_ROUNDING, UNITS = 4.0, 2.0
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 Z = 1.96
+#: Faults that no threshold of an error decides.
+STRUCTURAL = {"shape", "not-finite", "same-output", "identity"}
 #: Modules of `probes.workflows` by the name in `--stacks`.
 STACKS = {
     "inductor": "torch_compile_inductor",
@@ -131,10 +133,15 @@ def judge(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, Any]
     return {
         "class": record.verdict,
         "fault": record.accuracy.fault if record.accuracy else "",
-        "error": record.accuracy.relative_error if record.accuracy else None,
+        "error": rounded(record.accuracy.relative_error if record.accuracy else None),
         "old": is_right_by_old_rule(case, produced),
         **needs(case, produced, rules),
     }
+
+
+def rounded(value: float | None) -> float | None:
+    """Return three significant digits."""
+    return None if value is None else float(f"{value:.3g}")
 
 
 def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, float]:
@@ -157,10 +164,10 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
             rounding = case.reference.rounding(index, rules.eager_times)[number]
             share = max(share, (found.rmse - rules.eager_times * rounding) / (expected.scale or 1))
             if found.row > max(each.envelope.row for each in of_sets):
-                eager = max(each.eager.row for each in of_sets)
-                row = max(row, found.row - rules.row_eager_times * eager)
+                allowed = correctness.allowed_row_error(of_sets, rules) - rules.row_share
+                row = max(row, found.row - allowed)
     return {
-        name: float(f"{value:.3g}")
+        name: rounded(value) or 0.0
         for name, value in (("share_of_rms", share), ("row_share", row), ("integers", integers))
     }
 
@@ -379,7 +386,7 @@ def inject(case: Case, rules: Rules) -> Iterator[dict[str, Any]]:
             torch.manual_seed(1)
             effect = effect_of(case, run_precisely(case, module))
             if effect:
-                yield {"name": name, "effect": effect} | judge(
+                yield {"name": name, "effect": rounded(effect)} | judge(
                     case, run_module(case, module), rules
                 )
     if case.subject.dtype != "bfloat16":
@@ -387,11 +394,13 @@ def inject(case: Case, rules: Rules) -> Iterator[dict[str, Any]]:
             produced = run_module(case, case.subject.module)
         effect = effect_of(case, produced)
         if effect != effect_of(case, case.eager):
-            yield {"name": "FP16 accumulation", "effect": effect} | judge(case, produced, rules)
+            yield {"name": "FP16 accumulation", "effect": rounded(effect)} | judge(
+                case, produced, rules
+            )
     for name, produced in output_faults(case).items():
         effect = effect_of(case, produced)
         if effect:
-            yield {"name": name, "effect": effect} | judge(case, produced, rules)
+            yield {"name": name, "effect": rounded(effect)} | judge(case, produced, rules)
 
 
 # Programs that are right
@@ -480,6 +489,19 @@ def cell(hits: int, trials: int) -> str:
     return f"{hits} of {trials} ({low:.1%} to {high:.1%})" if trials else "-"
 
 
+def is_exact(found: dict[str, Any]) -> bool:
+    """Return the verdict of the present thresholds about a kept result."""
+    rules = workers.rules(found["dtype"])
+    return found["fault"] not in STRUCTURAL and all(
+        found[name] <= limit
+        for name, limit in (
+            ("share_of_rms", rules.share_of_rms),
+            ("row_share", rules.row_share),
+            ("integers", rules.integer_share),
+        )
+    )
+
+
 def summarise(lines: list[dict[str, Any]]) -> str:
     """Return both rates by rule as Markdown."""
     right: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
@@ -487,13 +509,13 @@ def summarise(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         for found in line.get("right", []):
             if "failed" not in found and found["class"] != "unchecked":
-                right[found["name"]].append(found)
+                right[found["name"]].append(found | {"dtype": line["dtype"]})
         for found in line.get("faults", []):
-            faults[found["name"]].append(found)
+            faults[found["name"]].append(found | {"dtype": line["dtype"]})
     rows = ["| right programs called wrong | old rule | new rule |", "|---|---|---|"]
     for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
         old = sum(not each["old"] for each in found)
-        new = sum(each["class"] != "equivalent" for each in found)
+        new = sum(not is_exact(each) for each in found)
         rows.append(f"| {name} | {cell(old, len(found))} | {cell(new, len(found))} |")
     rows += [
         "",
@@ -505,8 +527,8 @@ def summarise(lines: list[dict[str, Any]]) -> str:
         beyond = [each for each in found if each["effect"] >= BEYOND_ROUNDING]
         inside = [each for each in found if each["effect"] < BEYOND_ROUNDING]
         old = sum(each["old"] for each in beyond)
-        new = sum(each["class"] == "equivalent" for each in beyond)
-        hidden = sum(each["class"] == "equivalent" for each in inside)
+        new = sum(is_exact(each) for each in beyond)
+        hidden = sum(is_exact(each) for each in inside)
         rows.append(
             f"| {name} | {cell(old, len(beyond))} | {cell(new, len(beyond))}"
             f" | {hidden} of {len(inside)} |"

@@ -1,0 +1,143 @@
+"""A timed call does the work of the lines that the adapter hands out, for tiny and large models.
+
+The work is counted, not timed: bound inputs, runs of a session, and calls of the model.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+
+torch = pytest.importorskip(
+    "torch", reason="the stack is not installed: pip install 'p3-advisor[stack]'"
+)
+pytest.importorskip("onnxruntime", reason="pip install 'p3-advisor[stack]'")
+
+from onnxruntime.capi import onnxruntime_inference_collection as runtime
+
+from probes.checking import dispatch
+from probes.stacks.pytorch import without_inference_mode
+from probes.subjects.torch_subject import collect
+
+# A warning of a stack is no error of ours.
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+#: Methods that bind, run or copy, by class.
+COUNTED = {
+    runtime.IOBinding: ("bind_cpu_input", "bind_input", "bind_ortvalue_input"),
+    runtime.Session: ("run", "run_with_iobinding"),
+}
+ARMS = {
+    "pytorch_eager": {},
+    "torch_compile_inductor": {},
+    "aotinductor": {},
+    "onnxruntime_cpu/host": {"feeding": "host"},
+    "onnxruntime_cpu/io-binding": {"feeding": "io-binding"},
+}
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
+    """Count the calls of methods that bind, run or copy."""
+    counted: collections.Counter[str] = collections.Counter()
+
+    def wrap(kind: Any, name: str) -> None:
+        original = getattr(kind, name)
+
+        def counting(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            counted["bind" if name.startswith("bind") else name] += 1
+            return original(self, *arguments, **keywords)
+
+        monkeypatch.setattr(kind, name, counting)
+
+    for kind, names in COUNTED.items():
+        for name in names:
+            wrap(kind, name)
+    return counted
+
+
+@pytest.mark.parametrize(("width", "tokens"), [(8, 1), (512, 32)], ids=["tiny", "large"])
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_timed_call_does_what_the_handed_out_lines_do(
+    arm: str,
+    width: int,
+    tokens: int,
+    counts: collections.Counter[str],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module, _, _ = arm.partition("/")
+    workflow = importlib.import_module(f"probes.workflows.{module}")
+    request = workers.make_request(
+        pathlib.Path("x"),
+        tmp_path,
+        subject={
+            "kind": "synthetic",
+            "name": "matmul",
+            "block": "matmul",
+            "hidden": width,
+            "intermediate": width,
+        },
+        options=ARMS[arm],
+        batch_sizes=[2],
+        input_tokens=tokens,
+    )
+    subject = workflow.open_subject(request)
+    arguments = subject.inputs(2, 0)
+    with torch.inference_mode():
+        program = workflow.build(subject, arguments, request)
+        device_inputs = program.feed(arguments)
+        (timed,) = dispatch.run_program(workflow, program, [device_inputs])
+        counts.clear()
+        program(device_inputs)
+        in_a_timed_call = dict(counts)
+    counts.clear()
+    names: dict[str, Any] = {"model": subject.module, "inputs": subject.tensors(arguments)}
+    with without_inference_mode():
+        exec(workflow.integration(request), names)
+    output = names["output"]
+    is_array = isinstance(output, list) and isinstance(output[0], np.ndarray)
+    handed_out = output if is_array else collect(output)
+    assert dict(counts) == in_a_timed_call
+    for one, other in zip(timed, handed_out, strict=True):
+        assert np.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_io_binding_binds_the_inputs_of_each_call(
+    counts: collections.Counter[str], tmp_path: pathlib.Path
+) -> None:
+    workflow = importlib.import_module("probes.workflows.onnxruntime_cpu")
+    request = workers.make_request(
+        pathlib.Path("x"),
+        tmp_path,
+        subject={
+            "kind": "synthetic",
+            "name": "matmul",
+            "block": "matmul",
+            "hidden": 8,
+            "intermediate": 8,
+        },
+        options={"feeding": "io-binding"},
+    )
+    subject = workflow.open_subject(request)
+    program = workflow.build(subject, subject.inputs(1, 0), request)
+    device_inputs = program.feed(subject.inputs(1, 0))
+    before = program.collect(program(device_inputs))[0].copy()
+    counts.clear()
+    # The caller's array has new values, and the next call sees them.
+    for array in device_inputs.arrays.values():
+        np.multiply(array, 2, out=array)
+    after = program.collect(program(device_inputs))[0]
+    assert counts == {"bind": 1, "run_with_iobinding": 1}
+    assert not np.allclose(before, after)
