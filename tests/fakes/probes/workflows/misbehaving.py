@@ -5,6 +5,8 @@ import gc
 import importlib.util
 import os
 import pathlib
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,7 +118,42 @@ def open_subject(request):
     return eager.Subject(request)
 
 
+def control_directory(request):
+    run = pathlib.Path(request.scratch_directory).parents[1]
+    return run / "arms" / request.arm.replace("/", "+") / "0"
+
+
+def act_against_the_program(request):
+    """Do what a hostile stack may do to its worker and its surroundings."""
+    match FAULT["name"]:
+        case "ignores-signals":
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            time.sleep(3600)
+        case "stops-itself":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "takes-all-memory":
+            # As on a machine with little memory: 128 MiB more than it has now.
+            pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+            limit = pages * resource.getpagesize() + (1 << 27)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            FAULT["taken"] = [bytearray(1 << 24) for _ in range(1000)]
+        case "removes-its-directory":
+            shutil.rmtree(control_directory(request))
+        case "closes-its-files":
+            os.closerange(3, 256)
+        case "changes-directory":
+            os.chdir("/")
+        case "starts-many":
+            for _ in range(50):
+                subprocess.Popen(["sleep", "3603"], start_new_session=True, env={})
+        case "not-text":
+            with (control_directory(request) / "events.jsonl").open("ab") as events:
+                events.write(b'{"event": "\xff\xfe"}\n')
+
+
 def build(subject, inputs, request):
+    act_against_the_program(request)
     match FAULT["name"]:
         case "refuses":
             raise UnsupportedError("this stack takes no such model")
@@ -152,13 +189,7 @@ def build(subject, inputs, request):
                 sys.stdout.write("noise [/ {'a':[true]}\n" * 4096)
             print("{}", file=sys.stderr)
         case "garbage":
-            control = (
-                pathlib.Path(request.scratch_directory).parents[1]
-                / "arms"
-                / request.arm.replace("/", "+")
-                / "0"
-            )
-            with (control / "events.jsonl").open("a") as events:
+            with (control_directory(request) / "events.jsonl").open("a") as events:
                 events.write("this is no event\n")
     return Program(subject, request.options.get("milliseconds", 3) / 1000)
 
