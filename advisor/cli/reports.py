@@ -101,11 +101,25 @@ def recipe(
     workflow: Annotated[
         str, typer.Option(help="a workflow or arm; default: the recommended one")
     ] = "",
+    style: Annotated[
+        str,
+        typer.Option(
+            help="snippet: load, compile and call in a few lines; check: a script that also checks"
+            " the outputs and the measured throughput; dockerfile: an image that runs recipe.py"
+        ),
+    ] = "snippet",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
-    """Write a script that runs a workflow as it was measured."""
+    """Write code that runs a workflow as it was measured."""
     from advisor.report import recipe as recipes
 
+    styles = {
+        "snippet": recipes.render_snippet,
+        "check": recipes.render,
+        "dockerfile": recipes.render_dockerfile,
+    }
+    if style not in styles:
+        raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
     decision, run_document = _decide(open_store().find(run))
     entry, found_recipe = recipes.choose(run_document, decision, workflow, make_context().probes)
     name = pathlib.Path(output).name
@@ -118,7 +132,7 @@ def recipe(
         print_status("the run comes from another machine: read the script before you run it")
     if found_recipe.is_source_changed:
         print_status(recipes.SOURCE_CHANGED)
-    write_output(output, recipes.render(run_document, entry, found_recipe))
+    write_output(output, styles[style](run_document, entry, found_recipe))
 
 
 @app.command()

@@ -159,7 +159,7 @@ class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     allowances: dict[int, tuple[float, ...] | float | None]
     #: For an engine, the command that serves the model.
     serving_command: str | None
-    #: For generated text, the lines that a user writes.
+    #: The lines that a user writes; empty for one forward pass in runs of early versions.
     integration: str
 
 

@@ -73,8 +73,9 @@ def compose(
     functions = {name: bundler.name_of(module, name) for name in WORKFLOW_FUNCTIONS}
     constant, meaning = ALLOWANCES[task]
     allowances = pprint.pformat(_as_lists(facts.allowances), width=WIDTH)
+    lines = _as_comment(facts.integration) if task == "generate" else ""
     source = f"""\
-{_as_comment(facts.integration)}#: The model, precision, shapes and options that were measured.
+{lines}#: The model, precision, shapes and options that were measured.
 REQUEST = {_render_namespace(_literals(request))}
 #: {meaning}
 {constant} = {allowances}

@@ -7,6 +7,7 @@ part of the script's header.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import pprint
@@ -23,6 +24,7 @@ from advisor.errors import NoRecipeError
 from advisor.pipeline.decision import Decision
 from advisor.recipes.bundler import CannotBundleError
 from advisor.recipes.compose import compose
+from advisor.recipes.snippet import compose_snippet
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.explanation import find_entries
 from advisor.report.text_report import device_name
@@ -60,6 +62,8 @@ class FoundRecipe:
     recipe: Recipe
     #: Whether it is composed from source that has changed since the measurement.
     is_source_changed: bool = False
+    #: The lines that a user writes to adopt the workflow.
+    integration: str = ""
 
 
 def choose(
@@ -125,7 +129,8 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
         )
     except CannotBundleError as problem:
         raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
-    return FoundRecipe(recipe, source_digest(probes) != imported.environment.source_digest)
+    is_changed = source_digest(probes) != imported.environment.source_digest
+    return FoundRecipe(recipe, is_changed, facts.integration)
 
 
 def _last_process(state: RunState, arm: str) -> ProcessState | None:
@@ -156,35 +161,28 @@ def shadows_import(name: str, recipe: Recipe) -> bool:
 def render_recommended(
     document: RunDocument, decision: Decision, probes: pathlib.Path
 ) -> str | None:
-    """Return the script of the recommended arm; None without a recommendation or a recipe."""
+    """Return the recipe of the recommended arm, the short one where there is one.
+
+    None without a recommendation or a recipe.
+    """
     if document.recommendation is None:
         return None
-    try:
-        return render(document, *choose(document, decision, "", probes))
-    except NoRecipeError:
-        return None
+    for render_style in (render_snippet, render):
+        with contextlib.suppress(NoRecipeError):
+            return render_style(document, *choose(document, decision, "", probes))
+    return None
 
 
 def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
     """Return the whole script; raise `NoRecipeError` for requirements that are no pins."""
     recipe = found.recipe
-    if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
-        raise NoRecipeError(
-            "the stored recipe asks for something that is no pinned requirement", "measure again"
-        )
-    requirements = "\n".join(f'#     "{requirement}",' for requirement in recipe.requirements)
     imports = "\n".join(
         line for line in recipe.imports if not (recipe.variables and line == OS_IMPORT)
     )
     intervals = {cell.batch_size: throughput_interval(cell) for cell in entry.cells}
     measured = {size: (each.low, each.value, each.high) for size, each in intervals.items()}
     return f'''\
-# /// script
-# requires-python = "{recipe.python}"
-# dependencies = [
-{requirements}
-# ]
-# ///
+{_script_header(recipe)}
 """{_clean(_title(document, entry))}
 
 {_description(document, entry, found)}
@@ -197,6 +195,63 @@ from __future__ import annotations
 #: Throughput by batch size: low end, value and high end of its 95% interval.
 MEASURED = {pprint.pformat(measured)}
 {recipe.source}'''
+
+
+def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return the short recipe; raise `NoRecipeError` where the model has none."""
+    question = document.question
+    fastest = max(entry.cells, key=lambda cell: cell.speedup.value) if entry.cells else None
+    size = fastest.batch_size if fastest else question.batch_sizes[0]
+    body = compose_snippet(question, size, found.integration)
+    measured = f": {format_interval(fastest.speedup)} eager PyTorch" if fastest else ""
+    title = f"{entry.arm}, batch size {size}, {question.dtype}, {device_name(document)}{measured}."
+    return f'''\
+{_script_header(found.recipe)}
+"""{_clean(title)}
+
+{_install_command(question.device)}
+"""
+
+{body}'''
+
+
+def render_dockerfile(document: RunDocument, _entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return a Dockerfile for a file `recipe.py` with one of the other styles."""
+    _script_header(found.recipe)  # refuses a Python version that is none
+    python = found.recipe.python.removeprefix("==").removesuffix(".*")
+    backend = "cpu" if document.question.device == "cpu" else "auto"
+    return f"""\
+# docker build -t recipe . && docker run {"" if backend == "cpu" else "--gpus all "}recipe
+FROM python:{python}-slim
+RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+RUN pip install --no-cache-dir uv
+WORKDIR /recipe
+COPY recipe.py .
+RUN uv pip install --system --no-cache --torch-backend {backend} -r recipe.py
+CMD ["python", "recipe.py"]
+"""
+
+
+def _install_command(device: str) -> str:
+    if device == "cpu":
+        return "uv venv && uv pip install --torch-backend cpu -r FILE && .venv/bin/python FILE"
+    return "uv run FILE"
+
+
+def _script_header(recipe: Recipe) -> str:
+    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are no pins."""
+    if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
+        raise NoRecipeError(
+            "the stored recipe asks for something that is no pinned requirement", "measure again"
+        )
+    requirements = "\n".join(f'#     "{requirement}",' for requirement in recipe.requirements)
+    return f"""\
+# /// script
+# requires-python = "{recipe.python}"
+# dependencies = [
+{requirements}
+# ]
+# ///"""
 
 
 def _environment_lines(variables: dict[str, str]) -> str:

@@ -217,7 +217,7 @@ def report_recipe_facts(
                 for size, cell in cells.items()
             },
             workflow.serving_command(request) if hasattr(workflow, "serving_command") else None,
-            workflow.integration(request) if request.task == protocol.GENERATE else "",
+            workflow.integration(request),
         )
 
     facts: protocol.RecipeFacts | None = attempt(collect, lambda _: None)

@@ -78,7 +78,9 @@ def run_recipe(
     """
     script = home / f"serve-{arm.replace('/', '-')}.py"
     subprocess.run(
-        [*COMMAND, "recipe", "latest", "--workflow", arm, "-o", script], env=environment, check=True
+        [*COMMAND, "recipe", "latest", "--workflow", arm, "--style", "check", "-o", script],
+        env=environment,
+        check=True,
     )
     uv = shutil.which("uv") or str(pathlib.Path(sys.executable).with_name("uv"))
     runner = [python] if python else [uv, "run", "--no-project"]

@@ -37,6 +37,7 @@ def test_the_recipe_of_the_baseline_runs_and_is_verified(
 ) -> None:
     written = run_cli(
         *("recipe", recorded.name, "--workflow", "pytorch-eager", "-o", "serve.py"),
+        *("--style", "check"),
         probes=fake_probes,
     )
     assert written.returncode == 0, written.stderr
