@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     gpu: str
     dtype: Literal["auto", "float32", "float16", "bfloat16"]
     batch_sizes: Sequence[int] | str
+    accuracy: str | float
     input_tokens: int
     output_tokens: int
     require: Sequence[str] | str
@@ -56,8 +57,9 @@ def make_answers(
         message = f"unknown options: {', '.join(unknown)}"
         raise TypeError(message)
     fields = {name: _as_text(value) for name, value in options.items()}
-    if "budget" in fields:
-        fields["budget"] = str(fields["budget"])
+    for name in ("budget", "accuracy"):
+        if name in fields:
+            fields[name] = str(fields[name])
     if isinstance(priorities, str):
         fields["preset"] = priorities
     elif priorities is not None:

@@ -39,6 +39,7 @@ def render(document: RunDocument) -> str:
         [f"## {escape(headline(document))}"],
         [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
         ranking(ranked) if ranked else [],
+        _generation(ranked),
         *_reasons(document),
         _unranked(document),
         _setup(document),
@@ -80,6 +81,25 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(LETTERS[scores[name].tier] for name in CRITERIA),
         format_number(entry.score, decimals=2),
     ]
+
+
+def _generation(ranked: Sequence[WorkflowEntry]) -> list[str]:
+    """Return the table of the metrics of generated text; nothing for another task."""
+    rows = [
+        [
+            escape(entry.arm),
+            str(cell.batch_size),
+            format_number(cell.throughput.value, decimals=0),
+            format_milliseconds(metrics.ttft_seconds, digits=3),
+            format_milliseconds(metrics.itl_seconds, digits=3),
+            format_number(metrics.tokens_per_second_per_user, decimals=0),
+        ]
+        for entry in ranked
+        for cell in entry.cells
+        if (metrics := cell.generation)
+    ]
+    head = ["arm", "batch", "tokens/s", "TTFT ms", "ITL ms", "tokens/s per user"]
+    return markdown_table(head, rows, text_columns={0}) if rows else []
 
 
 def _reasons(document: RunDocument) -> list[list[str]]:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import charts
+from advisor.report import answer_card, charts
 from advisor.report.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
@@ -50,6 +50,9 @@ def render(document: RunDocument, script: str | None = None) -> str:
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=Markup(_ranking_data(document, ranked)),  # noqa: S704 - escaped JSON
+        tiles=answer_card.tiles(document),
+        winners=answer_card.winners(document),
+        generation=[(entry, cell) for entry in ranked for cell in entry.cells if cell.generation],
         ranked=ranked,
         unranked=unranked,
         sizes=sizes,
@@ -99,11 +102,12 @@ def _pictures(
     document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int]
 ) -> dict[str, Markup | list[Markup] | None]:
     applications = document.portability.applications if document.portability else ()
-    noise_floor = document.race.noise_floor if document.race else None
+    races = document.race.by_batch_size if document.race else ()
+    noise_floors = {race.batch_size: race.noise_floor for race in races}
     return {
         "tiers": charts.tier_chart(ranked),
         "speedups": [
-            charts.speedup_chart(ranked, index, size, noise_floor)
+            charts.speedup_chart(ranked, index, size, noise_floors.get(size))
             for index, size in enumerate(sizes)
         ],
         "build": charts.build_cost_chart(ranked),

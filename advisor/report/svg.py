@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import msgspec
 from markupsafe import Markup
 
+from advisor.system.number_format import format_number
+
 WIDTH = 720
 #: Height of a row of a picture with one row for each arm.
 ROW_HEIGHT = 26
@@ -102,8 +104,12 @@ def rectangle(x: float, y: float, width: float, height: float, css_class: str) -
 
 
 def shorten(name: str) -> str:
-    """Return a name that fits into the column of names."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    """Return a name that fits into the column of names, cut in its middle."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    # Arms of one workflow differ at the end.
+    tail = LONGEST_NAME // 2
+    return f"{name[: LONGEST_NAME - tail - 1]}…{name[-tail:]}"
 
 
 def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> list[Markup]:
@@ -111,7 +117,10 @@ def horizontal_axis(scale: Scale, top: float, bottom: float, caption: str) -> li
     parts = []
     for tick in scale.ticks():
         x = scale.to_pixels(tick)
-        parts += [line(x, top, x, bottom, "grid"), text(x, bottom + 16, f"{tick:g}", "tick")]
+        parts += [
+            line(x, top, x, bottom, "grid"),
+            text(x, bottom + 16, format_number(tick), "tick"),
+        ]
     return [*parts, text((scale.start + scale.end) / 2, bottom + 34, caption, "tick")]
 
 
@@ -120,5 +129,8 @@ def vertical_axis(scale: Scale, left: float, right: float) -> list[Markup]:
     parts = []
     for tick in scale.ticks():
         y = scale.to_pixels(tick)
-        parts += [line(left, y, right, y, "grid"), text(left - 6, y + 4, f"{tick:g}", "name")]
+        parts += [
+            line(left, y, right, y, "grid"),
+            text(left - 6, y + 4, format_number(tick), "name"),
+        ]
     return parts

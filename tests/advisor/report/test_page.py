@@ -11,6 +11,7 @@ import html5lib
 import msgspec
 import pytest
 
+from advisor.domain.decision import BatchAdvice
 from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
@@ -19,6 +20,7 @@ from advisor.report import measured_document, page
 from advisor.report.document import RunDocument
 from advisor.report.text_report import stop_notice
 from advisor.score import performance_portability
+from advisor.system import number_format
 from advisor.system.number_format import MISSING
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7*7 }}\"'&\u202e\n# ]]>"
@@ -146,6 +148,31 @@ def test_the_page_makes_no_request() -> None:
     policy = next(meta.get("content") for meta in elements(tree, "meta") if meta.get("http-equiv"))
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
+
+
+def test_the_page_begins_with_the_figures_of_the_answer() -> None:
+    tree = parse(page.render(builders.document()))
+    (tiles,) = [each for each in elements(tree, "dl") if each.get("class") == "tiles"]
+    names = ["".join(each.itertext()) for each in elements(tiles, "dt")]
+    values = [
+        "".join(each.itertext()) for each in elements(tiles, "span") if each.get("class") == "value"
+    ]
+    assert len(names) == len(values) >= 3
+    entry = builders.document().workflows[0]
+    assert values[0] == number_format.format_interval(entry.speedup)
+
+
+def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:
+    made = builders.document()
+    assert made.recommendation is not None
+    other = BatchAdvice(batch_size=64, arm="other", speedup=3.0, advised_speedup=2.0)
+    advice = msgspec.structs.replace(made.recommendation, advice_by_batch_size=(other,))
+    assert "Best by batch size" in page.render(msgspec.structs.replace(made, recommendation=advice))
+    same = msgspec.structs.replace(other, arm=made.recommendation.arm)
+    advice = msgspec.structs.replace(advice, advice_by_batch_size=(same,))
+    assert "Best by batch size" not in page.render(
+        msgspec.structs.replace(made, recommendation=advice)
+    )
 
 
 def test_hostile_text_stays_text() -> None:

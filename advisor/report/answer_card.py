@@ -1,0 +1,138 @@
+"""The answer at a glance: a few figures of the advised arm, and the best arm of each batch size."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from advisor.domain.decision import Recommendation
+from advisor.recommendation.headline import format_share_of_draws
+from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.system.number_format import (
+    format_interval,
+    format_mebibytes,
+    format_milliseconds,
+    format_number,
+    format_seconds,
+    format_speedup,
+)
+
+#: What a decision word says to somebody who does not know it.
+CONFIDENCE = {
+    "CLEAR": "the measurements decide",
+    "EITHER": "several workflows are equally good",
+    "OPEN": "the measurements do not decide",
+}
+
+
+class Tile(NamedTuple):
+    """One figure with its name and what belongs to it."""
+
+    name: str
+    value: str
+    note: str
+
+
+class BatchWinner(NamedTuple):
+    """The best arm by score at one batch size, beside the advised one."""
+
+    batch_size: int
+    arm: str
+    speedup: str
+    advised_speedup: str
+    #: Whether it is another arm than the advised one.
+    differs: bool
+
+
+def tiles(document: RunDocument) -> list[Tile]:
+    """Return the figures of the advised arm; none without advice or without its figures."""
+    advice = document.recommendation
+    entry = next((e for e in document.workflows if advice and e.arm == advice.arm), None)
+    if advice is None or entry is None or not entry.cells:
+        return []
+    return [
+        _speed(entry),
+        _text_latency(entry) or _call_time(entry),
+        *([_memory(entry)] if entry.memory_bytes and entry.memory_bytes.peak else []),
+        *([_build(entry, advice)] if entry.build_seconds else []),
+        *([_confidence(advice)] if advice.decision else []),
+    ]
+
+
+def _speed(entry: WorkflowEntry) -> Tile:
+    each = "; ".join(
+        f"batch {cell.batch_size}: {format_speedup(cell.speedup)}" for cell in entry.cells
+    )
+    return Tile("Speed over eager PyTorch", format_interval(entry.speedup), each)
+
+
+def _call_time(entry: WorkflowEntry) -> Tile:
+    first, *others = entry.cells
+    note = "; ".join(
+        f"batch {cell.batch_size}: {format_milliseconds(cell.seconds.median, digits=3)} ms"
+        for cell in others
+    )
+    value = f"{format_milliseconds(first.seconds.median, digits=3)} ms"
+    return Tile(f"One call, batch {first.batch_size}", value, note)
+
+
+def _text_latency(entry: WorkflowEntry) -> Tile | None:
+    """Return the rate of generated text; None for another task."""
+    cell = entry.cells[-1]
+    metrics = cell.generation
+    if metrics is None:
+        return None
+    parts = (
+        ("first token", metrics.ttft_seconds),
+        ("between tokens", metrics.itl_seconds),
+    )
+    note = "; ".join(
+        f"{name} {format_milliseconds(seconds, digits=3)} ms"
+        for name, seconds in parts
+        if seconds is not None
+    )
+    value = f"{format_number(cell.throughput.value, decimals=0)} {cell.throughput.unit}"
+    return Tile(f"Text, batch {cell.batch_size}", value, note)
+
+
+def _memory(entry: WorkflowEntry) -> Tile:
+    memory = entry.memory_bytes
+    peak = memory.peak if memory else None
+    return Tile("Peak memory", f"{format_mebibytes(peak)} MiB", "builds included")
+
+
+def _build(entry: WorkflowEntry, advice: Recommendation) -> Tile:
+    requests = advice.break_even_requests
+    note = (
+        f"paid back after {format_number(requests, decimals=0)} requests"
+        if requests is not None
+        else ""
+    )
+    build = entry.build_seconds
+    return Tile("Build", f"{format_seconds(build.cold if build else None)} s", note)
+
+
+def _confidence(advice: Recommendation) -> Tile:
+    word = advice.decision or ""
+    leads = (
+        f"leads in {format_share_of_draws(advice.certainty)} of the draws, trust {advice.trust}"
+        if advice.certainty is not None
+        else f"trust {advice.trust}"
+    )
+    return Tile("Confidence", word, f"{CONFIDENCE.get(word, '')}; {leads}")
+
+
+def winners(document: RunDocument) -> list[BatchWinner]:
+    """Return the best arm at each batch size; none where it is the advised one at all of them."""
+    advice = document.recommendation
+    if advice is None or all(each.arm == advice.arm for each in advice.advice_by_batch_size):
+        return []
+    return [
+        BatchWinner(
+            each.batch_size,
+            each.arm,
+            f"{each.speedup:.2f}x",
+            f"{each.advised_speedup:.2f}x",
+            each.arm != advice.arm,
+        )
+        for each in advice.advice_by_batch_size
+    ]
