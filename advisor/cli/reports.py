@@ -130,7 +130,7 @@ def recipe(
         )
     if run_document.imported:
         print_status("the run comes from another machine: read the script before you run it")
-    if found_recipe.is_source_changed:
+    if found_recipe.is_source_changed and style == "check":
         print_status(recipes.SOURCE_CHANGED)
     write_output(output, styles[style](run_document, entry, found_recipe))
 
