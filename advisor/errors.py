@@ -188,6 +188,12 @@ class RunIsActiveError(UserError):
     name = "run-active"
 
 
+class RunNotControllableError(UserError):
+    """The run belongs to another user, or its directory cannot be written."""
+
+    name = "run-not-controllable"
+
+
 class PlatformError(UserError):
     """The runs of `--platforms` have another question, or two of them are from the same device."""
 

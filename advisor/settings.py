@@ -28,11 +28,13 @@ from advisor.system.atomic_write import write_atomically
 ACTIONS = {
     "back",
     "cancel",
+    "code",
     "compare",
     "copy",
     "delete",
     "detail",
     "differences",
+    "doctor",
     "excluded",
     "export",
     "filter",
@@ -46,6 +48,7 @@ ACTIONS = {
     "log",
     "make",
     "mark",
+    "measure-again",
     "new",
     "next",
     "next-arm",
@@ -63,6 +66,7 @@ ACTIONS = {
     "sort",
     "task",
     "undo",
+    "verify",
     "weights",
 }
 THEME_LINE = re.compile(r"^[ \t]*theme[ \t]*=.*$", re.MULTILINE)

@@ -18,10 +18,11 @@ from advisor.context import Context
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.setup import SetupScreen
 
 ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
-SIZES = [(80, 24), (100, 30), (140, 40), (60, 16)]
+SIZES = [(80, 24), (120, 40), (200, 60), (60, 16)]
 TIMEOUT_SECONDS = 120
 POLL_SECONDS, SETTLED_SECONDS = 0.02, 0.04
 
@@ -67,6 +68,9 @@ async def wait_for_screen(pilot: Pilot[int], kind: type[ScreenKind]) -> ScreenKi
 
 async def go_to_step(pilot: Pilot[int], index: int) -> SetupScreen:
     """Press enter until the question with this index is shown."""
+    await wait_for(pilot, lambda: pilot.app.screen.is_mounted)
+    if isinstance(pilot.app.screen, HomeScreen):
+        await pilot.press("n")
     setup = await wait_for_screen(pilot, SetupScreen)
     while setup.step_index < index:
         before = setup.step_index

@@ -98,7 +98,8 @@ def make_run(
     run_id = f"20261121-12000{int(finished)}-0000"
     header = msgspec.structs.replace(make_header(generates=generates), run_id=run_id)
     run = store.create(msgspec.structs.replace(header, **changes))
-    plan = builders.plan("compiled", "exported", "broken", excluded=[builders.excluded()])
+    names = [arm for arm in seconds_of if arm not in {builders.BASELINE, builders.DUPLICATE}]
+    plan = builders.plan(*names, "broken", excluded=[builders.excluded()])
     rounds = range(1, ROUNDS + 1 if finished else 4)
     run_events: list[RunEvent] = [
         Planned(plan=plan),
@@ -172,6 +173,24 @@ def make_gpu_run(
         catalogue=builders.catalogue(
             *(builders.workflow(workflow) for workflow in ("compiled", "exported", "broken"))
         ),
+    )
+
+
+def make_long_run(store: Store) -> Run:
+    """Store a run of 16 arms that are from half to five times as fast as the baseline."""
+    names = [f"stack-{number:02}-with-a-rather-long-name" for number in range(15)]
+    seconds = {name: 0.0094 / (0.5 + number * 0.3) for number, name in enumerate(names)}
+    baselines = {name: SECONDS[name] for name in (builders.BASELINE, builders.DUPLICATE)}
+    workflows = [
+        builders.workflow(name, declared=builders.declared(lines_changed=number))
+        for number, name in enumerate(names)
+    ]
+    return make_run(
+        store,
+        finished=True,
+        run_id="20261121-120002-0016",
+        seconds_of={**baselines, **seconds},
+        catalogue=builders.catalogue(*workflows, builders.workflow("broken")),
     )
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from advisor.cli.interruption import resumable_with
 from advisor.cli.output import print_text
+from advisor.cli.run_host import execute_controlled
 from advisor.context import Context
 from advisor.domain.question import Task
 from advisor.errors import NoTerminalError, UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import DraftRun, create, propose
-from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.report import measured_document, progress_lines, text_report
+
+if TYPE_CHECKING:
+    from advisor.domain.catalogue import Catalogue
 
 #: The default answer to the question for the device.
 ATTACHED = "what is attached"
@@ -29,7 +32,7 @@ def ask(answers: Answers, context: Context) -> int:
     run = create(draft, context)
     print_text(f"Run {run.directory.name}. Control+C stops it; measurements are kept.")
     with resumable_with(f"p3-advisor resume {run.directory.name}"):
-        for event in execute(run, context):
+        for event in execute_controlled(run, context):
             line = progress_lines.render_event(event)
             if line is not None:
                 print_text(line)
@@ -57,9 +60,7 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
     from advisor.question.task import choose_task
 
     catalogue = load(context.rubric, probes=context.probes)
-    model = _read(
-        "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory", answers.model
-    )
+    model = _read_model(answers, catalogue)
     suggested = choose_task(msgspec.structs.replace(answers, model=model), catalogue.models)
     task = _choose(
         "2 of 5. Task: forward is one pass, generate produces text token by token",
@@ -88,6 +89,23 @@ def _ask_all(answers: Answers, context: Context) -> Answers:
     return msgspec.structs.replace(answers, **changes)
 
 
+def _read_model(answers: Answers, catalogue: Catalogue) -> str:
+    """Ask for the model until it is one that can be named."""
+    from advisor.question import select_demo_model
+    from advisor.question.model import parse_model
+
+    question = "1 of 5. Model: demo, a file, a directory, a hub name or file.py:factory"
+    while True:
+        model = _read(question, answers.model)
+        changed = msgspec.structs.replace(answers, model=model)
+        try:
+            parse_model(select_demo_model(changed, catalogue.models), catalogue.models)
+        except UserError as problem:
+            print_text(f"Error: {problem.what}. Next: {problem.next_step}.")
+        else:
+            return model
+
+
 def _print_plan(draft: DraftRun) -> None:
     arms = [arm.id for arm in draft.plan.arms if arm.duplicate_of is None]
     seconds = draft.question.budget.measuring_seconds
@@ -108,9 +126,12 @@ def _choose(question: str, names: Sequence[str], default: str) -> str:
     numbered = ", ".join(f"{number} {name}" for number, name in enumerate(names, start=1))
     while True:
         typed = _read(f"{question}: {numbered}", default)
+        # An empty line selects the default, which may look like the number of a choice.
+        if typed == default:
+            return typed
         if typed.isdigit() and 1 <= int(typed) <= len(names):
             return names[int(typed) - 1]
-        if typed in names or typed == default:
+        if typed in names:
             return typed
         print_text(f"{typed} is not one of the choices.")
 

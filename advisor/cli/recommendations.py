@@ -229,14 +229,14 @@ def build(
 
 def _execute(run: Run, *, as_json: bool, as_events: bool) -> None:
     """Execute the rest of a run, print its progress, then its decision."""
+    from advisor.cli.run_host import execute_controlled
     from advisor.pipeline.decision import decide
-    from advisor.pipeline.execution import execute
     from advisor.report import progress_lines
 
     if as_events:
         _print_beginning(run)
     with resumable_with(f"p3-advisor resume {run.directory.name}"):
-        for event in execute(run, make_context()):
+        for event in execute_controlled(run, make_context()):
             if as_events:
                 print_text(msgspec.json.encode(event))
                 sys.stdout.flush()

@@ -1,37 +1,38 @@
-"""`host`: execute a run for screens in another process.
+"""Execute a run and obey the commands that other processes write into its directory.
 
-The screens send commands as lines on standard input: `pause`, `go`, `stay`, `skip ARM`. When
-standard input closes without `stay`, the screens were killed and the run ends. Standard output
-carries the states `paused` and `going`.
+`advisor.store.control` describes the commands. `host` is the process that works on a run for the
+screens: when its standard input closes without the line `stay`, the screens were killed, and the
+run ends.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TextIO
 
 from advisor.context import Context
 from advisor.domain.plan import arm_directory_name
-from advisor.domain.run_events import ModelSurveyed, WorkerEnded, WorkerReported, WorkerSpawned
+from advisor.domain.run_events import (
+    LoggedEvent,
+    ModelSurveyed,
+    WorkerEnded,
+    WorkerReported,
+    WorkerSpawned,
+)
 from advisor.domain.worker_events import BlockTimed, Ready
 from advisor.pipeline.execution import execute
 from advisor.probing.termination import skip
 from advisor.store import Run
+from advisor.store.control import RunControl
 
-STANDARD_OUTPUT = 1
-
-
-def send_state(state: str) -> None:
-    """Send a state to the screens; do nothing when they are gone."""
-    with contextlib.suppress(OSError):
-        # Unbuffered: a stream would keep the undelivered text and fail when the program ends.
-        os.write(STANDARD_OUTPUT, f"{state}\n".encode())
+PAUSED, GOING, STAY = "paused", "going", "stay"
+#: Seconds between two looks at the commands.
+POLL_SECONDS = 0.25
 
 
 class Gate:
@@ -65,47 +66,73 @@ class Gate:
         if self._open.is_set():
             return
         since = self._clock()
-        self._send_state("paused")
+        self._send_state(PAUSED)
         self._open.wait()
         self._closed_seconds += self._clock() - since
-        self._send_state("going")
+        self._send_state(GOING)
 
 
-def execute_for_screens(
-    run: Run, context: Context, commands: TextIO, send_state: Callable[[str], None]
+def execute_controlled(run: Run, context: Context) -> Iterator[LoggedEvent]:
+    """Execute the rest of `run`, yield its events, and obey its commands meanwhile."""
+    control = run.control
+    gate = Gate(context.clock, lambda state: control.set_paused(paused=state == PAUSED))
+    workers, is_over = dict[str, pathlib.Path](), threading.Event()
+    arguments = (control, gate, workers, is_over)
+    commands = threading.Thread(target=_obey, args=arguments, name="commands", daemon=True)
+    try:
+        for event in execute(run, dataclasses.replace(context, clock=gate.clock)):
+            # Before the first event, the run may belong to another process.
+            if commands.ident is None:
+                control.clear()
+                commands.start()
+            _follow_workers(event.run_event, run, workers)
+            yield event
+            if _is_between_sections(event.run_event):
+                gate.pass_through()
+    finally:
+        is_over.set()
+        if commands.ident is not None:
+            control.clear()
+
+
+def _follow_workers(run_event: object, run: Run, workers: dict[str, pathlib.Path]) -> None:
+    """Keep the control directories of the workers that can be skipped."""
+    if isinstance(run_event, WorkerSpawned):
+        workers[run_event.arm] = (
+            run.arms / arm_directory_name(run_event.arm) / str(run_event.process)
+        )
+    elif isinstance(run_event, WorkerEnded):
+        workers.pop(run_event.arm, None)
+
+
+def _obey(
+    control: RunControl, gate: Gate, workers: Mapping[str, pathlib.Path], is_over: threading.Event
 ) -> None:
-    """Execute the rest of `run` and obey `commands` meanwhile."""
-    gate, workers = Gate(context.clock, send_state), dict[str, pathlib.Path]()
-    threading.Thread(
-        target=_obey, args=(commands, gate, workers), name="commands", daemon=True
-    ).start()
-    for event in execute(run, dataclasses.replace(context, clock=gate.clock)):
-        run_event = event.run_event
-        if isinstance(run_event, WorkerSpawned):
-            workers[run_event.arm] = (
-                run.arms / arm_directory_name(run_event.arm) / str(run_event.process)
-            )
-        elif isinstance(run_event, WorkerEnded):
-            workers.pop(run_event.arm, None)
-        if _is_between_sections(run_event):
-            gate.pass_through()
+    """Obey the commands until the run is over."""
+    offset = 0
+    while not is_over.wait(POLL_SECONDS):
+        commands, offset = control.read_commands(offset)
+        for line in commands:
+            command, _, arm = line.partition(" ")
+            if command == "pause":
+                gate.close()
+            elif command == "go":
+                gate.open()
+            elif command == "cancel":
+                os.kill(os.getpid(), signal.SIGTERM)
+            elif command == "skip" and arm in workers:
+                skip(workers[arm])
 
 
-def _obey(commands: TextIO, gate: Gate, workers: Mapping[str, pathlib.Path]) -> None:
-    continues_alone = False
-    for line in commands:
-        command, _, arm = line.strip().partition(" ")
-        if command == "pause":
-            gate.close()
-        elif command == "go":
-            gate.open()
-        elif command == "stay":
-            continues_alone = True
-        elif command == "skip" and arm in workers:
-            skip(workers[arm])
-    if continues_alone:
-        gate.open()
-    else:
+def execute_for_screens(run: Run, context: Context, lifeline: TextIO) -> None:
+    """Execute the rest of `run`; end it when `lifeline` closes without the line `stay`."""
+    threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
+    for _ in execute_controlled(run, context):
+        pass
+
+
+def _watch(lifeline: TextIO) -> None:
+    if STAY not in (line.strip() for line in lifeline):
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from advisor.cli.context import make_context
 from advisor.cli.options import takes_answers
+from advisor.cli.output import print_text
 from advisor.errors import NoTerminalError
 from advisor.question.answers import Answers
 
@@ -20,6 +21,7 @@ app = typer.Typer(rich_markup_mode=None)
 #: Flags that only the terminal program has.
 TERMINAL_FLAGS = (
     "--replay",
+    "--open",
     "--speed",
     "--plain",
     "--accessible",
@@ -60,6 +62,12 @@ def ask(  # noqa: PLR0913 - one for each option
             metavar="DIR", help="replay a recorded run in the screens; nothing is measured"
         ),
     ] = "",
+    open_run: Annotated[
+        str,
+        typer.Option(
+            "--open", metavar="RUN", help="open a stored run, or a file that --json wrote"
+        ),
+    ] = "",
     speed: Annotated[
         float,
         typer.Option(help="speed of the replay, in multiples of real time", min=0.1, max=1000),
@@ -95,6 +103,7 @@ def ask(  # noqa: PLR0913 - one for each option
     options = LaunchOptions(
         answers=answers,
         replay=replay,
+        open=open_run,
         speed=speed,
         ascii_only=ascii_only,
         theme=theme,
@@ -108,7 +117,9 @@ def ask(  # noqa: PLR0913 - one for each option
     elif is_terminal(os.environ):
         from advisor.tui import launch
 
-        code = launch.run_app(options, make_context())
+        code, farewell = launch.run_app(options, make_context())
+        if farewell:
+            print_text(farewell)
     else:
         raise NoTerminalError(
             "ask needs a terminal, and the standard streams are not one",
@@ -123,6 +134,4 @@ def host(run: str) -> None:
     from advisor.cli import run_host
     from advisor.store import Run
 
-    run_host.execute_for_screens(
-        Run(pathlib.Path(run)), make_context(), sys.stdin, run_host.send_state
-    )
+    run_host.execute_for_screens(Run(pathlib.Path(run)), make_context(), sys.stdin)

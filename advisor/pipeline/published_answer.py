@@ -14,7 +14,7 @@ from advisor.context import Context
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import PublishedAnswer, PublishedCase, Recommendation, ScoredArm
 from advisor.domain.machine import Machine
-from advisor.domain.plan import Excluded
+from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Question
 from advisor.errors import NothingViableError, UserError
 from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
@@ -49,6 +49,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
         raise type(absent)(what, absent.next_step)
     if not cases:
         raise absent
+    cases = (*cases, published_figures.baseline_case(cases))
     scored, recommendation = recommend_case(cases, question, catalogue, gpu)
     return PublishedAnswer(
         created=context.now().isoformat(timespec="seconds"),
@@ -79,10 +80,7 @@ def _question_about(answers: Answers, gpu: str, here: Machine, catalogue: Catalo
 def recommend_case(
     cases: tuple[PublishedCase, ...], question: Question, catalogue: Catalogue, gpu: str
 ) -> tuple[tuple[ScoredArm, ...], Recommendation]:
-    """Score the published cases and recommend one of them.
-
-    Eager PyTorch is the baseline of all published speedups and no candidate.
-    """
+    """Score the published cases and recommend one of them."""
     contradicting = [case.workflow for case in cases if case.contradicts]
     if contradicting:
         raise NothingViableError(
@@ -139,21 +137,20 @@ def _recommend(
 def _trust_reasons(gpu: str) -> tuple[str, ...]:
     return (
         f"nothing was measured: the {gpu} is not attached, and these are figures of the paper",
-        (
-            "eager PyTorch, the baseline of all published speed-ups, is no candidate here, "
-            "though it may be the better choice"
-        ),
         "facts without a published figure were left out of the rules",
     )
 
 
 def _reasons(winner: ScoredArm, case: PublishedCase, gpu: str) -> tuple[str, ...]:
     sizes = ", ".join(map(str, case.speedups))
+    speed = (
+        "published: the baseline, and no published speed-up outweighs what it costs"
+        if winner.workflow == BASELINE
+        else f"published: {case.low:.2f}x as fast as eager PyTorch, "
+        f"geometric mean over batch sizes {sizes}"
+    )
     return (
-        (
-            f"published: {case.low:.2f}x as fast as eager PyTorch, "
-            f"geometric mean over batch sizes {sizes}"
-        ),
+        speed,
         f"published for the {gpu} with {case.stack}, section {', '.join(case.sections)}",
         *(
             f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})"

@@ -43,6 +43,19 @@ def find_cases(
     return tuple(cases)
 
 
+def baseline_case(cases: Sequence[PublishedCase]) -> PublishedCase:
+    """Return eager PyTorch as a case: the baseline of the published speed-ups, without a build."""
+    sizes = sorted({size for case in cases for size in case.speedups})
+    return PublishedCase(
+        workflow=BASELINE,
+        stack=cases[0].stack,
+        speedups=dict.fromkeys(sizes, (1.0, 1.0)),
+        compile_seconds=0.0,
+        sections=cases[0].sections,
+        contradicts=(),
+    )
+
+
 def _case(
     workflow: str, stack: str, figures: Sequence[PublishedFigure], batch_sizes: Sequence[int]
 ) -> PublishedCase | None:

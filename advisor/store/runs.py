@@ -20,6 +20,7 @@ from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent
 from advisor.domain.run_state import RunState, fold
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError
+from advisor.store.control import RunControl
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 from advisor.system.home import HOME_VARIABLE
@@ -125,6 +126,18 @@ class Run:
                 write_atomically(file, content)
             else:
                 file.unlink(missing_ok=True)
+
+    def events_bytes(self) -> int:
+        """Return the size of the stored events, 0 without any."""
+        try:
+            return self._events.stat().st_size
+        except OSError:
+            return 0
+
+    @property
+    def control(self) -> RunControl:
+        """The files through which other processes control the run."""
+        return RunControl(self.directory)
 
     def is_active(self) -> bool:
         """Return whether a process holds the run's lock."""

@@ -19,11 +19,16 @@ MEBIBYTE = 2**20
 
 
 def format_number(
-    value: float | None, decimals: int | None = None, digits: int = SIGNIFICANT_DIGITS
+    value: float | None,
+    decimals: int | None = None,
+    digits: int = SIGNIFICANT_DIGITS,
+    *,
+    keeps_zeros: bool = False,
 ) -> str:
     """Format a number with thousands separators and without an exponent.
 
-    It has `decimals` decimal places, or `digits` significant digits if `decimals` is None.
+    It has `decimals` decimal places, or `digits` significant digits if `decimals` is None; zeros
+    at its end are then removed unless it `keeps_zeros`, as in columns of figures.
     """
     if value is None:
         return MISSING
@@ -34,7 +39,7 @@ def format_number(
     exponent = math.floor(math.log10(abs(value))) if value else 0
     places = max(digits - 1 - exponent, 0)
     text = f"{value:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if places else text
+    return text if keeps_zeros or not places else text.rstrip("0").rstrip(".")
 
 
 def format_interval(interval: Interval | None, *, unit: str = "x", decimals: int | None = 2) -> str:

@@ -23,7 +23,7 @@ from advisor.settings import Settings, read, save_theme
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.themes import THEMES
-from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.unfinished import UnfinishedRun
     from advisor.tui.run_controller import RunController
+    from advisor.tui.screens.setup import SetupScreen
 
 
 class AdvisorApp(App[int]):
@@ -46,6 +47,7 @@ class AdvisorApp(App[int]):
     TITLE = "p3-advisor"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", "Quit", priority=True, show=False),
+        Binding("ctrl+g", "go_on", "Run", show=False, id="go-on"),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
     ]
@@ -70,6 +72,8 @@ class AdvisorApp(App[int]):
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
         self._run_controller: RunController | None = None
+        self._setup_screen: SetupScreen | None = None
+        self.unfinished_run: UnfinishedRun | None = None
         self._start_host = start_host
         self._settings_file = settings_file
         self._settings = read(settings_file) if settings_file else Settings()
@@ -101,8 +105,8 @@ class AdvisorApp(App[int]):
     def run_status(self) -> str:
         return self._run_controller.status() if self._run_controller is not None else ""
 
-    def get_default_screen(self) -> SetupScreen:
-        return SetupScreen()
+    def get_default_screen(self) -> HomeScreen:
+        return HomeScreen()
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -135,24 +139,48 @@ class AdvisorApp(App[int]):
         """Do the work that the first screen does not wait for."""
         if self.launch_options.replay:
             self.run_controller.replay(self.launch_options.replay, self.launch_options.speed)
-        else:
-            self.background.start("machine", self._detect_machine, self._show_machine)
-            self.background.start(
-                "unfinished", self._find_unfinished_run, self._show_unfinished_run
-            )
+            return
+        if self.launch_options.open:
+            self.run_controller.open(self.launch_options.open)
+        elif self.answers != Answers():
+            self.action_setup()
+        self.background.start("machine", self._detect_machine, self._show_machine)
+        self.background.start("unfinished", self._find_unfinished_run, self._show_unfinished_run)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         from advisor.tui import command_palette  # noqa: PLC0415 - rarely used
 
-        yield from super().get_system_commands(screen)
-        yield from command_palette.available_commands(self)
+        own = command_palette.available_commands(self)
+        yield from command_palette.run_once([*super().get_system_commands(screen), *own])
+
+    def action_command_palette(self) -> None:
+        """Show all commands."""
+        from advisor.tui.command_palette import Palette  # noqa: PLC0415 - rarely used
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     # Questions
 
+    @property
+    def setup_screen(self) -> SetupScreen:
+        """The questions; they keep their answers while other screens are shown."""
+        if self._setup_screen is None:
+            from advisor.tui.screens.setup import SetupScreen  # noqa: PLC0415 - see the class
+
+            self._setup_screen = SetupScreen()
+            self.install_screen(self._setup_screen, "setup")
+        return self._setup_screen
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the questions are shown."""
+        return self._setup_screen is not None and self.screen is self._setup_screen
+
     def go_to_next_step(self) -> None:
         """Go to the next question."""
-        if isinstance(self.screen, SetupScreen):
-            self.screen.action_next()
+        if self.is_asking:
+            self.setup_screen.action_next()
 
     def _detect_machine(self) -> Machine:
         from advisor import applicability, machine, question  # noqa: PLC0415 - see the class
@@ -166,8 +194,10 @@ class AdvisorApp(App[int]):
     def _show_machine(self, machine: Machine) -> None:
         self.machine = machine
         for screen in self.screen_stack:
-            if isinstance(screen, SetupScreen):
+            if isinstance(screen, HomeScreen):
                 screen.show_machine(machine)
+        if self._setup_screen is not None:
+            self._setup_screen.show_machine(machine)
 
     def _find_unfinished_run(self) -> UnfinishedRun | None:
         from advisor.tui.run import unfinished  # noqa: PLC0415 - see the class
@@ -175,23 +205,28 @@ class AdvisorApp(App[int]):
         return unfinished.find_unfinished_run(self.context.store)
 
     def _show_unfinished_run(self, run: UnfinishedRun | None) -> None:
-        for screen in self.screen_stack:
-            if isinstance(screen, SetupScreen):
-                screen.show_unfinished_run(run)
+        self.unfinished_run = run
+        if self._setup_screen is not None and self._setup_screen.is_mounted:
+            self._setup_screen.show_unfinished_run(run)
 
     def show_error(self, error: UserError) -> None:
         """Show an error and its next step."""
-        if isinstance(self.screen, SetupScreen):
-            self.screen.show_error(error)
+        if self.is_asking:
+            self.setup_screen.show_error(error)
         else:
             self.notify(f"{error.what}; next: {error.next_step}", severity="error", markup=False)
+
+    def show_field_error(self, error: UserError | None) -> None:
+        """Show what is wrong with a field of the questions, or remove it."""
+        if self.is_asking:
+            self.setup_screen.show_error(error)
 
     def show_plan(self) -> None:
         """Make the plan in the background and show it."""
         from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - see the class
 
         def show(drafted: DraftRun | RunDocument) -> None:
-            for step in self.screen.query(PlanStep):
+            for step in self.setup_screen.query(PlanStep):
                 step.show(drafted)
 
         self.background.start("plan", self._draft_or_answer, show)
@@ -214,16 +249,42 @@ class AdvisorApp(App[int]):
 
     # Screens
 
+    def action_home(self) -> None:
+        """Show the first screen."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
     def action_setup(self) -> None:
         """Show the questions."""
-        while not isinstance(self.screen, SetupScreen):
-            self.pop_screen()
+        if not self.is_asking:
+            self.action_home()
+            self.push_screen(self.setup_screen)
+
+    def action_new_question(self) -> None:
+        """Show the first question."""
+        self.action_setup()
+        self.setup_screen.restart()
+
+    def action_start_now(self) -> None:
+        """Start a run with the current answers."""
+        self.start_run()
+
+    def action_go_on(self) -> None:
+        """Show the run that is going on, or resume the newest unfinished one."""
+        if self._run_controller is not None and self._run_controller.show_current():
+            return
+        run, self.unfinished_run = self.unfinished_run, None
+        if run is None:
+            self.notify("no run is going on, and none was stopped", markup=False)
+        else:
+            self.run_controller.resume(run.run_id)
 
     def action_history(self) -> None:
         """Show the stored runs."""
         from advisor.tui.screens.history import HistoryScreen  # noqa: PLC0415 - see the class
 
-        self.push_screen(HistoryScreen())
+        if not isinstance(self.screen, HistoryScreen):
+            self.push_screen(HistoryScreen())
 
     def action_fleet(self) -> None:
         """Show the answers of the newest fleet."""
@@ -240,7 +301,8 @@ class AdvisorApp(App[int]):
         """Show the findings about this machine."""
         from advisor.tui.screens.doctor import DoctorScreen  # noqa: PLC0415 - see the class
 
-        self.push_screen(DoctorScreen())
+        if not isinstance(self.screen, DoctorScreen):
+            self.push_screen(DoctorScreen())
 
     # Exit
 
@@ -258,7 +320,7 @@ class AdvisorApp(App[int]):
                 self.shut_down(0 if choice == "keep" else 130)
 
         if not isinstance(self.screen, QuitDialog):
-            self.push_screen(QuitDialog(self.run_status()), on_answer)
+            self.push_screen(QuitDialog(self.run_controller.description()), on_answer)
 
     def action_interrupt(self) -> None:
         """Handle ctrl+c: offer to cancel the run, or name the key that quits."""
@@ -276,6 +338,10 @@ class AdvisorApp(App[int]):
         if self._run_controller is not None:
             self._run_controller.terminate()
         self.exit(code)
+
+    def farewell(self) -> str:
+        """Return a line for the shell: the last answer, or how to come back to the run."""
+        return self._run_controller.farewell() if self._run_controller is not None else ""
 
     def _fatal_error(self) -> None:
         """Write a crash report; Textual's own traceback would print the values of variables."""

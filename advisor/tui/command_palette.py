@@ -1,17 +1,50 @@
-"""List the commands that the palette offers in addition to Textual's own."""
+"""The command palette, and the commands that it offers in addition to Textual's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from textual.app import SystemCommand
+from textual.await_complete import AwaitComplete
+from textual.command import CommandPalette
 
 from advisor.tui.interfaces import AppInterface
 
 
+class Palette(CommandPalette):
+    """A palette that closes once, however often enter is pressed."""
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close the palette; do nothing if it is closed already."""
+        if not self.is_current:
+            return AwaitComplete()
+        return super().dismiss(result)
+
+
+def run_once(commands: Iterable[SystemCommand]) -> Iterable[SystemCommand]:
+    """Return the commands with callbacks of which only one runs, and only once.
+
+    Textual calls the command again for every key press until the palette is closed.
+    """
+    started: list[SystemCommand] = []
+
+    def guarded(command: SystemCommand) -> Callable[[], None]:
+        def call() -> None:
+            if not started:
+                started.append(command)
+                command.callback()
+
+        return call
+
+    return [command._replace(callback=guarded(command)) for command in commands]
+
+
 def available_commands(app: AppInterface) -> Iterable[SystemCommand]:
     """Yield the commands that are possible now, titled `group: action`."""
-    yield SystemCommand("go: Questions", "ask a new question; a run continues", app.action_setup)
+    yield SystemCommand("go: Home", "this machine and the last runs", app.action_home)
+    yield SystemCommand(
+        "go: Questions", "ask a new question; a run continues", app.action_new_question
+    )
     yield SystemCommand("go: History", "the stored runs", app.action_history)
     yield SystemCommand(
         "go: Fleet",
@@ -21,7 +54,8 @@ def available_commands(app: AppInterface) -> Iterable[SystemCommand]:
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
     yield SystemCommand("run: Start", "measure with the current answers", app.start_run)
     controller = app.run_controller
-    if controller.owned_host is not None:
+    if controller.session is not None and controller.session.is_controlled:
+        yield SystemCommand("run: Show", "the run that is going on", app.action_go_on)
         yield SystemCommand(
             "run: Cancel", "end the run; its measurements are kept", controller.ask_to_cancel
         )

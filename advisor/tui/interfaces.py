@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.pipeline.decision import Decision
     from advisor.report.document import RunDocument
+    from advisor.tui.answer import RunAnswer
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.session import RunSession
+    from advisor.tui.run.unfinished import UnfinishedRun
 
 
 class RunControllerInterface(Protocol):
@@ -41,6 +43,15 @@ class RunControllerInterface(Protocol):
 
     def retry_failed(self, decision: Decision) -> None:
         """Measure the failed arms of a run again, in a new run."""
+
+    def measure_again(self, answer: RunAnswer) -> None:
+        """Measure what an answer leaves undecided for longer, in a new run."""
+
+    def show_code(self, answer: RunAnswer, arm: str) -> None:
+        """Show the script that does what was measured."""
+
+    def verify(self, answer: RunAnswer, arm: str) -> None:
+        """Run the script of an arm and check that it reaches the measured speed."""
 
     def compare(self, first: str, second: str) -> None:
         """Show the comparison of two stored runs."""
@@ -85,8 +96,22 @@ class AppInterface(Protocol):
     def show_error(self, error: UserError) -> None:
         """Show an error and its next step."""
 
+    def show_field_error(self, error: UserError | None) -> None:
+        """Show what is wrong with a field of the questions, or remove it."""
+
+    unfinished_run: UnfinishedRun | None
+
+    def action_home(self) -> None:
+        """Show the first screen."""
+
     def action_setup(self) -> None:
         """Show the questions."""
+
+    def action_new_question(self) -> None:
+        """Show the first question."""
+
+    def action_go_on(self) -> None:
+        """Show the run that is going on, or resume the newest unfinished one."""
 
     def action_history(self) -> None:
         """Show the stored runs."""

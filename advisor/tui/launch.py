@@ -12,8 +12,8 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 
 
-def run_app(options: LaunchOptions, context: Context) -> int:
-    """Run the terminal program and return the exit code.
+def run_app(options: LaunchOptions, context: Context) -> tuple[int, str]:
+    """Run the terminal program; return the exit code, and a line for the shell or an empty text.
 
     Raise the `UserError` of a recording or theme that cannot be used, and a `DefectError` after a
     crash.
@@ -32,4 +32,4 @@ def run_app(options: LaunchOptions, context: Context) -> int:
     code = app.run(mouse=not options.no_mouse)
     if app.defect is not None:
         raise app.defect
-    return app.return_code or 0 if code is None else code
+    return (app.return_code or 0 if code is None else code), app.farewell()

@@ -13,6 +13,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     answers: Answers = Answers()
     #: Directory of a recorded run to play back; empty for none.
     replay: str = ""
+    #: A stored run or run document to open; empty for none.
+    open: str = ""
     #: How many times as fast as recorded the run is played back.
     speed: float = 8.0
     ascii_only: bool = False

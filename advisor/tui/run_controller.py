@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import cast
 
+import msgspec
 from textual.app import App
 
-from advisor.domain.run import Header
+from advisor.domain.machine import LoadProblem
+from advisor.domain.run import Header, resume_command
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import DraftRun, create
 from advisor.pipeline.execution import check_resumable
 from advisor.report.document import RunDocument
 from advisor.report.measured_document import compose as compose_document
+from advisor.report.opening import is_document, read_document
+from advisor.report.text_report import headline
 from advisor.store import Run
+from advisor.system.import_path import ADVISOR_COMMAND
+from advisor.tui.answer import RunAnswer
+from advisor.tui.dialogs.code_dialog import CodeDialog
 from advisor.tui.dialogs.confirmations import CancelDialog
 from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.load_dialog import LoadDialog
+from advisor.tui.dialogs.verify_dialog import VerifyDialog
 from advisor.tui.interfaces import AppInterface
+from advisor.tui.rendering.text import printable
 from advisor.tui.run.comparison import RunComparison, compare_runs
 from advisor.tui.run.export import RENDERERS, write_document
 from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.retry import failed_arms, propose_retry
-from advisor.tui.run.session import NOT_OWNED_MESSAGE, RunSession
+from advisor.tui.run.machine_check import find_load_problems
+from advisor.tui.run.retry import (
+    failed_arms,
+    longer_budget,
+    propose_retry,
+    undecided_workflows,
+)
+from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.live import LiveScreen
@@ -43,6 +60,9 @@ class RunController:
         self._app_interface = cast("AppInterface", app)
         self._start_host = start_host
         self.session: RunSession | None = None
+        #: The last answer that was shown, and the run that was left to itself.
+        self._answer: RunAnswer | None = None
+        self._left_run = ""
 
     @property
     def owned_host(self) -> HostProcess | None:
@@ -51,10 +71,18 @@ class RunController:
         return host if host is not None and host.is_running else None
 
     def status(self) -> str:
-        """Return the status of the run for the title bar, empty if no run is in progress."""
+        """Return the status of the run for the title bar, empty if no run is going on."""
         if self.session is None or self.session.is_finished or not self.session.is_running:
             return ""
-        return f"run {self.session.follower.run.directory.name[-4:]} in progress "
+        state = "paused" if self.session.is_paused else "going on"
+        return f" run {self.session.follower.run.directory.name[-4:]} {state}: ^g "
+
+    def description(self) -> str:
+        """Return which run is going on, as a sentence; empty if none is."""
+        if self.session is None or not self.session.is_controlled:
+            return ""
+        state = "is paused" if self.session.is_paused else "is going on"
+        return f"Run {self.session.follower.run.directory.name[-4:]} {state}."
 
     def start(self, draft: Callable[[], DraftRun | RunDocument]) -> None:
         """Create a run from a draft and start it; show the answer for a GPU that is absent."""
@@ -62,19 +90,40 @@ class RunController:
             return
         self._app.notify("making the plan ...", timeout=2, markup=False)
 
-        def create_run() -> Run | RunDocument:
+        context = self._app_interface.context
+
+        def check() -> tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]:
             drafted = draft()
             if isinstance(drafted, RunDocument):
-                return drafted
-            return create(drafted, self._app_interface.context)
+                return drafted, ()
+            return drafted, find_load_problems(drafted, context)
 
-        def show(created: Run | RunDocument) -> None:
-            if isinstance(created, RunDocument):
-                self.show_absent_gpu_answer(created)
+        def show(checked: tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]) -> None:
+            drafted, problems = checked
+            if isinstance(drafted, RunDocument):
+                self.show_absent_gpu_answer(drafted)
+            elif problems and not drafted.question.wait_seconds:
+                self._ask_to_wait(drafted, problems)
             else:
-                self._start_run(created)
+                self._create_and_start(drafted)
 
-        self._app_interface.background.start("start", create_run, show)
+        self._app_interface.background.start("start", check, show)
+
+    def _ask_to_wait(self, drafted: DraftRun, problems: tuple[LoadProblem, ...]) -> None:
+        """Start the run on a busy machine only if the user chooses so."""
+
+        def on_answer(wait_seconds: float | None) -> None:
+            if wait_seconds is not None:
+                question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
+                self._create_and_start(dataclasses.replace(drafted, question=question))
+
+        self._app.push_screen(LoadDialog(problems), on_answer)
+
+    def _create_and_start(self, drafted: DraftRun) -> None:
+        context = self._app_interface.context
+        self._app_interface.background.start(
+            "create", lambda: create(drafted, context), self._start_run
+        )
 
     def show_absent_gpu_answer(self, document: RunDocument) -> None:
         """Show the answer for a GPU that is not attached."""
@@ -88,6 +137,40 @@ class RunController:
         failed = failed_arms(decision)
         if failed:
             self.start(lambda: propose_retry(decision.header, failed))
+
+    def measure_again(self, answer: RunAnswer) -> None:
+        """Measure what an answer leaves undecided for longer, in a new run."""
+        if answer.decision is None:
+            return
+        header, workflows = answer.decision.header, undecided_workflows(answer)
+        budget = longer_budget(answer)
+        names = ", ".join(workflows) or "all workflows"
+        self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
+        self.start(lambda: propose_retry(header, workflows, budget))
+
+    def show_code(self, answer: RunAnswer, arm: str) -> None:
+        """Show the script that does what was measured."""
+        decision, probes = answer.decision, self._app_interface.context.probes
+        if decision is None:
+            return
+
+        def compose_script() -> str:
+            from advisor.report import recipe  # noqa: PLC0415 - most sessions need no script
+
+            entry, found = recipe.choose(answer.document, decision, arm, probes)
+            return recipe.render(answer.document, entry, found)
+
+        self._app_interface.background.start(
+            "code", compose_script, lambda script: self._app.push_screen(CodeDialog(arm, script))
+        )
+
+    def verify(self, answer: RunAnswer, arm: str) -> None:
+        """Run the script of an arm and check that it reaches the measured speed."""
+        if answer.decision is None or self._is_busy():
+            return
+        command = (*ADVISOR_COMMAND, "verify", answer.document.run_id, "--workflow", arm)
+        environment = self._app_interface.context.environment
+        self._app.push_screen(VerifyDialog(arm, " ".join(command[4:]), command, environment))
 
     def _is_busy(self) -> bool:
         """Return whether a run is in progress, after notifying the user."""
@@ -105,9 +188,18 @@ class RunController:
     def show(self, session: RunSession) -> None:
         """Show the progress of a run."""
         self.session = session
-        self._app_interface.action_setup()
+        self._app_interface.action_home()
         self._app.push_screen(LiveScreen())
         self._refresh(session)
+
+    def show_current(self) -> bool:
+        """Show the run that is going on; return whether there is one."""
+        if self.session is None or self.session.is_finished or not self.session.is_running:
+            return False
+        if not isinstance(self._app.screen, LiveScreen):
+            self._app_interface.action_home()
+            self._app.push_screen(LiveScreen())
+        return True
 
     def _refresh(self, session: RunSession) -> None:
         """Read and draw new events, and schedule the next refresh."""
@@ -136,11 +228,19 @@ class RunController:
 
     def show_decision(self, decision: Decision) -> None:
         """Show results in place of the current screens."""
-        self._app_interface.action_setup()
-        self._app.push_screen(ResultsScreen(decision))
+        self.show_answer(RunAnswer.of_decision(decision))
+
+    def show_answer(self, answer: RunAnswer) -> None:
+        """Show the answer of a run in place of the current screens."""
+        self._answer = answer
+        self._app_interface.action_home()
+        self._app.push_screen(ResultsScreen(answer))
 
     def open(self, run_id: str) -> None:
-        """Show the results of a stored run, or its progress if it is running."""
+        """Show the results of a stored run or run document, or the progress of a running run."""
+        if is_document(run_id):
+            self._open_document(run_id)
+            return
         run = self._find(run_id)
         if run is None:
             return
@@ -152,6 +252,14 @@ class RunController:
             self.show(self.session)
         elif not self._is_busy():
             self._open(run)
+
+    def _open_document(self, file: str) -> None:
+        catalogue = self._app_interface.catalogue
+        self._app_interface.background.start(
+            "results",
+            lambda: RunAnswer.of_document(read_document(file), catalogue),
+            self.show_answer,
+        )
 
     def _open(self, run: Run) -> None:
         try:
@@ -189,16 +297,20 @@ class RunController:
 
     def compare(self, first: str, second: str) -> None:
         """Show the comparison of two stored runs."""
-        store = self._app_interface.context.store
 
         def compare_stored() -> RunComparison:
-            return compare_runs(
-                *(compose_document(decide(store.find(name))) for name in (first, second))
-            )
+            return compare_runs(self._decide_again(first), self._decide_again(second))
 
         self._app_interface.background.start(
             "compare", compare_stored, lambda found: self._app.push_screen(CompareScreen(found))
         )
+
+    def _decide_again(self, name: str) -> RunDocument:
+        """Return the document of a stored run or of a file."""
+        if is_document(name):
+            catalogue = self._app_interface.catalogue
+            return RunAnswer.of_document(read_document(name), catalogue).document
+        return compose_document(decide(self._app_interface.context.store.find(name)))
 
     def export(
         self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
@@ -226,29 +338,51 @@ class RunController:
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
-        if self.session is None or not self.session.toggle_pause():
-            self._app.notify(NOT_OWNED_MESSAGE, markup=False)
+        try:
+            if self.session is None or not self.session.toggle_pause():
+                self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
+        except UserError as error:
+            self._app_interface.show_error(error)
 
     def ask_to_cancel(self) -> None:
         """End the run after a confirmation; then show the results so far."""
 
         def on_answer(confirmed: bool | None) -> None:  # noqa: FBT001 - Textual's callback
-            if confirmed and self.owned_host is not None:
-                self.owned_host.cancel()
-            if confirmed:
+            if not confirmed or self.session is None:
+                return
+            try:
+                self.session.cancel()
+            except UserError as error:
+                self._app_interface.show_error(error)
+            else:
                 self.show_results()
 
         if self.session is not None and not self.session.is_running:
             self.show_results()
-        elif self.owned_host is None:
-            self._app.notify(NOT_OWNED_MESSAGE, markup=False)
-        else:
+        elif self.session is None or not self.session.is_controlled:
+            self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
+        elif not isinstance(self._app.screen, CancelDialog):
             self._app.push_screen(CancelDialog(), on_answer)
+
+    def farewell(self) -> str:
+        """Return a line for the shell: how to come back to a run, or the last answer."""
+        if self._left_run:
+            return f"The run goes on. p3-advisor ask --open {self._left_run} shows it."
+        if self.session is not None and not self.session.is_finished and not self.session.is_replay:
+            return f"The run was stopped. {resume_command(self.session.follower.header.run_id)}"
+        if self._answer is None:
+            return ""
+        document = self._answer.document
+        shown = f" p3-advisor show {document.run_id}" if self._answer.decision is not None else ""
+        return f"{printable(headline(document), 300)}{shown}"
 
     def detach(self) -> None:
         """Let the run continue without this program."""
-        if self.owned_host is not None:
+        if self.owned_host is not None and self.session is not None:
+            if self.session.is_paused or self.session.is_pause_requested:
+                self.session.toggle_pause()
             self.owned_host.detach()
+            self._left_run = self.session.follower.run.directory.name
             self.session = None
 
     def terminate(self) -> None:

@@ -152,9 +152,11 @@ def repeat(measure_seconds: Callable[[], float]) -> list[float]:
 def main() -> None:
     """Measure and print the table."""
     python, command = sys.executable, str(pathlib.Path(sys.executable).with_name("p3-advisor"))
-    seconds_until(b"Which model", command)  # the first start compiles the modules
+    seconds_until(b"recommends one", command)  # the first start compiles the modules
     print_row("python -c pass", repeat(lambda: seconds_until(b"never", python, "-c", "pass")))
-    print_row("first paint of p3-advisor", repeat(lambda: seconds_until(b"Which model", command)))
+    print_row(
+        "first paint of p3-advisor", repeat(lambda: seconds_until(b"recommends one", command))
+    )
     print_row(f"new ranking without the screen, {ARMS} arms", time_rescoring())
     print_row(
         f"changed weight to drawn ranking, {ARMS} arms",

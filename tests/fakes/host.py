@@ -14,4 +14,4 @@ context = Context(
     environment=dict(os.environ), store=Store(directory.parents[1]), probes=probes, rubric=rubric
 )
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-run_host.execute_for_screens(Run(directory), context, sys.stdin, run_host.send_state)
+run_host.execute_for_screens(Run(directory), context, sys.stdin)

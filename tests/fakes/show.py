@@ -30,4 +30,7 @@ def start(run: Run) -> HostProcess:
     return HostProcess(run, command)
 
 
-sys.exit(AdvisorApp(launch_options, context, start_host=start).run())
+app = AdvisorApp(launch_options, context, start_host=start)
+code = app.run()
+print(app.farewell())
+sys.exit(code)

@@ -17,6 +17,7 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import HOME_VARIABLE, Run, Store
+from advisor.tui import run_controller
 from advisor.tui.run.host_process import HostProcess
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
@@ -28,6 +29,12 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("TEXTUAL") or name in {"NO_COLOR", "COLORTERM"}:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start runs without a question, however busy the machine of the tests is."""
+    monkeypatch.setattr(run_controller, "find_load_problems", lambda *_: ())
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
-"""Draw the screens of the README as SVG: `python tests/tui/screenshots.py RUN`.
+"""Draw the screens of the README as SVG: `python tests/tui/screenshots.py [RUN]`.
 
-Without a run they show one that was made by hand, whose figures were not measured.
+RUN is the directory of a stored run; without it, plan and progress show the recorded
+run of the tests.
+Home, the results and the details show the recorded run that is part of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
 from onscreen import go_to_step, running_app, settle, wait_for, wait_for_screen  # noqa: E402 - tests are not installed
-from recorded_runs import make_run  # noqa: E402 - as above
 
 from advisor import applicability  # noqa: E402 - as above
 from advisor.context import Context  # noqa: E402 - as above
@@ -24,15 +25,17 @@ from advisor.domain.machine import Machine  # noqa: E402 - as above
 from advisor.domain.run_events import LoggedEvent  # noqa: E402 - as above
 from advisor.pipeline.draft import DraftRun  # noqa: E402 - as above
 from advisor.question.answers import Answers  # noqa: E402 - as above
-from advisor.store import Run, Store  # noqa: E402 - as above
+from advisor.store import Run, Store, export_file  # noqa: E402 - as above
 from advisor.tui.app import AdvisorApp  # noqa: E402 - as above
 from advisor.tui.options import LaunchOptions  # noqa: E402 - as above
 from advisor.tui.run.session import RunSession  # noqa: E402 - as above
 from advisor.tui.screens.detail import DetailScreen  # noqa: E402 - as above
+from advisor.tui.screens.home import example_files  # noqa: E402 - as above
 from advisor.tui.screens.live import LiveScreen  # noqa: E402 - as above
 from advisor.tui.screens.results import ResultsScreen  # noqa: E402 - as above
 
 DIRECTORY = HERE / "screenshots"
+RECORDED = HERE.parent / "advisor" / "store" / "recorded"
 SIZE = (100, 30)
 
 
@@ -65,13 +68,19 @@ async def draw_plan(run: Run, context: Context) -> None:
         app.save_screenshot("plan.svg", str(DIRECTORY))
 
 
-async def draw_results(run: Run, context: Context) -> None:
+async def draw_results(context: Context) -> None:
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app, SIZE) as pilot:
-        app.run_controller.open(str(run.directory))
+        await wait_for(pilot, lambda: app.machine is not None)
+        await settle(pilot)
+        app.save_screenshot("home.svg", str(DIRECTORY))
+        app.run_controller.open(str(example_files()[0]))
         await wait_for_screen(pilot, ResultsScreen)
         app.save_screenshot("results.svg", str(DIRECTORY))
-        await pilot.press("enter")
+        await pilot.press("6")
+        await settle(pilot)
+        app.save_screenshot("charts.svg", str(DIRECTORY))
+        await pilot.press("1", "shift+tab", "enter")
         await wait_for_screen(pilot, DetailScreen)
         app.save_screenshot("detail.svg", str(DIRECTORY))
 
@@ -79,7 +88,7 @@ async def draw_results(run: Run, context: Context) -> None:
 async def draw_progress(run: Run, context: Context) -> None:
     session = RunSession.replay(str(run.directory), 1.0)
     events = run.events()
-    session.follower.source = FixedEvents(events[: len(events) * 3 // 5])
+    session.follower.source = FixedEvents(events[: len(events) * 4 // 5])
     app = AdvisorApp(LaunchOptions(), context)
     async with running_app(app, SIZE) as pilot:
         session.refresh()
@@ -109,16 +118,19 @@ async def draw(run: Run, context: Context) -> None:
     """Save a picture of each screen."""
     DIRECTORY.mkdir(exist_ok=True)
     await draw_plan(run, context)
-    await draw_results(run, context)
+    await draw_results(context)
     await draw_progress(run, context)
+
+
+def recorded_run(store: Store) -> Run:
+    """Import the recorded run of the tests into a store."""
+    (file,) = RECORDED.glob("*.p3run")
+    header, events = export_file.read_export(file)
+    return export_file.import_run(store, header, events)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
         own_context = Context(environment=dict(os.environ), store=Store(pathlib.Path(home)))
-        chosen_run = (
-            Run(pathlib.Path(sys.argv[1]))
-            if sys.argv[1:]
-            else make_run(own_context.store, finished=True)
-        )
-        asyncio.run(draw(chosen_run, own_context))
+        chosen = Run(pathlib.Path(sys.argv[1])) if sys.argv[1:] else recorded_run(own_context.store)
+        asyncio.run(draw(chosen, own_context))

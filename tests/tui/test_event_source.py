@@ -91,11 +91,16 @@ def test_a_detached_run_continues_to_its_end(
 ) -> None:
     run = prepare(Answers(gpu="cpu", batch_sizes="3", budget="1", workflows="quick"), tui_context)
     host = fake_host(run)
-    if paused:
-        host.pause()
-    while host.is_paused != paused:
-        host.read_status()
+    session = RunSession.for_run(run, host)
+    while not session.follower.state.opened:
         time.sleep(0.01)
+        session.refresh()
+    if paused:
+        assert session.toggle_pause()
+    while session.is_paused != paused:
+        time.sleep(0.01)
+    if paused:
+        assert session.toggle_pause()
     host.detach()
     end = time.monotonic() + 60
     while not isinstance(run.events()[-1].run_event, Finished) and time.monotonic() < end:

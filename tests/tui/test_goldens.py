@@ -24,7 +24,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from recorded_runs import make_run
+from recorded_runs import SECONDS, make_long_run, make_run
 from textual.pilot import Pilot
 
 from advisor.context import Context
@@ -40,6 +40,7 @@ from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 
+EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 #: Shorter than other timeouts, because a screen that differs fails at every size.
 TIMEOUT_SECONDS = 20
@@ -102,9 +103,9 @@ async def test_results_and_details(finished: Run, tui_context: Context, *, updat
             await compare_at(size, "results", pilot, update=update)
             await pilot.press("w", "right", "right", "right", "right")
             await compare_at(size, "explored", pilot, update=update)
-            await pilot.press("u", "w", "x")
+            await pilot.press("u", "x")
             await compare_at(size, "why-not", pilot, update=update)
-            await pilot.press("x", "enter")
+            await pilot.press("1", "shift+tab", "enter")
             await wait_for_screen(pilot, DetailScreen)
             await compare_at(size, "detail", pilot, update=update)
             await pilot.press("2")
@@ -112,6 +113,47 @@ async def test_results_and_details(finished: Run, tui_context: Context, *, updat
             await compare_at(size, "timing", pilot, update=update)
             await pilot.press("escape")
             await wait_for_screen(pilot, ResultsScreen)
+
+
+#: Kept documents by what their answer is like.
+DOCUMENTS = {
+    "cpu": "cpu-ffn-bfloat16",
+    "gpu": "h200-demo",
+    "gpu-many-sizes": "h200-ffn-multilayer-tinyllama-bfloat16",
+    "gpu-text": "h200-generate-tinyllama-bfloat16",
+    "not-fit": "cpu-ffn-executorch-tvm",
+    "open": "cpu-demo",
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@async_test
+async def test_results_of_kept_documents(name: str, tui_context: Context, *, update: bool) -> None:
+    shipped = Context(environment=tui_context.environment, store=tui_context.store)
+    app = AdvisorApp(LaunchOptions(), shipped)
+    async with running_app(app) as pilot:
+        app.run_controller.open(str(EVIDENCE / f"{DOCUMENTS[name]}.json"))
+        await wait_for_screen(pilot, ResultsScreen)
+        await compare(f"results-{name}", pilot, update=update)
+
+
+@async_test
+async def test_results_of_equal_and_of_many_arms(
+    tui_context: Context, tmp_path: pathlib.Path, *, update: bool
+) -> None:
+    equal = {**SECONDS, "compiled": 0.0039}
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=Store(tmp_path)))
+    workflows = [builders.workflow(name) for name in ("compiled", "exported", "broken")]
+    either = make_run(
+        app.context.store,
+        finished=True,
+        seconds_of=equal,
+        catalogue=builders.catalogue(*workflows),
+    )
+    for name, run in (("either", either), ("16-arms", make_long_run(app.context.store))):
+        async with running_app(replay_app(tui_context, run)) as pilot:
+            await wait_for_screen(pilot, ResultsScreen)
+            await compare(f"results-{name}", pilot, update=update)
 
 
 @async_test
@@ -174,7 +216,7 @@ async def test_text_generation(
         run = make_run(store, finished=False, generates=True)
         app.run_controller.show(RunSession.for_run(run))
         await wait_for_screen(pilot, LiveScreen)
-        await wait_for_text(pilot, "Best so far")
+        await wait_for_text(pilot, "So far: ")
         await compare("generating", pilot, update=update)
         run = make_run(store, finished=True, generates=True)
         app.run_controller.open(run.directory.name)

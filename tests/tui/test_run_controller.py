@@ -45,13 +45,12 @@ class RecordedHost:
 
     def __init__(self, run: Run, events: list[LoggedEvent]) -> None:
         self._run, self._events = run, events
-        self.is_paused = False
 
     @property
     def is_running(self) -> bool:
         return bool(self._events)
 
-    def read_status(self) -> None:
+    def write_next(self) -> None:
         if not self._events:
             return
         with self._run.writer() as writer:
@@ -70,9 +69,11 @@ def test_a_run_resumed_after_any_event_ends_with_the_same_document(
     for kept in range(1, len(lines)):
         # The process was killed while it wrote the next event.
         file.write_bytes(b"".join(lines[:kept]) + lines[kept][:5])
-        session = RunSession.for_run(run, RecordedHost(run, events[kept:]))  # type: ignore[arg-type]
+        host = RecordedHost(run, events[kept:])
+        session = RunSession.for_run(run, host)  # type: ignore[arg-type]
         while not session.is_finished:
             session.refresh()
+            host.write_next()
         assert encode(compose_document(session.decide())) == expected, kept
 
 
@@ -102,10 +103,12 @@ async def test_a_hanging_arm_can_be_skipped_and_retried_and_leaves_no_process(
         await pilot.press("s")
         results = await wait_for_screen(pilot, ResultsScreen)
         assert sleep_processes() == []
-        outcome = results.original.state.processes[arm][0].outcome
+        decision = results.original.decision
+        assert decision is not None
+        outcome = decision.state.processes[arm][0].outcome
         assert isinstance(outcome, Skipped)
         assert outcome.phase == "build"
-        assert failed_arms(results.original) == (arm,)
+        assert failed_arms(decision) == (arm,)
         await pilot.press("x")
         await wait_for_text(pilot, f"{arm}: skipped")
         await pilot.press("f")
@@ -139,7 +142,7 @@ async def test_a_run_whose_host_process_was_killed_is_resumed_from_the_history(
         history.query_one(Table).move_cursor_to(run.directory.name)
         await pilot.press("r")
         results = await wait_for_screen(pilot, ResultsScreen)
-        assert results.decision.recommendation is not None
+        assert results.answer.recommendation is not None
     events = run.events()
     assert isinstance(events[-1].run_event, Finished)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))

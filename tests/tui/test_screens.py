@@ -224,18 +224,18 @@ async def test_the_recommendation_changes_at_the_marked_weight(
 ) -> None:
     async with running_app(replay_app(tui_context, recorded)) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
-        before = screen.decision.recommendation
+        before = screen.answer.recommendation
         assert before is not None
         flip = next(flip for flip in before.flips if flip.criterion == "performance")
-        await pilot.press("w", *str(100 if flip.weight > 40 else 0))
+        await pilot.press("w", *["right" if flip.when == "more" else "left"] * 20)
         await pilot.pause()
-        after = screen.decision.recommendation
+        after = screen.answer.recommendation
         assert after is not None
         assert after.arm != before.arm
         assert screen.is_explored
         await pilot.press("u")
         await pilot.pause()
-        assert screen.decision.recommendation == before
+        assert screen.answer.recommendation == before
         assert not screen.is_explored
 
 
@@ -248,10 +248,10 @@ async def test_results_show_exclusions_and_details_and_can_be_sorted(
         await pilot.press("x")
         await pilot.pause()
         assert "segfault: crashed" in screen_text(pilot)
-        await pilot.press("x", "o")
+        await pilot.press("w", "w", "o")
         await pilot.pause()
         assert "Speed\N{BLACK DOWN-POINTING TRIANGLE}" in screen_text(pilot)
-        await pilot.press("w", "w", "enter")
+        await pilot.press("enter")
         detail = await wait_for_screen(pilot, DetailScreen)
         assert "Input Flexibility" in screen_text(pilot)
         await pilot.press("2")
@@ -270,15 +270,14 @@ async def test_the_results_show_the_lines_of_the_headline(
         screen = await wait_for_screen(pilot, ResultsScreen)
         advice = screen.original.recommendation
         assert advice is not None
-        screen.decision = dataclasses.replace(
-            screen.original,
-            recommendation=msgspec.structs.replace(advice, headline=("Use alike.", "EITHER: so.")),
-        )
+        changed = msgspec.structs.replace(advice, headline=("Use alike.", "EITHER: so."))
+        document = msgspec.structs.replace(screen.original.document, recommendation=changed)
+        screen.answer = dataclasses.replace(screen.original, document=document)
         screen.draw()
         await settle(pilot)
         first, second = screen_text(pilot).splitlines()[1:3]
-        assert first.startswith(" Use alike.")
-        assert second.startswith(" EITHER: so.")
+        assert first.split() == ["Answer", "Use", "alike."]
+        assert second.split() == ["Sure?", "EITHER:", "so."]
 
 
 def test_the_plain_prompts_and_the_screens_ask_the_same_question(

@@ -147,13 +147,13 @@ def test_a_session_with_the_real_stack(home: pathlib.Path, tmp_path: pathlib.Pat
         screen.wait_for(b"Which model")
         screen.press(CTRL_R)
         screen.wait_for(b"elapsed")
-        screen.wait_for(b"Noise floor", timeout_seconds=900)  # three processes import torch
+        screen.wait_for(b"(A best", timeout_seconds=900)  # three processes import torch
         screen.wait_for(b"Use pytorch-eager")
         since = len(screen.out)
         screen.press(b"w")
         screen.wait_for(b"> Performance", since)
         screen.press(b"l")
-        screen.wait_for(b"with these weights", since)
+        screen.wait_for(b"With these weights", since)
         since = len(screen.out)
         screen.press(b"e")
         screen.wait_for(b"Write", since)  # the input has the focus
@@ -253,7 +253,7 @@ def test_a_run_continues_while_the_program_is_suspended(
         since = len(screen.out)
         os.kill(screen.pid, signal.SIGCONT)
         screen.wait_for(ENTER_ALTERNATE_SCREEN, since)
-        screen.wait_for(b"Noise floor", since)
+        screen.wait_for(b"(A best", since)
         screen.press(CTRL_Q)
         assert screen.wait() == 0
 
@@ -262,11 +262,11 @@ def test_with_no_color_no_colour_is_drawn(sample_run: Run, home: pathlib.Path) -
     with terminal(
         "--replay", str(sample_run.directory), "--speed", "1000", home=home, NO_COLOR="1"
     ) as screen:
-        screen.wait_for(b"Noise floor")
+        screen.wait_for(b"(A best")
         screen.press(b"w")
         screen.wait_for(b"> Performance")
         screen.press(b"l")
-        screen.wait_for(b"with these weights")
+        screen.wait_for(b"With these weights")
         screen.press(CTRL_Q)
         assert screen.wait() == 0
     assert COLOUR_SEQUENCE.findall(screen.out) == []

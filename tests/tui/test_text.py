@@ -18,13 +18,13 @@ from onscreen import (
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.pipeline.decision import Decision
 from advisor.store import Run, Store
+from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering import text
 from advisor.tui.rendering.ascii_filter import to_ascii
-from advisor.tui.run.logs import LogTail, clean_line
+from advisor.tui.run.logs import LogTail, clean_line, fold
 from advisor.tui.run.session import RunSession
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.live import LiveScreen
@@ -51,13 +51,13 @@ def test_control_characters_and_bidirectional_marks_are_escaped(hostile: str) ->
     assert text.printable("[/ [b]") == "[/ [b]"
 
 
-def with_model_name(decision: Decision, name: str) -> Decision:
-    """Return the decision with the model of its question renamed."""
-    question = decision.header.question
+def with_model_name(answer: RunAnswer, name: str) -> RunAnswer:
+    """Return the answer with the model of its question renamed."""
+    question = answer.document.question
     model = msgspec.structs.replace(question.model, name=name)
     question = msgspec.structs.replace(question, model=model)
-    header = msgspec.structs.replace(decision.header, question=question)
-    return dataclasses.replace(decision, header=header)
+    document = msgspec.structs.replace(answer.document, question=question)
+    return dataclasses.replace(answer, document=document)
 
 
 @async_test
@@ -66,16 +66,16 @@ async def test_a_hostile_model_name_is_shown_without_markup(
 ) -> None:
     async with running_app(replay_app(tui_context, sample_run)) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
-        original = results.decision
+        original = results.answer
         for name in HOSTILE[:-1]:
-            results.original = results.decision = with_model_name(original, name)
+            results.original = results.answer = with_model_name(original, name)
             results.draw()
             await wait_for_text(pilot, text.printable(name)[:4])
         await pilot.press("enter")
         detail = await wait_for_screen(pilot, DetailScreen)
         detail.action_tab("code")
         for name in HOSTILE[:-1]:
-            detail._decision = with_model_name(original, name)
+            detail._answer = with_model_name(original, name)
             detail.draw()
             await wait_for_text(pilot, text.printable(shlex.quote(name))[:4])
 
@@ -116,6 +116,11 @@ def test_the_end_of_a_log_is_read_without_escape_sequences(tmp_path: pathlib.Pat
     assert tail.read(file, "arm") == []
 
 
+def test_a_log_is_folded() -> None:
+    lines = ["a.py:1: UserWarning: slow", "  warnings.warn(", "", "step", "step", "step", "end"]
+    assert fold(lines) == ["a.py:1: UserWarning: slow", "step  (3 times)", "end"]
+
+
 def test_conversion_to_ascii_keeps_the_width() -> None:
     assert to_ascii("\N{CHECK MARK} \N{FULL BLOCK}\N{LIGHT SHADE} \u4f60") == "+ #- ??"
 
@@ -128,6 +133,9 @@ def test_conversion_to_ascii_keeps_the_width() -> None:
         (12.345, "12.3"),
         (1234.5, "1,234"),
         (0.00123, "0.00123"),
+        (1.0, "1.00"),
+        (0.64, "0.640"),
+        (285.06, "285"),
     ],
 )
 def test_figures_have_three_significant_digits(value: float | None, formatted: str) -> None:

@@ -81,6 +81,7 @@ async def test_a_report_can_be_exported_with_the_mouse_alone(
 
     async with running_app(replay_app(tui_context, sample_run), (100, 30)) as pilot:
         results = await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("2")
         bar = results.query_one("#weight-performance")
         assert await pilot.click(bar, offset=(90, 0))
         await wait_for(pilot, lambda: results.is_explored)
@@ -91,7 +92,7 @@ async def test_a_report_can_be_exported_with_the_mouse_alone(
         await click("Write")
         await wait_for(pilot, file.exists)
         await wait_for_screen(pilot, ResultsScreen)
-        await click("Open")
+        await click("Evidence")
         await wait_for_screen(pilot, DetailScreen)
 
 

@@ -7,15 +7,15 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from advisor.store import HistoryEntry
+from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.rendering import text
 from advisor.tui.widgets.key_footer import KeyFooter
 
 
-class QuitDialog(ModalScreen[str]):
+class QuitDialog(Dialog[str]):
     """Asks what to do with a run in progress; returns `keep`, `cancel`, or an empty text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,7 +31,7 @@ class QuitDialog(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(
-                f"Quit?  {text.printable(self._run_status, 60).strip().capitalize()}.",
+                f"Quit?  {text.printable(self._run_status, 60)}",
                 markup=False,
                 classes="lead",
             )
@@ -45,7 +45,7 @@ class QuitDialog(ModalScreen[str]):
         yield KeyFooter()
 
 
-class CancelDialog(ModalScreen[bool]):
+class CancelDialog(Dialog[bool]):
     """Asks whether to end the run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -64,7 +64,7 @@ class CancelDialog(ModalScreen[bool]):
         yield KeyFooter()
 
 
-class DeleteDialog(ModalScreen[bool]):
+class DeleteDialog(Dialog[bool]):
     """Asks whether to delete a stored run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

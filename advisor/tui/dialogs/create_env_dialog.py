@@ -13,9 +13,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.rendering import text
 from advisor.tui.run import logs
 from advisor.tui.widgets.key_footer import KeyFooter
@@ -26,9 +26,17 @@ PROGRAM_PREFIX = "p3-advisor: "
 TERMINATION_SECONDS = 3.0
 
 
-class CreateEnvDialog(ModalScreen[bool]):
+class CreateEnvDialog(Dialog[bool]):
     """Runs `command` after a confirmation; returns whether the environment was created."""
 
+    #: Texts of the dialog; without a text for the success, the dialog closes.
+    LEAD = "Create an environment for {title}?"
+    CHOICES = (
+        "y    create it; packages come from the package index that uv or pip use\nesc  not now"
+    )
+    RUNNING = "Creating it"
+    FAILED = "It was not created, and its files were removed.  esc closes"
+    SUCCEEDED = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "create", "Create it"),
         Binding("escape,n", "back", "Not now"),
@@ -46,19 +54,17 @@ class CreateEnvDialog(ModalScreen[bool]):
         self._command, self._environment_variables = command, environment_variables
         self._process: Process | None = None
         self._output: list[str] = []
-        self.has_failed = False
+        self.has_ended = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(
-                f"Create an environment for {text.printable(self._title, 60)}?",
+                self.LEAD.format(title=text.printable(self._title, 60)),
                 markup=False,
                 classes="lead",
             )
             yield Static(
-                f"{self._description}\n\n"
-                "y    create it; packages come from the package index that uv or pip use\n"
-                "esc  not now",
+                f"{self._description}\n\n{self.CHOICES}",
                 id="state",
                 markup=False,
             )
@@ -68,7 +74,7 @@ class CreateEnvDialog(ModalScreen[bool]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Allow one attempt."""
-        return not (action == "create" and (self._process is not None or self.has_failed))
+        return not (action == "create" and (self._process is not None or self.has_ended))
 
     def action_create(self) -> None:
         self.run_worker(self._create(), exclusive=True)
@@ -79,17 +85,17 @@ class CreateEnvDialog(ModalScreen[bool]):
         timer = self.set_interval(
             1,
             lambda: self._show_state(
-                f"Creating it, {time.monotonic() - started_at:.0f} s so far.  esc stops it"
+                f"{self.RUNNING}, {time.monotonic() - started_at:.0f} s so far.  esc stops it"
             ),
         )
         status = await self._show_output()
         timer.stop()
         self._process = None
-        if status == 0:
+        if status == 0 and not self.SUCCEEDED:
             self.dismiss(True)  # noqa: FBT003 - the screen's result
             return
-        self.has_failed = True
-        self._show_state("It was not created, and its files were removed.  esc closes")
+        self.has_ended = True
+        self._show_state(self.SUCCEEDED if status == 0 else self.FAILED)
         self.refresh_bindings()
 
     async def _start(self) -> None:
@@ -102,7 +108,7 @@ class CreateEnvDialog(ModalScreen[bool]):
             start_new_session=True,
             limit=MAX_LINE_BYTES,
         )
-        self._show_state("Creating it ...  esc stops it")
+        self._show_state(f"{self.RUNNING} ...  esc stops it")
         self.query_one("#output", VerticalScroll).anchor()
         self.refresh_bindings()
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
 
 
@@ -21,7 +21,7 @@ class FileNameInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Write")]
 
 
-class ExportDialog(ModalScreen[pathlib.Path | None]):
+class ExportDialog(Dialog[pathlib.Path | None]):
     """Asks for a file name, and again before it overwrites a file; returns None if it is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]

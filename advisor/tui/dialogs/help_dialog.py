@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -10,11 +11,13 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from advisor.catalogue import read_glossary, rubric_directory
 from advisor.question.answers import Answers
+from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
 
 GENERAL = """\
@@ -24,19 +27,11 @@ arrows hjkl  move                   tab     next widget
 ctrl+o       jump to any widget     y       copy, on screens with a command to copy
 ctrl+z       suspend; fg returns, and a run continues meanwhile
 """
-TERMS = """\
-Tiers        A best, B, C worst. Trust: A to D, the reliability of the measurement.
-Verdicts     PROVEN every other arm is slower; TIE some may be as fast; SAFE none can be
-             faster by more than the margin; INCONCLUSIVE noise hides the fastest arm.
-Noise floor  the largest difference between two equal processes on this machine.
-Phases       queued, start, import, imported, load, compile, correctness, warm-up, ready,
-             measure, done.
-"""
 #: The option of the command line that a widget answers, where their names differ.
 OPTION_NAMES = {"device": "gpu", "absent_gpu": "gpu"}
 
 
-class HelpDialog(ModalScreen[None]):
+class HelpDialog(Dialog[None]):
     """The help dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,7 +57,7 @@ class HelpDialog(ModalScreen[None]):
             yield Static(Text("\nEverywhere", style="bold"), markup=False)
             yield Static(GENERAL, markup=False)
             yield Static(Text("Terms", style="bold"), markup=False)
-            yield Static(TERMS, markup=False)
+            yield Static(render_terms(getattr(self._below, "TERMS", ())), id="terms", markup=False)
         yield KeyFooter()
 
     def _keys(self) -> Text:
@@ -76,6 +71,16 @@ class HelpDialog(ModalScreen[None]):
                 key = self.app.get_key_display(binding)
                 lines.append(f"{key:<12} {active.tooltip or binding.description}")
         return Text("\n".join(dict.fromkeys(lines)))
+
+
+def render_terms(first: Sequence[str]) -> Text:
+    """Return the glossary, with the terms in `first` before the others."""
+    glossary = read_glossary(rubric_directory() / "glossary.toml")
+    others = sorted(glossary.keys() - set(first), key=str.lower)
+    lines = Text()
+    for term in (*first, *others):
+        lines += Text(term, "bold") + Text(f"  {glossary[term]}\n")
+    return lines
 
 
 def describe_widget(widget: Widget) -> str:

@@ -8,12 +8,14 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from advisor.tui.dialogs.dialog import Dialog
 
-class JumpOverlay(ModalScreen[None]):
+
+class JumpOverlay(Dialog[None]):
     """The letters, drawn over the screen below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+o", "dismiss", "Stay")]

@@ -7,9 +7,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from advisor.tui.dialogs.dialog import Dialog
 from advisor.tui.widgets.key_footer import KeyFooter
 
 
@@ -19,7 +19,7 @@ class NoteInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Save")]
 
 
-class NoteDialog(ModalScreen[str | None]):
+class NoteDialog(Dialog[str | None]):
     """Asks for a note; returns it, or None if the dialog is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from advisor.domain.decision import Rating
-from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
-from advisor.pipeline.decision import Decision
 from advisor.report import recipe
 from advisor.report.accuracy_text import accuracy_line
+from advisor.report.document import ScoreEntry, WorkflowEntry
 from advisor.report.text_generation import render_generation
 from advisor.system.number_format import (
     MISSING,
@@ -24,6 +23,7 @@ from advisor.system.number_format import (
     format_mebibytes,
     format_seconds,
 )
+from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
@@ -31,48 +31,53 @@ FULL = "\N{FULL BLOCK}"
 BAR_CELLS = 40
 
 
-def render_score(decision: Decision, arm: str) -> Text:
-    """Return the tier of each criterion, its rule, and the distance to the next tier."""
-    scored = next(each for each in decision.scored if each.arm == arm)
-    shares = decision.header.question.priorities.shares()
+def render_score(answer: RunAnswer, entry: WorkflowEntry) -> Text:
+    """Return the grade of each criterion, its rule, and the distance to the next letter."""
+    shares, scores = answer.priorities.shares(), entry.scores or {}
     lines = Text(f"{'Criterion':<22}Grade   Weight  Value\n", "bold")
-    for criterion in decision.header.catalogue.rubric.criteria:
-        lines += Text(f"{criterion.title:<22}", "bold")
-        lines += _render_rating(scored.ratings[criterion.id], shares[criterion.id])
-    for constraint in scored.fails:
+    for criterion in answer.catalogue.rubric.criteria:
+        if criterion.id in scores:
+            lines += Text(f"{criterion.title:<22}", "bold")
+            lines += _render_grade(scores[criterion.id], shares[criterion.id])
+    lines += Text(
+        "The three Ps share what input flexibility and architecture support leave of the score.\n",
+        "dim",
+    )
+    for constraint in entry.fails:
         lines += Text(f"\nnot recommended: {text.printable(constraint, 200)}", "bold")
     return lines
 
 
-def _render_rating(rating: Rating, share: float) -> Text:
-    value = text.printable(f"{rating.fact} {format_fact(rating.value)}", 60)
-    lines = Text(f"{LETTERS[rating.tier]} {rating.graded:5.2f} {share:>7.0%}   {value}\n")
-    lines += Text(f"  {text.printable(rating.why, 200)}\n")
-    rule = text.printable(rating.rule, 200)
-    lines += Text(f"  {rating.evidence}; rule ({rating.basis}): {rule}\n", "dim")
-    for gap in rating.to_next:
+def _render_grade(score: ScoreEntry, share: float) -> Text:
+    value = text.printable(f"{score.fact} {format_fact(score.value)}", 60)
+    lines = Text(f"{LETTERS[score.tier]} {score.graded:5.2f} {share:>7.0%}   {value}\n")
+    lines += Text(f"  {text.printable(score.why, 200)}\n")
+    rule = text.printable(score.rule, 200)
+    lines += Text(f"  {score.evidence}; rule ({score.basis}): {rule}\n", "dim")
+    for gap in score.to_next or ():
         distance = f", {gap.missing:.3g} away" if gap.missing is not None else ""
         threshold = text.printable(gap.threshold, 100)
         lines += Text(f"  {LETTERS[gap.tier]} requires {gap.fact} {threshold}{distance}\n")
     return lines
 
 
-def render_timing(decision: Decision, arm: str) -> Text:
+def render_timing(answer: RunAnswer, entry: WorkflowEntry) -> Text:
     """Return the times of each visit, the build, the memory and the check of the outputs."""
-    measured = find_measurement(decision, arm)
     lines = Text()
-    for cell in measured.cells:
-        lines += _render_cell(cell) + _render_visits(decision, arm, cell.batch_size) + Text("\n")
-    build, memory = measured.build_seconds, measured.memory_bytes
-    warm = f"{format_seconds(build.warm)} s" if build.warm is not None else "not measured"
-    peak = f"{format_mebibytes(memory.peak)} MiB" if memory.peak is not None else MISSING
-    lines += Text(
-        f"Build cold {format_seconds(build.cold)} s, warm {warm}."
-        f"  Memory {peak}: {text.printable(memory.source, 100)}.\n"
-    )
-    engagement = text.printable(measured.engagement, 300)
-    lines += Text(f"Compiled share of the work {measured.engaged_share:.0%}: {engagement}\n")
-    for checked in measured.correctness:
+    for cell in entry.cells:
+        lines += _render_cell(cell) + _render_visits(answer, entry.arm, cell.batch_size)
+        lines += Text("\n")
+    build, memory = entry.build_seconds, entry.memory_bytes
+    if build is not None:
+        warm = f"{format_seconds(build.warm)} s" if build.warm is not None else "not measured"
+        lines += Text(f"Build cold {format_seconds(build.cold)} s, warm {warm}.\n")
+    if memory is not None:
+        peak = f"{format_mebibytes(memory.peak)} MiB" if memory.peak is not None else MISSING
+        lines += Text(f"Memory {peak}: {text.printable(memory.source, 100)}.\n")
+    if entry.engaged_share is not None:
+        engagement = text.printable(entry.engagement or "", 300)
+        lines += Text(f"Compiled share of the work {entry.engaged_share:.0%}: {engagement}\n")
+    for checked in entry.correctness.by_batch_size if entry.correctness else ():
         accuracy = text.printable(accuracy_line(checked), 300)
         lines += Text(f"Outputs at batch {checked.batch_size}: {accuracy}\n")
     return lines
@@ -90,11 +95,13 @@ def _render_cell(cell: Cell) -> Text:
     return lines + Text(f"  {generation}\n" if generation else "")
 
 
-def _render_visits(decision: Decision, arm: str, batch_size: int) -> Text:
-    """Return a bar for the median call time of each visit."""
+def _render_visits(answer: RunAnswer, arm: str, batch_size: int) -> Text:
+    """Return a bar for the median call time of each visit; a document has no single visits."""
+    if answer.decision is None:
+        return Text()
     medians = [
         (visit.round, statistics.median(visit.seconds))
-        for process in decision.state.processes.get(arm, ())
+        for process in answer.decision.state.processes.get(arm, ())
         for visit in process.visits
         if visit.batch_size == batch_size
     ]
@@ -108,17 +115,16 @@ def _render_visits(decision: Decision, arm: str, batch_size: int) -> Text:
     )
 
 
-def render_code(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
+def render_code(answer: RunAnswer, entry: WorkflowEntry, probes: pathlib.Path) -> Text:
     """Return the options, the requirements and the measured code of an arm.
 
     The code is composed from the source in `probes`; it is left out if that is not possible.
     """
-    workflow_id = find_measurement(decision, arm).workflow
-    workflow = next(
-        entry for entry in decision.header.catalogue.workflows if entry.id == workflow_id
-    )
-    plan, declared = decision.state.plan, workflow.declared
-    options = next((each.options for each in plan.arms if each.id == arm), {}) if plan else {}
+    workflow = answer.workflow(entry)
+    if workflow is None:
+        return Text("This version does not know the workflow.")
+    declared = workflow.declared
+    options = workflow.arms.get(entry.options or "default", {})
     values = ", ".join(f"{name} = {value!r}" for name, value in options.items())
     export = "yes" if declared.export_step.value else "no"
     lines = Text(f"{text.printable(workflow.title)}\n", "bold")
@@ -127,13 +133,13 @@ def render_code(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
     lines += Text(f"changes   {declared.lines_changed.value} lines, export step: {export}\n")
     lines += Text(f"source    {text.printable(declared.lines_changed.source, 300)}\n\n", "dim")
     lines += Text("Measure it again\n", "bold")
-    lines += Text(f"{text.printable(repeat_command(decision, arm), 1000)}\n")
-    return lines + _render_script(decision, arm, probes)
+    lines += Text(f"{text.printable(repeat_command(answer, entry.arm), 1000)}\n")
+    return lines + _render_script(answer, entry.arm, probes)
 
 
-def repeat_command(decision: Decision, arm: str) -> str:
+def repeat_command(answer: RunAnswer, arm: str) -> str:
     """Return the command that measures an arm again."""
-    question = decision.header.question
+    question = answer.document.question
     sizes = ",".join(map(str, question.batch_sizes))
     task = ""
     if question.task == "generate":
@@ -147,9 +153,11 @@ def repeat_command(decision: Decision, arm: str) -> str:
     )
 
 
-def _render_script(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
+def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
+    if answer.decision is None:
+        return Text()
     try:
-        found = recipe.find_recipe(decision, arm, probes)
+        found = recipe.find_recipe(answer.decision, arm, probes)
     except NoRecipeError:
         return Text()
     if found is None:
@@ -159,23 +167,24 @@ def _render_script(decision: Decision, arm: str, probes: pathlib.Path) -> Text:
         *found.recipe.imports,
         *found.recipe.source.splitlines(),
     ]
-    command = text.printable(f"p3-advisor recipe {decision.header.run_id} --workflow {arm}", 200)
+    run_id = answer.document.run_id
+    command = text.printable(f"p3-advisor recipe {run_id} --workflow {arm}", 200)
     title = Text("\nThe measured code", "bold")
     title += Text(f"   {command} writes it with its figures\n", "dim")
     return title + Text("".join(f"{text.printable(line, 400)}\n" for line in lines))
 
 
-def render_environment(decision: Decision, arm: str) -> Text:
+def render_environment(answer: RunAnswer, entry: WorkflowEntry) -> Text:
     """Return the versions and settings of an arm, and the machine."""
-    measured, machine = find_measurement(decision, arm), decision.header.machine
-    lines = _render_pairs("Versions", measured.versions, " ")
-    lines += _render_pairs("Settings", measured.settings, " = ")
+    machine = answer.document.machine
+    lines = _render_pairs("Versions", entry.versions, " ")
+    lines += _render_pairs("Settings", entry.settings, " = ")
     lines += Text("Machine\n", "bold")
     lines += Text(
         f"  {text.printable(machine.cpu.model)}, {machine.cpu.usable_processors} processors,"
         f" {machine.kernel}\n"
     )
-    for gpu in machine.gpus:
+    for gpu in machine.gpu:
         lines += Text(f"  {text.printable(gpu.name)}, driver {gpu.driver}\n")
     return lines
 
@@ -186,11 +195,6 @@ def _render_pairs(title: str, pairs: Mapping[str, str], separator: str) -> Text:
         for name, value in pairs.items()
     )
     return Text(f"{title}\n", "bold") + Text(lines)
-
-
-def find_measurement(decision: Decision, arm: str) -> Measurement:
-    """Return the measurement of an arm."""
-    return next(entry for entry in decision.results.measurements if entry.arm == arm)
 
 
 def bar(share: float, cells: int) -> str:

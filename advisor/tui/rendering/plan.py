@@ -66,10 +66,21 @@ def plan_summary(draft: DraftRun, left_out: Collection[str]) -> str:
     sizes = ", ".join(map(str, question.batch_sizes))
     summary = (
         f"{measured} ways to {_task(question)}, batch {sizes}, {question.dtype}."
-        f"  At most {question.budget.measuring_seconds:g} s + builds."
+        f"  At most {question.budget.measuring_seconds:g} s{_builds(draft, left_out)}."
     )
     installable = sum(entry.status == INSTALLABLE for entry in draft.plan.excluded)
     return f"{summary}  {installable} more can be installed." if installable else summary
+
+
+def _builds(draft: DraftRun, left_out: Collection[str]) -> str:
+    """Return what builds add to the measuring time, by the typical builds of the catalogue."""
+    typical = draft.catalogue.build_seconds.get(draft.question.device, {})
+    known = [
+        typical[arm.id]
+        for arm in distinct_arms(draft)
+        if arm.id in typical and arm.id not in left_out
+    ]
+    return f" + about {sum(known):.0f} s of builds" if known else " + builds"
 
 
 def _task(question: Question) -> str:

@@ -49,12 +49,12 @@ def format_duration(seconds: float) -> str:
 
 def format_number(value: float | None) -> str:
     """Format a number with three significant digits, for the narrow columns of the screens."""
-    return number_format.format_number(value, digits=DIGITS)
+    return number_format.format_number(value, digits=DIGITS, keeps_zeros=True)
 
 
 def format_milliseconds(seconds: float | None) -> str:
     """Format a duration in milliseconds with three significant digits, without the unit."""
-    return number_format.format_milliseconds(seconds, digits=DIGITS)
+    return format_number(None if seconds is None else seconds * 1e3)
 
 
 def format_ratio(ratio: float | None) -> str:

@@ -12,6 +12,7 @@ from advisor.domain.plan import BASELINE
 from advisor.report.comparison import Comparison, compare_documents
 from advisor.report.document import RunDocument
 from advisor.report.speed_ratios import SpeedVerdict
+from advisor.report.text_report import headline
 
 #: Speeds within this share of each other count as equal; the default of `p3-advisor compare`.
 THRESHOLD = 0.05
@@ -36,6 +37,8 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two runs: what differs between them, and one row per arm and batch size."""
 
     comparison: Comparison
+    #: First line of the answer of each run.
+    answers: tuple[str, str]
     rows: tuple[ComparisonRow, ...]
 
     @property
@@ -52,7 +55,11 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
     """Compare two runs and return a row for every arm of either run."""
     comparison = compare_documents(first, second, THRESHOLD)
-    return RunComparison(comparison=comparison, rows=tuple(_rows(first, second, comparison)))
+    return RunComparison(
+        comparison=comparison,
+        answers=(headline(first), headline(second)),
+        rows=tuple(_rows(first, second, comparison)),
+    )
 
 
 def _rows(

@@ -12,13 +12,16 @@ from typing import Any
 import psutil
 
 GIBIBYTE = 2**30
+SAMPLE_SECONDS = 0.3
 
 
 def format_cpu_load() -> str:
-    """Return CPU utilization and memory use of this machine."""
+    """Return CPU utilization over a fraction of a second, load and memory use of this machine."""
     memory = psutil.virtual_memory()
+    # Without an interval, the first call in a process returns 0.
+    busy, load = psutil.cpu_percent(SAMPLE_SECONDS), psutil.getloadavg()[0]
     used, total = (memory.total - memory.available) / GIBIBYTE, memory.total / GIBIBYTE
-    return f"CPU  busy {psutil.cpu_percent():.0f} %  memory {used:.1f}/{total:.1f} GiB"
+    return f"CPU  busy {busy:.0f} %  load {load:.1f}  memory {used:.1f}/{total:.1f} GiB"
 
 
 def format_gpu_load(uuid: str, nvml: Any | None = None) -> str:  # noqa: ANN401 - the module pynvml, or a test's substitute

@@ -31,59 +31,32 @@ class HostProcess:
             self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
                 [*command, str(run.directory)],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
                 stderr=log,
                 env=without_current_directory(os.environ),
                 start_new_session=True,
             )
-        assert self._process.stdout is not None  # noqa: S101 - for the type checker: stdout=PIPE
-        os.set_blocking(self._process.stdout.fileno(), False)
-        self.is_paused = False
 
     @property
     def is_running(self) -> bool:
         """Whether the process has not ended yet."""
         if self._process.poll() is None:
             return True
-        self._close_pipes()
+        self._close_pipe()
         return False
-
-    def read_status(self) -> None:
-        """Update `is_paused` from the messages that the process has sent."""
-        assert self._process.stdout is not None  # noqa: S101 - as above
-        if self._process.stdout.closed:
-            return
-        with contextlib.suppress(BlockingIOError):
-            for message in os.read(self._process.stdout.fileno(), 4096).split():
-                self.is_paused = message == b"paused"
-
-    def pause(self) -> None:
-        """Request a pause after the current timed section or build."""
-        self._send("pause")
-
-    def resume(self) -> None:
-        """End a pause, or withdraw the request for one."""
-        self._send("go")
-
-    def skip(self, arm: str) -> None:
-        """Request that the worker of an arm is ended."""
-        self._send(f"skip {arm}")
 
     def detach(self) -> None:
         """Let the process continue after this one ends."""
-        self._send("stay")
-        self._close_pipes()
-
-    def _send(self, command: str) -> None:
         assert self._process.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError, ValueError):  # the process has ended
-            self._process.stdin.write(f"{command}\n".encode())
+            self._process.stdin.write(b"stay\n")
             self._process.stdin.flush()
+        self._close_pipe()
 
-    def _close_pipes(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()  # type: ignore[union-attr]
+    def _close_pipe(self) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - as above
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
 
     def cancel(self) -> None:
         """Ask the process to end the run; the measurements are kept."""
@@ -98,7 +71,7 @@ class HostProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._close_pipes()
+        self._close_pipe()
 
     def failure_reason(self) -> str:
         """Return the last two lines that the process wrote to standard error."""

@@ -25,7 +25,14 @@ GLYPHS: dict[RowStatus, str] = {
     "failed": "\N{BALLOT X}",
 }
 BUILT_GLYPH = "\N{BLACK SQUARE}"
-PHASE_LABELS: dict[RowPhase, str] = {"build": "compile", "warmup": "warm-up"}
+PHASE_LABELS: dict[RowPhase, str] = {
+    "build": "compile",
+    "warmup": "warm-up",
+    "imported": "waiting",
+    "correctness": "checking",
+}
+#: Follows the name of the baseline's second process.
+NOISE_CHECK = "(noise check)"
 
 
 class GenerationFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +56,14 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
     reason: str = ""
     generation: GenerationFigures | None = None
+
+    #: The arm that this one duplicates to give the noise floor.
+    duplicate_of: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the process in the table."""
+        return f"{self.duplicate_of} {NOISE_CHECK}" if self.duplicate_of else self.arm
 
     @property
     def glyph(self) -> str:
@@ -79,7 +94,11 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
 def progress_rows(state: RunState, question: Question, active_arm: str | None) -> list[ProcessRow]:
     """Return a row for each arm of the plan."""
     arms = state.plan.arms if state.plan else ()
-    return [_row(arm, state, question, is_active=arm.id == active_arm) for arm in arms]
+    rows = (_row(arm, state, question, is_active=arm.id == active_arm) for arm in arms)
+    return [
+        msgspec.structs.replace(row, duplicate_of=arm.duplicate_of)
+        for arm, row in zip(arms, rows, strict=True)
+    ]
 
 
 def _row(arm: Arm, state: RunState, question: Question, *, is_active: bool) -> ProcessRow:
@@ -120,7 +139,7 @@ def _phase(process: ProcessState, state: RunState, arm: str) -> RowPhase:
 
 def _progress(process: ProcessState, phase: RowPhase, batch_sizes: int) -> str:
     if phase == "done" or process.ready:
-        return f"{len(process.visits)} visits" if process.visits else ""
+        return f"{len(process.visits)} rounds" if process.visits else ""
     if process.loaded is not None and batch_sizes > 1:
         return f"{len(process.warmed_up)}/{batch_sizes} sizes"
     return ""
@@ -154,6 +173,31 @@ def generation_figures(process: ProcessState) -> GenerationFigures:
     )
 
 
+def remaining_seconds(state: RunState, question: Question, now: float) -> float | None:
+    """Estimate the seconds until the run ends; None if nothing is known about its builds.
+
+    Builds are expected to take as long as in earlier runs, one after the other; the race takes at
+    most the measuring time.
+    """
+    arms = state.plan.arms if state.plan else ()
+    left, known = 0.0, False
+    for arm in arms:
+        process = (state.processes.get(arm.id) or (None,))[-1]
+        if process is not None and (process.ready or process.outcome is not None):
+            known = True
+            continue
+        if arm.expected_build_seconds is not None:
+            known = True
+            since = process.building_since if process is not None else None
+            spent = now - since if since is not None else 0.0
+            left += max(arm.expected_build_seconds - spent, 0.0)
+    if not known:
+        return None
+    open_sizes = len(question.batch_sizes) - len(state.closed)
+    share = open_sizes / max(len(question.batch_sizes), 1)
+    return left + question.budget.measuring_seconds * share
+
+
 class RunStage(msgspec.Struct, frozen=True, kw_only=True):
     """The stage of the run as a whole."""
 
@@ -167,7 +211,7 @@ class RunStage(msgspec.Struct, frozen=True, kw_only=True):
 def current_stage(
     state: RunState, question: Question, rows: list[ProcessRow], *, is_running: bool
 ) -> RunStage:
-    """Return the stage, with counts but without an estimate of the remaining time."""
+    """Return the stage with counts."""
     marks = "".join(BUILT_GLYPH if row.is_built else row.glyph for row in rows)
     batch_size = _racing_batch_size(state)
     if state.finished or not is_running:

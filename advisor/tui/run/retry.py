@@ -6,10 +6,12 @@ import msgspec
 
 from advisor import applicability, machine
 from advisor.domain.outcome import Completed
+from advisor.domain.question import Budget
 from advisor.domain.run import Header
 from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun
+from advisor.tui.answer import RunAnswer
 
 
 def failed_arms(decision: Decision) -> tuple[str, ...]:
@@ -24,8 +26,29 @@ def failed_arms(decision: Decision) -> tuple[str, ...]:
     return tuple(f"{arm.workflow}/{arm.option}" for arm in failed if arm.duplicate_of is None)
 
 
-def propose_retry(header: Header, workflows: tuple[str, ...]) -> DraftRun:
-    """Plan the question of a stored run again, limited to `workflows`.
+def undecided_workflows(answer: RunAnswer) -> tuple[str, ...]:
+    """Return the workflows that an open decision is between, else those of the question."""
+    advice = answer.recommendation
+    if advice is not None and advice.decision == "OPEN":
+        return advice.contenders
+    return answer.document.question.workflows
+
+
+def longer_budget(answer: RunAnswer) -> Budget:
+    """Return the shortest budget of the catalogue that is longer than the run's, else the run's."""
+    present = answer.document.question.budget
+    longer = [
+        budget
+        for budget in answer.catalogue.presets.budgets.values()
+        if budget.measuring_seconds > present.measuring_seconds
+    ]
+    return min(longer, key=lambda budget: budget.measuring_seconds, default=present)
+
+
+def propose_retry(
+    header: Header, workflows: tuple[str, ...], budget: Budget | None = None
+) -> DraftRun:
+    """Plan the question of a stored run again, limited to `workflows`, with another budget.
 
     Raise `GpuNotAttachedError` if the GPU of that run is not attached to this machine.
     """
@@ -36,5 +59,7 @@ def propose_retry(header: Header, workflows: tuple[str, ...]) -> DraftRun:
             "the GPU of that run is not attached",
             "retry on the machine of the run, or press n and choose another device",
         )
-    question = msgspec.structs.replace(question, workflows=workflows)
+    question = msgspec.structs.replace(
+        question, workflows=workflows, budget=budget or question.budget
+    )
     return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))

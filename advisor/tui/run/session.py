@@ -18,10 +18,10 @@ COMPILING_REFRESH_SECONDS, TIMING_REFRESH_SECONDS, IDLE_REFRESH_SECONDS = 0.2, 0
 #: Seconds between two provisional rankings.
 RANKING_INTERVAL_SECONDS = 3.0
 
-NOT_OWNED_MESSAGE = "this run belongs to another process, or it is a recording"
+NOT_CONTROLLED_MESSAGE = "no process works on this run, or it is a recording"
 
 #: Result of a request to skip an arm; only "skipping" ends a worker.
-SkipResult = Literal["skipping", "not-owned", "required", "not-running"]
+SkipResult = Literal["skipping", "not-controlled", "required", "not-running"]
 
 
 class RunSession:
@@ -59,7 +59,7 @@ class RunSession:
     @property
     def is_paused(self) -> bool:
         """Whether the run is paused."""
-        return self.host is not None and self.host.is_paused
+        return not self.is_replay and self.follower.run.control.is_paused() and self.is_running
 
     @property
     def is_finished(self) -> bool:
@@ -75,30 +75,39 @@ class RunSession:
         return TIMING_REFRESH_SECONDS if is_timing else COMPILING_REFRESH_SECONDS
 
     def refresh(self) -> None:
-        """Read new events and the status of the host process."""
+        """Read new events and the state of the run."""
         self.follower.read_new_events()
-        if self.host is not None:
-            self.host.read_status()
-            is_pending = self.host.is_running and not self.host.is_paused
-            self.is_pause_requested = self.is_pause_requested and is_pending
+        if self.is_pause_requested and (self.is_paused or not self.is_running):
+            self.is_pause_requested = False
 
     def failure_reason(self) -> str:
         """Return the error of the host process, if it wrote one."""
         return self.host.failure_reason() if self.host is not None else ""
 
+    @property
+    def is_controlled(self) -> bool:
+        """Whether a process works on the run, which this or another program may have started."""
+        return not self.is_replay and self.is_running
+
     def toggle_pause(self) -> bool:
         """Pause after the current timed section, or continue.
 
-        Return False if this program does not own the run.
+        Return False if no process works on the run; raise `RunNotControllableError` if it belongs
+        to another user.
         """
-        if self.host is None:
+        if not self.is_controlled:
             return False
-        self.is_pause_requested = not (self.host.is_paused or self.is_pause_requested)
-        if self.is_pause_requested:
-            self.host.pause()
-        else:
-            self.host.resume()
+        is_pausing = not (self.is_paused or self.is_pause_requested)
+        self.follower.run.control.send("pause" if is_pausing else "go")
+        self.is_pause_requested = is_pausing
         return True
+
+    def cancel(self) -> None:
+        """End the run; the measurements are kept."""
+        if self.host is not None:
+            self.host.cancel()
+        else:
+            self.follower.run.control.send("cancel")
 
     def skip(self, arm: str) -> SkipResult:
         """Request that the worker of an arm is ended.
@@ -111,13 +120,13 @@ class RunSession:
         if plan is not None:
             required.add(plan.baseline.id)
             required |= {each.id for each in plan.arms if each.duplicate_of is not None}
-        if self.host is None or not self.host.is_running:
-            return "not-owned"
+        if not self.is_controlled:
+            return "not-controlled"
         if arm in required:
             return "required"
         if not processes or processes[-1].outcome is not None:
             return "not-running"
-        self.host.skip(arm)
+        self.follower.run.control.send(f"skip {arm}")
         return "skipping"
 
     def ranking_job(self, now: float) -> Callable[[], Decision] | None:

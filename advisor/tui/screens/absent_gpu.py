@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.report import text_report
 from advisor.report.document import RunDocument
 from advisor.tui.rendering import text
+from advisor.tui.rendering.absent_gpu import render_absent_gpu
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.widgets.key_footer import KeyFooter
 
@@ -34,8 +34,8 @@ format."""
             tooltip="open the stored run that is the source of this answer",
         ),
         Binding("e", "export", "Export", id="export"),
-        Binding("n", "app.setup", "New", id="new"),
-        Binding("escape", "app.setup", "Back", id="back", show=False),
+        Binding("n", "app.new_question", "New", id="new"),
+        Binding("escape", "app.pop_screen", "Back", id="back", show=False),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
@@ -45,12 +45,8 @@ format."""
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
-        lines = [
-            text.printable(line, 600) for line in text_report.render(self._document).splitlines()
-        ]
         with VerticalScroll(id="body"):
-            yield Static(Text("\n".join(lines[:2]), "bold"), markup=False)
-            yield Static(Text("\n".join(lines[2:])), markup=False)
+            yield Static(render_absent_gpu(self._document), markup=False)
         yield self.compose_too_small_notice()
         yield KeyFooter()
 

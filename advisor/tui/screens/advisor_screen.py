@@ -14,28 +14,46 @@ from advisor.tui.interfaces import AppInterface
 from advisor.tui.rendering import text
 
 MIN_WIDTH, MIN_HEIGHT = 60, 16
+#: Seconds between two looks at the state of the run that is going on.
+STATUS_SECONDS = 1.0
 
 
 class TitleBar(Static):
-    """The first line: the title of the screen, and a status on the right."""
+    """The first line: the title of the screen, and on the right the run that is going on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shows_run: bool = True) -> None:
         super().__init__("", id="top", markup=False)
         self._left, self._right = Text(), ""
+        self._shows_run, self._status = shows_run, ""
+
+    def on_mount(self) -> None:
+        if self._shows_run:
+            self._look_at_run()
+            self.set_interval(STATUS_SECONDS, self._look_at_run)
 
     def set_text(self, left: Text, right: str = "") -> None:
-        """Show a title and a status."""
+        """Show a title and a text on the right."""
         self._left, self._right = left, text.printable(right, 60)
         self._draw()
 
     def on_resize(self) -> None:
         self._draw()
 
+    def _look_at_run(self) -> None:
+        status = cast("AppInterface", self.app).run_status()
+        if status != self._status:
+            self._status = status
+            self._draw()
+
     def _draw(self) -> None:
         line = Text(" p3 ", style="bold reverse", no_wrap=True) + Text(" ") + self._left
-        gap = self.size.width - line.cell_len - len(self._right)
-        if gap > 1:
-            line += Text(" " * gap + self._right)
+        right = Text(self._status, "bold reverse") if self._status else Text(self._right)
+        gap = self.size.width - line.cell_len - right.cell_len
+        if gap <= 1 and self._status:
+            line.truncate(max(self.size.width - right.cell_len - 1, 0), overflow="ellipsis")
+            gap = self.size.width - line.cell_len - right.cell_len
+        if gap > 0:
+            line += Text(" " * gap) + right
         self.update(line, layout=False)
 
 
@@ -51,6 +69,8 @@ class AdvisorScreen(Screen[None]):
     ]
     #: The description of the screen in the help.
     HELP_TEXT: ClassVar[str] = ""
+    #: Terms of the glossary that the help of this screen explains first.
+    TERMS: ClassVar[tuple[str, ...]] = ()
 
     @property
     def app_interface(self) -> AppInterface:

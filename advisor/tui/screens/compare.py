@@ -34,6 +34,10 @@ VERDICT_LABELS: dict[Verdict, str] = {
     "only-in-second": "only in B",
     "not-compared": "not compared",
 }
+NOTHING_DIFFERS = (
+    "The question, the machine and the versions are the same, so a difference in speed is noise or"
+    " comes from what is not recorded."
+)
 #: Width of the terminal from which intervals are shown.
 WIDE_WIDTH = 120
 
@@ -42,9 +46,10 @@ class CompareScreen(AdvisorScreen):
     """The comparison of two runs, A and B."""
 
     HELP_TEXT = """\
-The first lines show what differs between the runs. A difference marked with ! makes the speeds
-incomparable, so the figures are shown without a verdict. "B / A" is the speed-up in B over the
-speed-up in A, with its 95 % interval; for the baseline it is the speed. Within 5 % the speeds count
+The first lines are the answers of both runs, the next ones what differs between the runs. A
+difference marked with ! makes the speeds incomparable, so the figures are shown without a verdict.
+"B / A" is the speed-up in B over the speed-up in A, with its 95 % interval; for the baseline it is
+the speed. Within 5 % the speeds count
 as the same. p3-advisor compare prints the same comparison."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -55,7 +60,8 @@ as the same. p3-advisor compare prints the same comparison."""
             tooltip="hide the rows with the same speed in both runs",
         ),
         Binding("tab", "app.focus_next", "Next widget", show=False),
-        Binding("escape,q", "app.pop_screen", "Back", id="back"),
+        Binding("escape", "app.pop_screen", "Back", id="back"),
+        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def __init__(self, run_comparison: RunComparison) -> None:
@@ -93,6 +99,10 @@ as the same. p3-advisor compare prints the same comparison."""
 
     def _differences(self) -> Text:
         lines = Text()
+        for run, answer in zip("AB", self._run_comparison.answers, strict=True):
+            lines += Text(f"{run} ", "bold") + Text(f"{text.printable(answer, 300)}\n")
+        if not self._comparison.differences:
+            return lines + Text(NOTHING_DIFFERS, "dim")
         for difference in self._comparison.differences:
             mark = "!" if difference.decisive else " "
             line = (
@@ -101,7 +111,7 @@ as the same. p3-advisor compare prints the same comparison."""
                 f"  {text.printable(difference.after, 60)}\n"
             )
             lines += Text(line, "bold" if difference.decisive else "")
-        return lines or Text("No recorded fact differs between the runs.")
+        return lines
 
     def _draw_table(self) -> None:
         width = self.size.width

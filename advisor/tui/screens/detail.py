@@ -10,8 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static, TabbedContent, TabPane
 
-from advisor.pipeline.decision import Decision
 from advisor.store import Run
+from advisor.system.number_format import format_interval
+from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 from advisor.tui.rendering.arm_detail import (
     render_code,
@@ -32,7 +33,7 @@ class DetailScreen(AdvisorScreen):
     """The details of one arm, in tabs."""
 
     HELP_TEXT = """\
-Score: each criterion with its value, the rule of its tier, and what the next tier requires.
+Score: each criterion with its value, the rule of its grade, and what the next letter requires.
 Timing: one bar for each visit; bars of equal length mean stable times. Log: the output of the
 stack."""
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -51,12 +52,13 @@ stack."""
             tooltip="copy the command that repeats this measurement",
             show=False,
         ),
-        Binding("escape,q", "app.pop_screen", "Back", id="back"),
+        Binding("escape", "app.pop_screen", "Back", id="back"),
+        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
-    def __init__(self, decision: Decision, arm: str, run: Run | None) -> None:
+    def __init__(self, answer: RunAnswer, arm: str, run: Run | None) -> None:
         super().__init__()
-        self._decision, self._arm, self._run = decision, arm, run
+        self._answer, self._arm, self._run = answer, arm, run
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
@@ -69,10 +71,11 @@ stack."""
 
     def on_mount(self) -> None:
         self.draw()
+        self.query_one("#score VerticalScroll").focus()
 
     def action_step(self, steps: int) -> None:
         """Show the next arm in the ranking, or with -1 the previous one."""
-        arms = [arm.arm for arm in self._decision.scored]
+        arms = [entry.arm for entry in self._answer.ranked]
         self._arm = arms[(arms.index(self._arm) + steps) % len(arms)]
         self.draw()
 
@@ -83,26 +86,25 @@ stack."""
 
     def action_copy(self) -> None:
         """Copy the command that measures this arm again."""
-        command = repeat_command(self._decision, self._arm)
+        command = repeat_command(self._answer, self._arm)
         self.app.copy_to_clipboard(command)
         self.notify(f"copied: {command}", markup=False)
 
     def draw(self) -> None:
         """Fill the tabs."""
-        decision, arm = self._decision, self._arm
-        scored = next(each for each in decision.scored if each.arm == arm)
+        answer, entry = self._answer, self._answer.entry(self._arm)
         self.query_one(TitleBar).set_text(
-            Text(text.printable(arm, 60), "bold")
+            Text(text.printable(entry.arm, 60), "bold")
             + Text(
-                f"   rank {scored.rank} of {len(decision.scored)}"
-                f"   score {scored.score:.2f} / 3   {text.format_ratio(scored.speedup)}"
+                f"   rank {entry.rank} of {len(answer.ranked)}   score {entry.score or 0:.2f}"
+                f"   {format_interval(entry.speedup)}"
             )
         )
         for name, content in (
-            ("score", render_score(decision, arm)),
-            ("timing", render_timing(decision, arm)),
-            ("code", render_code(decision, arm, self.app_interface.context.probes)),
-            ("environment", render_environment(decision, arm)),
+            ("score", render_score(answer, entry)),
+            ("timing", render_timing(answer, entry)),
+            ("code", render_code(answer, entry, self.app_interface.context.probes)),
+            ("environment", render_environment(answer, entry)),
             ("log", self._log()),
         ):
             self.query_one(f"#text-{name}", Static).update(content)
@@ -110,7 +112,8 @@ stack."""
     def _log(self) -> Text:
         if self._run is None:
             return Text("the files of this run are not stored here")
-        processes = len(self._decision.state.processes.get(self._arm, ()))
+        decision = self._answer.decision
+        processes = len(decision.state.processes.get(self._arm, ())) if decision is not None else 0
         file = self._run.worker_log_path(self._arm, max(processes - 1, 0))
         try:
             content = file.read_bytes()[-MAX_LOG_BYTES:]

@@ -45,7 +45,8 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
             id="observe",
             tooltip="whether drawing slows timed calls down; takes a minute",
         ),
-        Binding("escape,q", "app.pop_screen", "Back", id="back"),
+        Binding("escape", "app.pop_screen", "Back", id="back"),
+        Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -61,7 +62,7 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
         #: Draws the screen while the check runs.
         self.drawing_timer: Timer | None = None
         self._drawing_count = 0
-        self.query_one(TitleBar).set_text(Text("Doctor"), self.app_interface.run_status())
+        self.query_one(TitleBar).set_text(Text("Doctor", "bold"))
         self.app_interface.background.start("doctor", self._examine, self.show)
 
     def _examine(self) -> list[Finding]:

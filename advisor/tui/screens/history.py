@@ -12,17 +12,25 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
 from advisor.errors import UserError
-from advisor.store import HistoryEntry, Store
+from advisor.store import HistoryEntry, Run, Store
 from advisor.tui.dialogs.confirmations import DeleteDialog
 from advisor.tui.dialogs.note_dialog import NoteDialog
 from advisor.tui.rendering import text
+from advisor.tui.run.summaries import (
+    RunStatus,
+    RunSummary,
+    format_age,
+    read_summaries,
+    state_of,
+)
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen
 from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Column, SelectableTable, Table
 
-#: Width of the terminal below which the column of devices is narrower.
-MEDIUM_WIDTH = 72
+#: Width of the terminal from which a row has the age, the id and the note.
+WIDE_WIDTH = 110
+COMPARE_TITLE = "Compare with which run?  enter chooses it, esc goes back"
 MAX_ROWS = 500
 #: Number of runs that are compared.
 PAIR = 2
@@ -52,7 +60,7 @@ and kind of device."""
             tooltip="delete the run under the cursor, after a confirmation",
         ),
         FilteredScreen.FILTER,
-        Binding("n", "app.setup", "New", id="new"),
+        Binding("n", "app.new_question", "New", id="new"),
         Binding("f", "app.fleet", "Fleet", id="fleet", tooltip="the answers of the newest fleet"),
         Binding("escape", "back", "Back", id="back"),
         Binding("q", "app.leave", "Quit", id="quit"),
@@ -61,30 +69,64 @@ and kind of device."""
     def __init__(self, marked: str | None = None) -> None:
         super().__init__()
         self._marked = [marked] if marked else []
+        #: Whether the screen asks for the second run of a comparison.
+        self._chooses_second = marked is not None
+        self._entries: list[HistoryEntry] | None = None
+        self._states: dict[str, RunStatus] = {}
+        self._summaries: dict[str, RunSummary] = {}
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
         yield self.compose_filter()
         yield Static("", id="empty", markup=False)
-        yield SelectableTable(id="runs")
+        yield SelectableTable(id="runs", gap=1)
         yield Static("", id="note", markup=False)
         yield self.compose_too_small_notice()
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(TitleBar).set_text(Text("History"), self.app_interface.run_status())
-        self._entries: list[HistoryEntry] | None = None
+        self.query_one(TitleBar).set_text(
+            Text(COMPARE_TITLE if self._chooses_second else "History", "bold")
+        )
         self.query_one(Table).focus()
         self._read_entries()
 
     def _read_entries(self) -> None:
-        self.app_interface.background.start(
-            "history", self.app_interface.context.store.history, self._show_entries
-        )
+        store = self.app_interface.context.store
 
-    def _show_entries(self, entries: list[HistoryEntry]) -> None:
-        self._entries = entries
+        def read() -> tuple[list[HistoryEntry], dict[str, RunStatus]]:
+            entries = store.history()
+            return entries, {
+                entry.run_id: state_of(entry, Run(store.run_directory(entry.run_id)))
+                for entry in entries
+            }
+
+        self.app_interface.background.start("history", read, self._show_entries)
+
+    def _show_entries(self, read: tuple[list[HistoryEntry], dict[str, RunStatus]]) -> None:
+        self._entries, self._states = read
         self.list_rows()
+        self.refresh_bindings()
+        store = self.app_interface.context.store
+        entries = [entry for entry in self._entries if entry.run_id not in self._summaries]
+
+        def summarise() -> dict[str, RunSummary]:
+            found: dict[str, RunSummary] = {}
+            read_summaries(store, entries[:MAX_ROWS], found.__setitem__)
+            return found
+
+        self.app_interface.background.start("answers", summarise, self._show_summaries)
+
+    def _show_summaries(self, summaries: dict[str, RunSummary]) -> None:
+        self._summaries |= summaries
+        self.list_rows()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Offer to resume only a run that was stopped."""
+        entry = self._entry_at_cursor() if self.is_mounted else None
+        return action != "resume" or (
+            entry is not None and self._states.get(entry.run_id) == "stopped"
+        )
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -110,35 +152,54 @@ and kind of device."""
 
     def _columns(self) -> list[Column]:
         width = self.size.width
-        device = 10 if width < MEDIUM_WIDTH else 18
-        note = max(width - 92, 0)
-        model = max(width - 49 - device - (note + 2 if note else 0), 8)
+        is_wide = width >= WIDE_WIDTH
+        fixed = [
+            Column("state", "State", 8),
+            Column("speed", "Speed", 6, is_numeric=True),
+            Column("trust", "Trust", 5),
+            *([Column("age", "Age", 10), Column("id", "Run", 20)] if is_wide else []),
+        ]
+        rest = width - 4 - sum(column.width + 1 for column in fixed)
+        note = max(rest - 90, 0) if is_wide else 0
+        rest -= note + 1 if note else 0
+        device = rest // 4
+        model = rest // 3
         return [
             Column("mark", "", 1),
-            Column("id", "Run", 20),
             Column("model", "Model", model),
+            Column("answer", "Answer", rest - device - model - 3),
             Column("device", "Device", device),
-            Column("state", "State", 8),
+            *fixed,
             *([Column("note", "Note", note)] if note else []),
         ]
 
     def _cells(self, entry: HistoryEntry, widths: Mapping[str, int]) -> dict[str, str]:
         mark = "AB"[self._marked.index(entry.run_id)] if entry.run_id in self._marked else ""
+        summary = self._summaries.get(entry.run_id) if entry.finished else None
+        answer = summary.winner if summary is not None else ""
         return {
             "mark": mark,
             "id": entry.run_id,
             "model": text.truncate_middle(text.printable(entry.model), widths["model"]),
+            "answer": text.truncate_middle(text.printable(answer), widths["answer"]),
+            "speed": text.format_ratio(summary.speedup) if summary and summary.arm else "",
+            "trust": (summary.trust or "") if summary else "",
             "device": text.printable(entry.device, widths["device"]),
-            "state": "imported" if entry.imported else "finished" if entry.finished else "stopped",
+            "age": format_age(entry.created, self.app_interface.context.now()),
+            "state": self._states.get(entry.run_id, ""),
             "note": text.printable(entry.note, 200),
         }
 
     def _draw_note(self) -> None:
-        """Show the note on the run under the cursor; only wide terminals have a column for it."""
+        """Show the id, the age and the note of the run under the cursor."""
         entry = self._entry_at_cursor()
-        note = text.printable(entry.note, 200) if entry is not None else ""
+        parts = []
+        if entry is not None:
+            age = format_age(entry.created, self.app_interface.context.now())
+            note = text.printable(entry.note, 200)
+            parts = [f"Run {entry.run_id}", age, f"Note: {note}" if note else ""]
         self.query_one("#note", Static).update(
-            Text(f"Note: {note}" if note else "", no_wrap=True), layout=False
+            Text("   ".join(filter(None, parts)), no_wrap=True), layout=False
         )
 
     def _entry_at_cursor(self) -> HistoryEntry | None:
@@ -148,10 +209,15 @@ and kind of device."""
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()
         self._draw_note()
+        self.refresh_bindings()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open the run, or compare it where the second run of a comparison is asked for."""
         event.stop()
-        self.app_interface.run_controller.open(str(event.row_key.value))
+        if self._chooses_second:
+            self.action_compare()
+        else:
+            self.app_interface.run_controller.open(str(event.row_key.value))
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or unmark it; a third mark removes the oldest."""

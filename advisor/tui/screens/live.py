@@ -12,24 +12,33 @@ from textual.containers import Vertical
 from textual.widgets import RichLog, Static
 
 from advisor.domain.plan import REFERENCE
+from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
+from advisor.system.number_format import format_interval
 from advisor.tui.rendering import text
+from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.run import device_load
 from advisor.tui.run.logs import LogTail
-from advisor.tui.run.progress import ProcessRow, RunStage, current_stage, progress_rows
-from advisor.tui.run.session import NOT_OWNED_MESSAGE, RunSession, SkipResult
+from advisor.tui.run.progress import (
+    ProcessRow,
+    RunStage,
+    current_stage,
+    progress_rows,
+    remaining_seconds,
+)
+from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession, SkipResult
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
-from advisor.tui.screens.live_table import STYLES, arm_width, process_cells, process_columns
+from advisor.tui.screens.live_table import STYLES, process_cells, process_columns
 from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.table import Table
 
 #: Seconds without an event after which the screen shows how long ago the last one was.
-SILENCE_SECONDS = 10.0
+SILENCE_SECONDS = 60.0
 #: Seconds between two updates of the load of the device.
 DEVICE_SECONDS = 3.0
 SKIP_MESSAGES: dict[SkipResult, str] = {
     "skipping": "skipping {arm}",
-    "not-owned": NOT_OWNED_MESSAGE,
+    "not-controlled": NOT_CONTROLLED_MESSAGE,
     "required": "{arm} cannot be skipped: the other arms are compared with it",
     "not-running": "{arm} is not running",
 }
@@ -46,10 +55,13 @@ class LiveScreen(AdvisorScreen):
     """The dashboard of one run."""
 
     HELP_TEXT = """\
-Each row is one process. All are compiled first, one after the other, then visited in random
-order, a few calls at a time. For generated text, TTFT is the time to the first token and ITL the
-time between tokens, in milliseconds. Ratios are provisional until the run is done. A pause begins
-when the current timed section or build has ended. Cancelling keeps the measurements."""
+Each row is one process. Arms are compiled, checked and warmed up, then timed in rounds of random
+order, a few calls at a time. From the second round on, a row shows the 95 % interval of its
+speed-up, with eager PyTorch at 1x; the second process of the baseline shows the noise. For
+generated text, TTFT is the time to the first token and ITL the time between tokens, in
+milliseconds. A pause begins when the current timed section or build has ended. Cancelling keeps the
+measurements."""
+    TERMS = ("round", "duplicate", "noise floor", "interval", "cold build")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "space", "pause", "Pause", id="pause", tooltip="pause after the current timed section"
@@ -64,18 +76,18 @@ when the current timed section or build has ended. Cancelling keeps the measurem
         ),
         Binding(
             "escape",
-            "app.pop_screen",
-            "Back",
+            "app.home",
+            "Home",
             id="back",
-            tooltip="to the questions; the run continues",
+            tooltip="to the first screen; the run continues, and ctrl+g shows it again",
         ),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
     def compose(self) -> ComposeResult:
-        yield TitleBar()
+        yield TitleBar(shows_run=False)
         yield Static("", id="stage", markup=False)
-        yield Table(id="arms")
+        yield Table(id="arms", gap=1)
         with Vertical(id="lower"):
             yield Static("", id="leader", markup=False)
             yield Static("", id="device", markup=False)
@@ -116,7 +128,8 @@ when the current timed section or build has ended. Cancelling keeps the measurem
     def draw(self) -> None:
         """Show the current state of the run."""
         session = self.app_interface.run_controller.session
-        if session is None or not self.is_mounted:
+        # A closed screen has no widgets, but a drawing may still be scheduled.
+        if session is None or not self.query(TitleBar):
             return
         follower = session.follower
         active_arm = follower.active_arm if session.is_running else None
@@ -145,8 +158,13 @@ when the current timed section or build has ended. Cancelling keeps the measurem
         stage = current_stage(
             follower.state, follower.header.question, rows, is_running=session.is_running
         )
-        elapsed = text.format_duration(follower.now())
-        lines = Text(stage.title, "bold") + Text(f"   {stage.marks}   {elapsed} elapsed\n")
+        now = follower.now()
+        lines = Text(stage.title, "bold") + Text(f"   {stage.marks}   ")
+        lines += Text(f"{text.format_duration(now)} elapsed")
+        left = remaining_seconds(follower.state, follower.header.question, now)
+        if left is not None and session.is_running and not session.is_replay:
+            lines += Text(f", about {text.format_duration(left)} left at most", "dim")
+        lines += Text("\n")
         self.query_one("#stage", Static).update(
             lines + self._stage_note(session, stage), layout=False
         )
@@ -162,21 +180,33 @@ when the current timed section or build has ended. Cancelling keeps the measurem
             return Text(f"{reason}  (x shows the results so far)", "bold")
         silence = follower.now() - follower.state.at
         if silence > SILENCE_SECONDS and not follower.state.finished:
-            return Text(f"no event for {text.format_duration(silence)}", "dim")
+            arm = text.printable(follower.active_arm or "the run", 40)
+            return Text(
+                f"{arm}: nothing new for {text.format_duration(silence)}; a build may take minutes",
+                "dim",
+            )
         return Text()
 
     def _draw_table(self, session: RunSession, rows: list[ProcessRow]) -> None:
         follower = session.follower
         generates_text = follower.header.question.task == "generate"
         measurements = session.provisional.results.measurements if session.provisional else ()
-        ratios = {entry.arm: entry.speedup.value for entry in measurements}
-        table, width = self.query_one(Table), self.size.width
-        table.set_columns(process_columns(width, generates_text=generates_text))
+        speedups = {entry.arm: entry.speedup for entry in measurements}
+        table = self.query_one(Table)
+        longest = max((len(row.name) for row in rows), default=0)
+        columns = process_columns(self.size.width, generates_text=generates_text, longest=longest)
+        by_key = {column.key: column for column in columns}
+        bar = by_key["progress"]
+        axis = SpeedAxis.for_speedups(speedups.values(), bar.width) if speedups else None
+        if axis is not None:
+            bar.heading = axis.labels()
+        table.set_columns(columns)
         cells = {
             row.arm: process_cells(
                 row,
-                arm_width(width, generates_text=generates_text),
-                ratio=ratios.get(row.arm),
+                by_key,
+                speedup=speedups.get(row.arm),
+                axis=axis,
                 phase_seconds=follower.now() - follower.phase_entered_at.get(row.arm, 0.0),
             )
             for row in rows
@@ -186,13 +216,15 @@ when the current timed section or build has ended. Cancelling keeps the measurem
     def _draw_leader(self, decision: Decision | None) -> None:
         notice = self.query_one("#leader", Static)
         if decision is None or not decision.scored:
-            notice.update(Text("No ranking before the second round.", "dim"), layout=False)
+            notice.update(Text("No answer before the second round.", "dim"), layout=False)
             return
-        leader = decision.scored[0]
-        noise = decision.results.noise_floor
-        line = Text("Best so far: ", "dim") + Text(text.printable(leader.arm, 60), "bold")
-        line += Text(f"  score {leader.score:.2f}, {text.format_ratio(leader.speedup)}")
-        line += Text(f"  noise floor {noise:.1%}" if noise is not None else "", "dim")
+        leader, advice = decision.scored[0], decision.recommendation
+        line = Text("So far: ", "dim")
+        if advice is not None and advice.decision is not None:
+            line += Text(f"{advice.decision} ", "bold")
+        measured = {entry.arm: entry.speedup for entry in decision.results.measurements}
+        line += Text(text.printable(leader.arm, 60), "bold")
+        line += Text(f"  {format_interval(measured.get(leader.arm))}  score {leader.score:.2f}")
         notice.update(line + Text("  provisional", "dim"), layout=False)
 
     def show_device_load(self, load: str) -> None:
@@ -203,6 +235,8 @@ when the current timed section or build has ended. Cancelling keeps the measurem
     def _draw_log(self, session: RunSession, rows: list[ProcessRow]) -> None:
         """Append new output of the active process, and the reasons of new failures."""
         follower = session.follower
+        if session.is_replay:  # the logs are complete, so they are ahead of the playback
+            return
         arm = follower.active_arm or REFERENCE
         process = max(len(follower.state.processes.get(arm, ())) - 1, 0)
         lines = self._log.read(follower.run.worker_log_path(arm, process), arm)
@@ -226,8 +260,14 @@ when the current timed section or build has ended. Cancelling keeps the measurem
         """End the process under the cursor."""
         arm = self.query_one(Table).key_at_cursor()
         session = self.app_interface.run_controller.session
-        if arm is not None and session is not None:
-            self.notify(SKIP_MESSAGES[session.skip(arm)].format(arm=arm), markup=False)
+        if arm is None or session is None:
+            return
+        try:
+            message = SKIP_MESSAGES[session.skip(arm)]
+        except UserError as error:
+            self.app_interface.show_error(error)
+        else:
+            self.notify(message.format(arm=arm), markup=False)
 
     def action_log(self) -> None:
         """Enlarge the log, or restore its size."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from advisor.domain.measurement import Interval
 from advisor.system.number_format import MISSING
 from advisor.tui.rendering import text
+from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.run.progress import GenerationFigures, ProcessRow, RowStatus
 from advisor.tui.widgets.table import Column
 
@@ -16,58 +20,61 @@ GENERATION_COLUMNS = [
     Column("ttft", "TTFT", 6, is_numeric=True),
     Column("itl", "ITL", 6, is_numeric=True),
 ]
-#: Widths of the terminal from which there is room for: the ratio; the time of calls, and all
-#: figures of generated text; the time of generated text, and a wider progress.
+#: Widths of the terminal from which there is room for the ratio; for the time of calls, and all
+#: figures of generated text; and for the time of generated text.
 RATIO_WIDTH, MEDIUM_WIDTH, WIDE_WIDTH = 70, 80, 100
+MIN_ARM_WIDTH, MAX_ARM_WIDTH = 16, 44
+MIN_BAR_WIDTH, MAX_BAR_WIDTH = 9, 60
 
 
-def arm_width(width: int, *, generates_text: bool) -> int:
-    """Return the width of the column of arms in a terminal of a width."""
-    additional = 0
-    if generates_text and width >= MEDIUM_WIDTH:
-        additional = 9 if width < WIDE_WIDTH else 16
-    return max(min(width - 53 - additional, 44), 16)
+def process_columns(width: int, *, generates_text: bool, longest: int) -> list[Column]:
+    """Return the columns that fit into a terminal of a width.
 
-
-def process_columns(width: int, *, generates_text: bool) -> list[Column]:
-    """Return the columns that fit into a terminal of a width."""
+    `longest` is the length of the longest name of a process.
+    """
     figures = CALL_COLUMNS
     if generates_text:
         figures = GENERATION_COLUMNS if width >= MEDIUM_WIDTH else GENERATION_COLUMNS[:1]
-    arm = arm_width(width, generates_text=generates_text)
-    progress = 9
-    if width >= WIDE_WIDTH:
-        progress = max(width - arm - 48 - (len(figures) - 1) * 8, 9)
-    columns = [
-        Column("status", "", 1),
-        Column("arm", "Process", arm),
-        Column("phase", "Phase", 11),
-        Column("progress", "Progress", progress),
-        *figures,
-    ]
+    columns = [*figures]
     if width >= RATIO_WIDTH:
         columns.append(Column("ratio", "so far", 6, is_numeric=True))
     if width >= (WIDE_WIDTH if generates_text else MEDIUM_WIDTH):
-        columns.append(Column("time", "Time", 5, is_numeric=True))
-    return columns
+        columns.append(Column("time", "Time", 6, is_numeric=True))
+    rest = width - 1 - sum(column.width + 1 for column in columns) - 2 - 12
+    arm = max(min(longest, rest - MIN_BAR_WIDTH - 2, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
+    return [
+        Column("status", "", 1),
+        Column("arm", "Process", arm),
+        Column("phase", "Phase", 11),
+        Column("progress", "Progress", min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)),
+        *columns,
+    ]
 
 
 def process_cells(
-    row: ProcessRow, width: int, *, ratio: float | None, phase_seconds: float
+    row: ProcessRow,
+    columns: Mapping[str, Column],
+    *,
+    speedup: Interval | None,
+    axis: SpeedAxis | None,
+    phase_seconds: float,
 ) -> dict[str, str]:
     """Return the cells of a process.
 
-    `width` is that of the column of arms, `ratio` the provisional speed-up, and `phase_seconds` the
-    time since the current phase began.
+    `speedup` is provisional and drawn on `axis`; `phase_seconds` is the time since the current
+    phase began.
     """
+    progress = text.printable(row.reason, 200) if row.reason else row.progress
+    if speedup is not None and axis is not None:
+        progress = axis.bar(speedup)
     return {
         "status": row.glyph,
-        "arm": text.truncate_middle(text.printable(row.arm), width),
+        "arm": text.truncate_middle(text.printable(row.name), columns["arm"].width),
         "phase": row.label,
-        "progress": text.printable(row.reason, 200) if row.reason else row.progress,
+        "progress": progress,
         "ms": text.format_milliseconds(row.seconds),
         **_generation_cells(row.generation),
-        "ratio": text.format_ratio(ratio),
+        "ratio": text.format_ratio(speedup.value if speedup is not None else None),
         "time": text.format_duration(phase_seconds) if row.status == "working" else "",
     }
 

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal
 
-from advisor.domain.decision import ScoredArm
-from advisor.domain.measurement import Cell, Measurement
+from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
-from advisor.pipeline.decision import Decision
 from advisor.report.accuracy_text import accuracy_cell
-from advisor.system.number_format import format_mebibytes, format_seconds
+from advisor.report.document import WorkflowEntry
+from advisor.report.text_report import CRITERION_HEADS
+from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
+from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
-from advisor.tui.rendering.arm_detail import find_measurement
+from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.widgets.table import Column
 
-CRITERION_HEADS = {
-    "performance": "Pf",
-    "productivity": "Pd",
-    "portability": "Pt",
-    "input_flexibility": "If",
-    "architecture_support": "As",
-}
-#: Criteria that narrow terminals leave out.
+#: Criteria whose letters narrow terminals leave out.
 WIDE_CRITERIA = {"input_flexibility", "architecture_support"}
 SORT_ARROW = "\N{BLACK DOWN-POINTING TRIANGLE}"
-MAX_ARM_WIDTH = 60
+MIN_ARM_WIDTH, MAX_ARM_WIDTH = 16, 40
+MIN_BAR_WIDTH, MAX_BAR_WIDTH = 12, 60
 #: Widths of the terminal from which there is room for more columns.
-MEDIUM_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 92, 140
+MEDIUM_WIDTH, SCORE_WIDTH, WIDE_WIDTH, VERY_WIDE_WIDTH = 72, 90, 110, 140
+#: Number of batch sizes with a column of their own, in wide and in very wide terminals.
+WIDE_SIZES, VERY_WIDE_SIZES = 2, 4
 
-#: Sorts the arms in ascending order.
-SORT_KEYS: dict[str, Callable[[ScoredArm, Measurement], float]] = {
-    "score": lambda arm, _: arm.rank,
-    "speed": lambda arm, _: -arm.speedup,
-    "ttft": lambda _, measured: _none_last(_generation_figure(measured, "ttft_seconds")),
-    "itl": lambda _, measured: _none_last(_generation_figure(measured, "itl_seconds")),
-    "build": lambda _, measured: measured.build_seconds.cold,
-    "memory": lambda _, measured: _none_last(measured.memory_bytes.peak),
+#: Sorts the entries in ascending order.
+SORT_KEYS: dict[str, Callable[[WorkflowEntry], float]] = {
+    "score": lambda entry: entry.rank or 0,
+    "speed": lambda entry: -entry.speedup.value if entry.speedup else 0.0,
+    "ttft": lambda entry: _none_last(_generation_figure(entry, "ttft_seconds")),
+    "itl": lambda entry: _none_last(_generation_figure(entry, "itl_seconds")),
+    "build": lambda entry: _none_last(entry.build_seconds.cold if entry.build_seconds else None),
+    "memory": lambda entry: _none_last(entry.memory_bytes.peak if entry.memory_bytes else None),
 }
 GENERATION_SORT_KEYS = {"ttft", "itl"}
 
@@ -50,76 +47,108 @@ def sort_names(*, generates_text: bool) -> list[str]:
     return [name for name in SORT_KEYS if generates_text or name not in GENERATION_SORT_KEYS]
 
 
-def sort_arms(decision: Decision, sort: str) -> list[ScoredArm]:
-    """Return the arms in a sort order; arms with equal keys are ordered by rank."""
-    return sorted(
-        decision.scored,
-        key=lambda arm: (SORT_KEYS[sort](arm, find_measurement(decision, arm.arm)), arm.rank),
-    )
+def sort_entries(answer: RunAnswer, sort: str) -> list[WorkflowEntry]:
+    """Return the ranked arms in a sort order; arms with equal keys are ordered by rank."""
+    return sorted(answer.ranked, key=lambda entry: (SORT_KEYS[sort](entry), entry.rank or 0))
 
 
-def ranking_columns(decision: Decision, width: int, sort: str) -> list[Column]:
+def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
     """Return the columns that fit into a terminal of a width; an arrow marks the sort order."""
-    generates_text = decision.header.question.task == "generate"
-    columns = [
-        Column("speed", "Speed", 6, is_numeric=True),
-        *_call_columns(decision, width, generates_text=generates_text),
-    ]
-    if generates_text and width >= MEDIUM_WIDTH:
-        columns.append(Column("ttft", "TTFT", 7, is_numeric=True))
-        columns.append(Column("itl", "ITL", 6, is_numeric=True))
-    if width >= (WIDE_WIDTH if generates_text else MEDIUM_WIDTH):
-        columns.append(Column("build", "Build s", 7, is_numeric=True))
-    if width >= WIDE_WIDTH:
-        columns.append(Column("memory", "MiB", 6, is_numeric=True))
-        columns.append(Column("accuracy", "Error", 8, is_numeric=True))
-    columns += [
-        Column(name, heading, 2)
+    columns = [Column("speed", "Speed", 6, is_numeric=True), *_figure_columns(answer, width)]
+    letters = " ".join(
+        heading
         for name, heading in CRITERION_HEADS.items()
         if width >= WIDE_WIDTH or name not in WIDE_CRITERIA
-    ]
-    columns.append(Column("score", "Score", 6, is_numeric=True))
-    arm_width = max(width - 8 - sum(column.width + 2 for column in columns), 14)
+    )
+    columns += [Column("letters", letters, len(letters))]
+    if width >= SCORE_WIDTH:
+        columns.append(Column("score", "Score", 6, is_numeric=True))
     for column in columns:
         column.heading += SORT_ARROW if column.key == sort else ""
+    longest = max((len(entry.arm) for entry in answer.ranked), default=0)
+    rest = width - 6 - sum(column.width + 1 for column in columns)
+    arm = max(min(longest, rest - MIN_BAR_WIDTH, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
+    if width < WIDE_WIDTH:
+        arm = min(arm, max(rest * 3 // 5, MIN_ARM_WIDTH))
+    bar = min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)
+    axis = axis_of(answer, bar)
     return [
-        Column("rank", "#", 2, is_numeric=True),
-        Column("arm", "Workflow", min(arm_width, MAX_ARM_WIDTH)),
+        Column("rank", "#", 3, is_numeric=True),
+        Column("arm", "Workflow", arm),
+        Column("interval", axis.labels(), bar),
         *columns,
     ]
 
 
-def _call_columns(decision: Decision, width: int, *, generates_text: bool) -> Iterable[Column]:
-    """Return a column for each of the batch sizes that fit."""
-    unit = "tok/s" if generates_text else "ms"
-    measurements = decision.results.measurements
-    sizes = [cell.batch_size for cell in measurements[0].cells] if measurements else []
-    most = 4
-    if width < WIDE_WIDTH:
-        most = 1
-    elif generates_text and width < VERY_WIDE_WIDTH:
-        most = 2
-    return [
-        Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 5), is_numeric=True)
-        for size in sizes[:most]
+def axis_of(answer: RunAnswer, cells: int) -> SpeedAxis:
+    """Return the axis of the speed-ups of all ranked arms."""
+    return SpeedAxis.for_speedups(
+        (entry.speedup for entry in answer.ranked if entry.speedup), cells
+    )
+
+
+def _figure_columns(answer: RunAnswer, width: int) -> list[Column]:
+    """Return the columns of the figures besides the speed."""
+    columns = []
+    if width >= WIDE_WIDTH:
+        sizes = [cell.batch_size for cell in answer.ranked[0].cells] if answer.ranked else []
+        most = VERY_WIDE_SIZES if width >= VERY_WIDE_WIDTH else WIDE_SIZES
+        unit = "tok/s" if answer.is_generation else "ms"
+        columns += [
+            Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 6), is_numeric=True)
+            for size in sizes[:most]
+        ]
+    if answer.is_generation and width >= VERY_WIDE_WIDTH:
+        columns.append(Column("ttft", "TTFT", 7, is_numeric=True))
+        columns.append(Column("itl", "ITL", 6, is_numeric=True))
+    if width >= MEDIUM_WIDTH:
+        columns.append(Column("build", "Build s", 8, is_numeric=True))
+    if width >= VERY_WIDE_WIDTH:
+        columns.append(Column("memory", "MiB", 7, is_numeric=True))
+        columns.append(Column("accuracy", "Error", 8, is_numeric=True))
+    return columns
+
+
+def ranking_cells(
+    answer: RunAnswer, entry: WorkflowEntry, columns: dict[str, Column]
+) -> dict[str, str]:
+    """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
+    build, memory = entry.build_seconds, entry.memory_bytes
+    letters = [
+        name
+        for name, heading in CRITERION_HEADS.items()
+        if heading in columns["letters"].heading.split()
     ]
-
-
-def ranking_cells(arm: ScoredArm, measured: Measurement, arm_width: int) -> dict[str, str]:
-    """Return the cells of an arm; `!` marks an arm that does not meet the required tiers."""
     return {
-        "rank": f"{arm.rank}{'!' if arm.fails else ''}",
-        "arm": text.truncate_middle(text.printable(arm.arm), arm_width),
-        "speed": text.format_ratio(arm.speedup),
-        **{f"call-{cell.batch_size}": _call_figure(cell) for cell in measured.cells},
-        "ttft": text.format_milliseconds(_generation_figure(measured, "ttft_seconds")),
-        "itl": text.format_milliseconds(_generation_figure(measured, "itl_seconds")),
-        "build": format_seconds(measured.build_seconds.cold),
-        "memory": format_mebibytes(measured.memory_bytes.peak),
-        "accuracy": accuracy_cell(measured.correctness),
-        **{name: LETTERS[rating.tier] for name, rating in arm.ratings.items()},
-        "score": f"{arm.score:.2f}",
+        "rank": f"{entry.rank}{rank_mark(answer, entry)}",
+        "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
+        "interval": axis_of(answer, columns["interval"].width).bar(entry.speedup),
+        "speed": text.format_ratio(entry.speedup.value if entry.speedup else None),
+        **{f"call-{cell.batch_size}": _call_figure(cell) for cell in entry.cells},
+        "ttft": text.format_milliseconds(_generation_figure(entry, "ttft_seconds")),
+        "itl": text.format_milliseconds(_generation_figure(entry, "itl_seconds")),
+        "build": format_seconds(build.cold if build else None),
+        "accuracy": accuracy_cell(entry.correctness.by_batch_size if entry.correctness else ()),
+        "memory": format_mebibytes(memory.peak if memory else None),
+        "letters": " ".join(f" {_letter(entry, name)}  " for name in letters),
+        "score": MISSING if entry.score is None else f"{entry.score:.2f}",
     }
+
+
+def rank_mark(answer: RunAnswer, entry: WorkflowEntry) -> str:
+    """Return `!` for an arm that fails a constraint, `=` for one of several equally good ones."""
+    if entry.fails:
+        return "!"
+    advice = answer.recommendation
+    if advice is None or advice.decision != "EITHER" or entry.id not in advice.contenders:
+        return " "
+    best = next(each for each in answer.ranked if each.id == entry.id and not each.fails)
+    return "=" if best.arm == entry.arm else " "
+
+
+def _letter(entry: WorkflowEntry, criterion: str) -> str:
+    scores = entry.scores or {}
+    return LETTERS[scores[criterion].tier] if criterion in scores else MISSING
 
 
 def _call_figure(cell: Cell) -> str:
@@ -130,8 +159,8 @@ def _call_figure(cell: Cell) -> str:
 
 
 def _generation_figure(
-    measured: Measurement, name: Literal["ttft_seconds", "itl_seconds"]
+    entry: WorkflowEntry, name: Literal["ttft_seconds", "itl_seconds"]
 ) -> float | None:
     """Return a figure of generated text at the first batch size."""
-    generation = measured.cells[0].generation if measured.cells else None
+    generation = entry.cells[0].generation if entry.cells else None
     return getattr(generation, name) if generation is not None else None

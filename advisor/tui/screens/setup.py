@@ -23,8 +23,12 @@ from advisor.tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from advisor.tui.run.unfinished import UnfinishedRun
+    from advisor.tui.steps.plan import PlanStep
 
 STEP_NAMES = ("Model", "Target", "Priorities", "Plan")
+LAST_STEP = len(STEP_NAMES) - 1
+#: Cells of an answer in the title.
+ANSWER_WIDTH = 18
 
 
 class SetupScreen(AdvisorScreen):
@@ -38,14 +42,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         Binding("enter", "next", "Next", id="next"),
         Binding("escape", "back", "Back", id="back"),
         Binding("ctrl+r", "start", "Run now", key_display="^r", priority=True, id="run"),
-        Binding(
-            "ctrl+g",
-            "resume",
-            "Resume",
-            key_display="^g",
-            id="go-on",
-            tooltip="resume the unfinished run",
-        ),
         Binding("p", "preset", "Preset", id="preset"),
         Binding("H", "history", "History", id="history"),
         Binding("q", "app.leave", "Quit", id="quit"),
@@ -63,9 +59,21 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
     def on_mount(self) -> None:
         self.step_index = 0
-        self._unfinished: UnfinishedRun | None = None
         self._draw_breadcrumbs()
         self.step.begin()
+        self.show_unfinished_run(self.app_interface.unfinished_run)
+
+    def on_screen_resume(self) -> None:
+        """Offer the unfinished run that there is now."""
+        if self.is_mounted:
+            self.show_unfinished_run(self.app_interface.unfinished_run)
+            self._draw_breadcrumbs()
+
+    def restart(self) -> None:
+        """Show the first question; the answers stay."""
+        if self.is_mounted and self.step_index > 0:
+            self.show_error(None)
+            self.run_worker(self._go_to(0), group="steps", exclusive=True)
 
     @property
     def step(self) -> Step:
@@ -76,10 +84,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         """Show only the keys that have an effect on the current question."""
         if action == "preset":
             return self.step_index == STEP_NAMES.index("Priorities")
-        if action == "back":
-            return self.step_index > 0
-        if action == "resume":
-            return self._unfinished is not None and self.step_index == 0
         return not (action == "history" and self.step_index > 0)
 
     def _draw_breadcrumbs(self) -> None:
@@ -87,32 +91,32 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         for index, name in enumerate(STEP_NAMES):
             mark = "\N{CHECK MARK}" if index < self.step_index else f"{index + 1}"
             style = "bold" if index == self.step_index else "dim" if index > self.step_index else ""
-            line.append(f"{mark} {name}", style)
+            shown = self._answer_of(index) if index < self.step_index else name
+            line.append(f"{mark} {text.truncate_middle(shown, ANSWER_WIDTH)}", style)
             if index < len(STEP_NAMES) - 1:
                 line.append("  \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}  ", "dim")
-        self.query_one(TitleBar).set_text(line, self.app_interface.run_status())
+        self.query_one(TitleBar).set_text(line)
         self.refresh_bindings()
+
+    def _answer_of(self, index: int) -> str:
+        """Return the answer to a question in a few characters."""
+        answers = self.app_interface.answers
+        device = "CPU" if answers.gpu == "cpu" else f"GPU {answers.gpu}".strip()
+        precision = "" if answers.dtype == "auto" else f" {answers.dtype}"
+        priorities = "own weights" if answers.priority else answers.preset
+        values = (answers.model, device + precision, priorities)
+        return text.printable(values[index]) or STEP_NAMES[index]
 
     def show_unfinished_run(self, run: UnfinishedRun | None) -> None:
         """Offer to resume or show an unfinished run."""
-        self._unfinished = run
-        self._draw_unfinished_run()
-        self.refresh_bindings()
-
-    def _draw_unfinished_run(self) -> None:
         notice = self.query_one("#unfinished", Static)
-        notice.update(self._unfinished.notice if self._unfinished is not None else "")
-        notice.display = self._unfinished is not None and self.step_index == 0
-
-    def action_resume(self) -> None:
-        """Resume the unfinished run, or show it if it is running."""
-        if self._unfinished is not None:
-            run, self._unfinished = self._unfinished, None
-            self._draw_unfinished_run()
-            self.app_interface.run_controller.resume(run.run_id)
+        notice.update(run.notice if run is not None else "")
+        notice.display = run is not None and self.step_index == 0
 
     def show_error(self, error: UserError | None) -> None:
         """Show an error and its next step, or remove it."""
+        if error is not None:
+            self.app.clear_notifications()  # they would cover the error
         notice = self.query_one("#error", Static)
         notice.update(
             f"{text.printable(error.what, 600)}\nnext: {text.printable(error.next_step, 300)}"
@@ -120,19 +124,26 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
             else ""
         )
         notice.set_class(error is not None, "-shown")
+        if error is not None and self.step_index == LAST_STEP:
+            self._plan_step().show_no_plan()
+
+    def _plan_step(self) -> PlanStep:
+        return cast("PlanStep", self.step)
 
     def action_next(self) -> None:
         """Go to the next question; after the last, start the run."""
         if not self._check_step():
             return
-        if self.step_index == len(STEP_NAMES) - 1:
+        if self.step_index == LAST_STEP:
             self.action_start()
             return
         self.run_worker(self._go_to(self.step_index + 1), group="steps", exclusive=True)
 
     def action_back(self) -> None:
-        """Go to the previous question."""
-        if self.step_index > 0:
+        """Go to the previous question; from the first, to the first screen."""
+        if self.step_index == 0:
+            self.app_interface.action_home()
+        else:
             self.show_error(None)
             self.run_worker(self._go_to(self.step_index - 1), group="steps", exclusive=True)
 
@@ -144,7 +155,9 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
 
     def action_start(self) -> None:
         """Start a run with the current answers."""
-        if self._check_step():
+        if self.step_index == LAST_STEP and not self._plan_step().is_ready:
+            self.notify("the plan is not ready", timeout=2, markup=False)
+        elif self._check_step():
             self.app_interface.start_run()
 
     def action_preset(self) -> None:
@@ -170,10 +183,10 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
             await switcher.mount(_make_step(index))
         switcher.current = f"step-{index}"
         self.step_index = index
-        self._draw_unfinished_run()
+        self.show_unfinished_run(self.app_interface.unfinished_run)
         self._draw_breadcrumbs()
         self.step.begin()
-        if index == len(STEP_NAMES) - 1:
+        if index == LAST_STEP:
             self.app_interface.show_plan()
 
     def show_machine(self, machine: Machine) -> None:

@@ -72,7 +72,6 @@ class ModelStep(Step):
             self.answers.model if self.answers.model != DEMO else "",
             placeholder="demo   (enter selects it, ctrl+r runs with all defaults)",
             id="model",
-            compact=True,
         )
         with Horizontal():
             yield ShippedModels(id="models", markup=False, compact=True)

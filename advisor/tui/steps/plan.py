@@ -70,7 +70,21 @@ class PlanStep(Step):
         self._draft: DraftRun | None = None
 
     def begin(self) -> None:
+        """Remove the plan of earlier answers."""
+        self._draft = None
+        self.query_one(Table).set_rows({})
+        self.query_one("#summary", Static).update("Making the plan ...")
+        self.query_one("#explanation", Static).update("")
         self.query_one(Table).focus()
+
+    def show_no_plan(self) -> None:
+        """Show that the answers give no plan."""
+        self.query_one("#summary", Static).update("There is no plan: see the error below.")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the plan of the present answers is shown."""
+        return self._draft is not None
 
     def show(self, drafted: DraftRun | RunDocument) -> None:
         """Show a plan, or the answer for a GPU that is not attached."""

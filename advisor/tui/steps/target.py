@@ -10,8 +10,9 @@ from textual.widgets import Input, Label, Static
 
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
-from advisor.errors import MigEnabledError, SizeError
+from advisor.errors import MigEnabledError, UserError
 from advisor.tui.rendering import text
+from advisor.tui.steps import checks
 from advisor.tui.steps.step import Step
 from advisor.tui.widgets.answer_input import AnswerInput
 from advisor.tui.widgets.choice import Choice
@@ -75,7 +76,8 @@ class TargetStep(Step):
     def _field(self, name: str, label: str, value: str, placeholder: str) -> ComposeResult:
         with Horizontal(classes="field", id=f"field-{name}"):
             yield Label(f"  {label:<21}", markup=False)
-            yield AnswerInput(value, placeholder=placeholder, id=name, compact=True)
+            check = checks.of_field(name, label, self.app_interface.catalogue)
+            yield AnswerInput(value, placeholder=placeholder, id=name, check=check)
 
     def begin(self) -> None:
         self.has_begun = True
@@ -94,6 +96,8 @@ class TargetStep(Step):
         ]
         values.append(("cpu", "CPU"))
         asked = self.answers.gpu
+        if self.query_one("#absent_gpu", Input).value.strip() == asked:
+            asked = ""
         if asked and asked not in {name for name, _ in values}:
             values.append((asked, text.printable(asked, 28)))
         choice = self.query_one("#device", Choice)
@@ -134,30 +138,39 @@ class TargetStep(Step):
         elif machine.gpus and machine.software.torch_cuda is None:
             note = f"the {machine.gpus[0].name} cannot be used: this torch is a CPU build"
         elif not machine.gpus:
-            problem = text.printable(machine.gpu_problem or "none is listed", 50)
-            note = f"no GPU found ({problem}): CPU workflows only"
+            note = "no NVIDIA GPU found: CPU workflows only"
         else:
             note = "the GPU is not used"
         self.query_one("#device-note", Static).update(note)
 
     def on_choice_chosen(self, event: Choice.Chosen) -> None:
         event.stop()
-        if event.choice.id == "device" and self.app_interface.machine is not None:
-            self._draw_device_note(self.app_interface.machine)
+        if event.choice.id == "device":
+            # A device that is chosen last replaces the name of an absent GPU.
+            self.query_one("#absent_gpu", Input).value = ""
+            self.change_answers(gpu=event.value)
+            if self.app_interface.machine is not None:
+                self._draw_device_note(self.app_interface.machine)
+
+    def on_answer_input_checked(self, event: AnswerInput.Checked) -> None:
+        """Show what is wrong with the field that was left."""
+        event.stop()
+        self.app_interface.show_field_error(event.error or self._first_error())
+
+    def _first_error(self) -> UserError | None:
+        shown = (field for field in self.query(AnswerInput) if field.is_shown)
+        errors = (field.find_error() for field in shown)
+        return next((error for error in errors if error is not None), None)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.app_interface.go_to_next_step()
 
     def store_answers(self) -> None:
-        """Store the fields; the plan checks them further."""
-        typed = self._typed("max_build_seconds") or DEFAULT_MAX_BUILD_SECONDS
-        try:
-            max_build_seconds = float(typed)
-        except ValueError as problem:
-            raise SizeError(
-                f"the build limit {typed!r} is not a number", "use seconds, such as 120"
-            ) from problem
+        """Store the fields; raise the error of the first invalid one."""
+        error = self._first_error()
+        if error is not None:
+            raise error
         self.change_answers(
             gpu=self._typed("absent_gpu") or self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
@@ -165,7 +178,7 @@ class TargetStep(Step):
             batch_sizes=self._typed("batch_sizes"),
             input_tokens=self._tokens("input_tokens"),
             output_tokens=self._tokens("output_tokens"),
-            max_build_seconds=max_build_seconds,
+            max_build_seconds=float(self._typed("max_build_seconds") or DEFAULT_MAX_BUILD_SECONDS),
             python=self._typed("python"),
         )
 
@@ -173,10 +186,4 @@ class TargetStep(Step):
         return self.query_one(f"#{name}", Input).value.strip()
 
     def _tokens(self, name: str) -> int:
-        typed = self._typed(name) or DEFAULT_TOKENS
-        try:
-            return int(typed)
-        except ValueError as problem:
-            raise SizeError(
-                f"{typed!r} is not a number of tokens", "use a whole number, such as 128"
-            ) from problem
+        return int(self._typed(name) or DEFAULT_TOKENS)

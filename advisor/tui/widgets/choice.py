@@ -78,18 +78,31 @@ class Choice(Widget, can_focus=True):
             no_wrap=True,
             style="bold" if self.has_focus else "",
         )
-        if LABEL_WIDTH + 2 + sum(len(label) + 3 for _, label in self.values) > self.size.width:
+        segments = self._segments()
+        if not segments:
             # Not all values fit: show only the chosen one and its position.
             return text.append(f"[{self.values[self.chosen][1]}]", "bold").append(
                 f"  {self.chosen + 1} of {len(self.values)}", "dim"
             )
-        for place, (_, label) in enumerate(self.values):
-            text.append(
-                f"[{label}]" if place == self.chosen else f" {label} ",
-                "bold" if place == self.chosen else "dim",
-            )
-            text.append(" ")
+        for place, segment in enumerate(segments):
+            text.append(segment, "bold" if place == self.chosen else "dim")
         return text
+
+    def _segments(self) -> list[str]:
+        """Return what is drawn for each value, with less space where it is needed.
+
+        Return an empty list if the values do not fit.
+        """
+        labels = [label for _, label in self.values]
+        room = self.size.width - LABEL_WIDTH - 2
+        for chosen, other in (("[{}] ", " {}  "), ("[{}]", " {}")):
+            segments = [
+                (chosen if place == self.chosen else other).format(label)
+                for place, label in enumerate(labels)
+            ]
+            if sum(map(len, segments)) <= room:
+                return segments
+        return []
 
     def action_move(self, steps: int) -> None:
         """Choose the next value, or with -1 the previous one."""
@@ -98,8 +111,8 @@ class Choice(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Choose the value under the mouse."""
         end = LABEL_WIDTH + 2
-        for place, (_, label) in enumerate(self.values):
-            end += len(label) + 3
+        for place, segment in enumerate(self._segments()):
+            end += len(segment)
             if LABEL_WIDTH + 2 <= event.x < end:
                 self._choose(place)
                 return

@@ -33,8 +33,11 @@ class Table(DataTable[Text]):
         Binding("G", "scroll_bottom", show=False),
     ]
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
-        super().__init__(id=id, cursor_type="row", zebra_stripes=True, cell_padding=1)
+    def __init__(self, *, id: str, gap: int = 2) -> None:  # noqa: A002 - Textual's word
+        """`gap` is the number of cells between two columns: 2, or 1 for tables that need room."""
+        super().__init__(id=id, cursor_type="row", zebra_stripes=True, cell_padding=gap // 2)
+        #: Space that follows the text of a cell, where the padding is too wide.
+        self._space = " " * (gap % 2)
         self._shown: list[Column] = []
         self._cells: dict[str, Cells] = {}
 
@@ -48,10 +51,8 @@ class Table(DataTable[Text]):
         self._shown = list(columns)
         cells, self._cells = self._cells, {}
         for column in columns:
-            heading = Text(
-                column.heading, justify="right" if column.is_numeric else "left", no_wrap=True
-            )
-            self.add_column(heading, width=column.width, key=column.key)
+            heading = self._text(column, column.heading, "")
+            self.add_column(heading, width=column.width + len(self._space), key=column.key)
         self.set_rows(
             {key: {name: text for name, (text, _) in row.items()} for key, row in cells.items()}
         )
@@ -76,7 +77,7 @@ class Table(DataTable[Text]):
         self.clear()
         self._cells = cells
         for key, row in cells.items():
-            self.add_row(*[_cell_text(column, row) for column in self._shown], key=key)
+            self.add_row(*[self._cell_text(column, row) for column in self._shown], key=key)
         self.move_cursor_to(cursor)
 
     def _update_cells(self, cells: dict[str, Cells]) -> None:
@@ -84,7 +85,16 @@ class Table(DataTable[Text]):
         for key, row in cells.items():
             for column in self._shown:
                 if before[key].get(column.key) != row.get(column.key):
-                    self.update_cell(key, column.key, _cell_text(column, row))
+                    self.update_cell(key, column.key, self._cell_text(column, row))
+
+    def _cell_text(self, column: Column, row: Cells) -> Text:
+        text, style = row.get(column.key, ("", ""))
+        return self._text(column, text, style)
+
+    def _text(self, column: Column, text: str, style: str) -> Text:
+        if not column.is_numeric:
+            return Text(text, style, no_wrap=True)
+        return Text(f"{text:>{column.width}}{self._space}", style, no_wrap=True)
 
     def key_at_cursor(self) -> str | None:
         """Return the key of the row under the cursor, None in an empty table."""
@@ -104,8 +114,3 @@ class SelectableTable(Table):
     HELP = "Up and down, or j and k, move; g and G go to the ends; enter opens the row."
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]
-
-
-def _cell_text(column: Column, row: Cells) -> Text:
-    text, style = row.get(column.key, ("", ""))
-    return Text(text, style, justify="right" if column.is_numeric else "left", no_wrap=True)

@@ -30,7 +30,7 @@ class WeightBar(Widget, can_focus=True):
     """The weight of one pillar on one line."""
 
     HELP = """\
-Left and right change the weight by 5, with shift by 1; digits set it; = makes the three equal. The
+Left and right change the weight by 5, with shift by 1; = makes the three equal. The
 other two share the rest, so that the three always sum to 100 %. A mark shows the weight at which
 the recommendation changes."""
 
@@ -60,9 +60,10 @@ the recommendation changes."""
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, WeightBar.Moved) and message.bar is self.bar
 
-    def __init__(self, pillar: str) -> None:
+    def __init__(self, pillar: str, *, takes_digits: bool = True) -> None:
         super().__init__(id=f"weight-{pillar}")
         self.pillar = pillar
+        self._takes_digits = takes_digits
         self._typed = ""
 
     def render(self) -> RenderResult:
@@ -83,6 +84,10 @@ the recommendation changes."""
             else:
                 text.append(cell, colour if cell == FULL else f"{colour} dim")
         return text
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Leave digits to the screen where they have another meaning."""
+        return action != "type" or self._takes_digits
 
     def _bar_width(self) -> int:
         return max(self.size.width - BAR_START - 1, 4)
@@ -143,13 +148,21 @@ class Weights(Vertical):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, Weights.Changed)
 
-    def __init__(self, priorities: Priorities, *, id: str = "weights") -> None:  # noqa: A002 - Textual's word
+    def __init__(
+        self,
+        priorities: Priorities,
+        *,
+        id: str = "weights",  # noqa: A002 - Textual's word
+        takes_digits: bool = True,
+    ) -> None:
+        """With `takes_digits`, digits set the weight of the focused bar."""
         super().__init__(id=id)
         self.priorities = priorities
+        self._takes_digits = takes_digits
 
     def compose(self) -> ComposeResult:
         for pillar in PILLARS:
-            yield WeightBar(pillar)
+            yield WeightBar(pillar, takes_digits=self._takes_digits)
 
     def on_mount(self) -> None:
         self.set_priorities(self.priorities)

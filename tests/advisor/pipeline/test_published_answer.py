@@ -140,8 +140,14 @@ def test_the_output_length_does_not_matter_for_one_pass() -> None:
     assert KNOWN.published.differences(asked) == ()
 
 
-def test_a_trust_reason_states_that_eager_is_no_candidate() -> None:
-    assert any(
-        "eager PyTorch" in reason and "no candidate" in reason
-        for reason in advise("RTX 4090", TINY, "research").trust_reasons
+def test_eager_is_advised_where_no_published_speed_up_is_worth_its_cost() -> None:
+    cases = published_figures.find_cases(KNOWN.published, "RTX 4090", TINY, SIZES)
+    slow = tuple(
+        msgspec.structs.replace(
+            case, speedups=dict.fromkeys(case.speedups, (1.0, 1.0)), contradicts=()
+        )
+        for case in cases
     )
+    cases = (*slow, published_figures.baseline_case(slow))
+    _, advice = published_answer.recommend_case(cases, ask(TINY, "balanced"), KNOWN, "RTX 4090")
+    assert advice.workflow == "pytorch-eager"

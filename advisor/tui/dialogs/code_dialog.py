@@ -1,0 +1,64 @@
+"""Show the script that does what was measured, to copy it or to write it to a file."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from advisor.system.atomic_write import write_atomically
+from advisor.tui.dialogs.dialog import Dialog
+from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.rendering import text
+from advisor.tui.widgets.key_footer import KeyFooter
+
+
+class CodeDialog(Dialog[None]):
+    """The script of one arm."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy"),
+        Binding("w", "write", "Write to a file"),
+        Binding("escape,q", "dismiss", "Close"),
+    ]
+
+    def __init__(self, arm: str, script: str) -> None:
+        super().__init__()
+        self._arm, self._script = arm, script
+
+    def compose(self) -> ComposeResult:
+        shown = "\n".join(text.printable(line, 400) for line in self._script.splitlines())
+        with VerticalScroll(classes="dialog"):
+            yield Static(
+                f"The code of {text.printable(self._arm, 60)}", markup=False, classes="lead"
+            )
+            yield Static(Text(shown, no_wrap=True), markup=False)
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_copy(self) -> None:
+        """Copy the script to the clipboard of the terminal (OSC 52)."""
+        self.app.copy_to_clipboard(self._script)
+        self.notify("copied, if the terminal allows it; w writes it to a file", markup=False)
+
+    def action_write(self) -> None:
+        """Write the script to a file that the user names."""
+
+        def write(file: pathlib.Path | None) -> None:
+            if file is None:
+                return
+            try:
+                write_atomically(file, self._script.encode())
+            except OSError as problem:
+                self.notify(f"not written: {problem.strerror}", severity="error", markup=False)
+            else:
+                self.notify(f"written: {file.absolute()}", markup=False)
+
+        self.app.push_screen(ExportDialog(pathlib.Path.cwd() / "serve.py", [".py"]), write)

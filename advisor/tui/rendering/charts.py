@@ -1,0 +1,200 @@
+"""The pictures of a run: what each shows, from its document."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Callable
+
+import msgspec
+
+from advisor.domain.measurement import Cell
+from advisor.report.document import WorkflowEntry
+from advisor.tui.answer import RunAnswer
+from advisor.tui.rendering import text
+from advisor.tui.rendering.plot import Plot, Point, Series, plot_lines
+
+#: Marks of the arms, by rank.
+MARKS = "123456789" + string.ascii_lowercase
+#: Arms of which curves are drawn.
+MOST_CURVES = 6
+#: Shorter builds are drawn at this time, because the axis is logarithmic.
+SHORTEST_BUILD_SECONDS = 0.1
+CURVE_POINTS = 80
+#: Factor beyond the largest break-even to which the break-even curve reaches.
+BEYOND_BREAK_EVEN, MOST_REQUESTS = 10.0, 1e9
+WHOLE = 100
+NO_CHART = "This run has no figures for this picture, or the terminal is too small for it."
+
+
+def _label(answer: RunAnswer, entry: WorkflowEntry) -> str:
+    advice = answer.recommendation
+    mark = " (advised)" if advice is not None and advice.arm == entry.arm else ""
+    return f"{text.printable(entry.arm)}{mark}"
+
+
+def _mark(entry: WorkflowEntry) -> str:
+    return MARKS[min((entry.rank or 1) - 1, len(MARKS) - 1)]
+
+
+def _series(
+    answer: RunAnswer,
+    points_of: Callable[[WorkflowEntry], tuple[Point, ...]],
+    *,
+    is_curve: bool = False,
+    most: int = len(MARKS),
+) -> tuple[Series, ...]:
+    return tuple(
+        Series(_mark(entry), _label(answer, entry), points_of(entry), is_curve=is_curve)
+        for entry in answer.ranked[:most]
+        if points_of(entry)
+    )
+
+
+def speed_by_batch_size(answer: RunAnswer) -> Plot:
+    """Return the speed-up of each arm against the batch size, with its interval."""
+
+    def points(entry: WorkflowEntry) -> tuple[Point, ...]:
+        return tuple(
+            Point(cell.batch_size, cell.speedup.value, cell.speedup.low, cell.speedup.high)
+            for cell in entry.cells
+        )
+
+    sizes = sorted({cell.batch_size for entry in answer.ranked for cell in entry.cells})
+    return Plot(
+        "Speed-up over eager PyTorch by batch size, with 95 % intervals",
+        "batch",
+        "speed-up",
+        _series(answer, points),
+        tuple(map(float, sizes)),
+    )
+
+
+def latency_by_throughput(answer: RunAnswer) -> Plot:
+    """Return the latency of each arm against its throughput, one point for each batch size."""
+    unit = "tokens/s" if answer.is_generation else "samples/s"
+    title = "Milliseconds between tokens" if answer.is_generation else "Milliseconds of a call"
+
+    def points(entry: WorkflowEntry) -> tuple[Point, ...]:
+        return tuple(
+            Point(cell.throughput.value, latency * 1e3)
+            for cell in entry.cells
+            if (latency := _latency(cell))
+        )
+
+    return Plot(f"{title}, against throughput", unit, "ms", _series(answer, points))
+
+
+def _latency(cell: Cell) -> float | None:
+    if cell.generation is not None:
+        return cell.generation.itl_seconds
+    return cell.seconds.median
+
+
+def speed_by_build(answer: RunAnswer) -> Plot:
+    """Return speed-up against build time; the arms of the Pareto front are marked in the legend."""
+    advice = answer.recommendation
+    front = set(advice.pareto or ()) if advice is not None else set()
+    series = []
+    for entry in answer.ranked:
+        if entry.speedup is None or entry.build_seconds is None:
+            continue
+        build = max(entry.build_seconds.cold, SHORTEST_BUILD_SECONDS)
+        speedup = entry.speedup
+        label = _label(answer, entry) + ("" if entry.arm in front else " - beaten by another")
+        point = Point(build, speedup.value, speedup.low, speedup.high)
+        series.append(Series(_mark(entry), label, (point,)))
+    return Plot("Speed-up against build time", "build s", "speed-up", tuple(series))
+
+
+def break_even(answer: RunAnswer) -> Plot:
+    """Return the seconds until requests are served, the build included, against their number."""
+    advice = answer.recommendation
+    paid = [found.requests or 0.0 for found in advice.break_even] if advice is not None else []
+    most = min(max([*paid, 1e3]) * BEYOND_BREAK_EVEN, MOST_REQUESTS)
+    requests = [most ** (number / CURVE_POINTS) for number in range(CURVE_POINTS + 1)]
+
+    def points(entry: WorkflowEntry) -> tuple[Point, ...]:
+        if not entry.cells or entry.build_seconds is None:
+            return ()
+        build, call = entry.build_seconds.cold, entry.cells[0].seconds.median
+        return tuple(Point(number, build + number * call) for number in requests)
+
+    size = answer.ranked[0].cells[0].batch_size if answer.ranked and answer.ranked[0].cells else 1
+    return Plot(
+        f"Seconds until so many requests are served, cold build included, batch {size}",
+        "requests",
+        "seconds",
+        _series(answer, points, is_curve=True, most=MOST_CURVES),
+    )
+
+
+def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
+    """Return which arm leads at every weighting of the three Ps.
+
+    From left to right performance weighs more, from bottom to top productivity; portability has the
+    rest.
+    """
+    rows, columns = max(height - 4, 1), max(min(width // 2, 60), 10)
+    candidates = [entry for entry in answer.ranked if entry.scores and not entry.fails]
+    leaders: dict[str, WorkflowEntry] = {}
+    lines = []
+    for row in range(rows):
+        productivity = WHOLE * (rows - 1 - row) / max(rows - 1, 1)
+        cells = []
+        for column in range(columns):
+            performance = WHOLE * column / (columns - 1)
+            leader = _leader(answer, candidates, performance, productivity)
+            if leader is not None:
+                leaders.setdefault(_mark(leader), leader)
+            cells.append(_mark(leader) if leader is not None else " ")
+        lines.append(f"{productivity:>5.0f} % {''.join(cells)}")
+    legend = [f"{mark} {_label(answer, entry)}" for mark, entry in sorted(leaders.items())]
+    named = [
+        f"{line}   {legend[number] if number < len(legend) else ''}"[:width].rstrip()
+        for number, line in enumerate(lines)
+    ]
+    now = answer.priorities
+    title = (
+        "Who leads at each weighting: performance to the right, productivity upwards, portability"
+        f" the rest (now {now.performance:g}, {now.productivity:g}, {now.portability:g})"
+    )
+    return [title[:width], *named, f"{'':8}0 %{'100 % performance':>{columns - 3}}"]
+
+
+def _leader(
+    answer: RunAnswer, candidates: list[WorkflowEntry], performance: float, productivity: float
+) -> WorkflowEntry | None:
+    portability = WHOLE - performance - productivity
+    if portability < 0 or not candidates:
+        return None
+    priorities = msgspec.structs.replace(
+        answer.priorities,
+        performance=performance,
+        productivity=productivity,
+        portability=portability,
+    )
+
+    def score(entry: WorkflowEntry) -> float:
+        grades = {name: found.graded for name, found in (entry.scores or {}).items()}
+        found = priorities.weigh(grades)
+        return found if math.isfinite(found) else -math.inf
+
+    return max(candidates, key=score)
+
+
+PLOTS: tuple[Callable[[RunAnswer], Plot], ...] = (
+    speed_by_batch_size,
+    speed_by_build,
+    latency_by_throughput,
+    break_even,
+)
+#: Number of pictures; the last one is the map of the weights.
+CHART_COUNT = len(PLOTS) + 1
+
+
+def chart_lines(answer: RunAnswer, number: int, width: int, height: int) -> list[str]:
+    """Return the lines of a picture, or a line that says that there is none."""
+    if number == len(PLOTS):
+        return weight_map_lines(answer, width, height)
+    return plot_lines(PLOTS[number](answer), width, height) or [NO_CHART]

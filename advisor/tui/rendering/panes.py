@@ -1,0 +1,99 @@
+"""The panes below the ranking: why, how far to trust it, what to do next, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from advisor.domain.question import FURTHER_CRITERIA
+from advisor.report import text_report
+from advisor.system.number_format import format_share
+from advisor.tui.answer import RunAnswer
+from advisor.tui.rendering import text
+
+EVERYTHING_MEASURED = "Every workflow that applies was measured."
+NO_FLIP = "No weighting of the three Ps changes the answer."
+
+
+def render_why(answer: RunAnswer) -> Text:
+    """Return the reasons of the advice, and the best arm at each batch size."""
+    advice, problem = answer.recommendation, answer.document.problem
+    if advice is None:
+        return _items([problem.next_step] if problem is not None else [], ">")
+    lines = _items(advice.reasons, "+")
+    if len(advice.advice_by_batch_size) > 1:
+        lines += Text("Best at each batch size\n", "bold")
+        lines += _items(
+            (
+                f"batch {best.batch_size}: {best.arm}, {best.speedup:.2f}x eager"
+                + (
+                    f" (the advised one {best.advised_speedup:.2f}x)"
+                    if best.arm != advice.arm
+                    else ""
+                )
+                for best in advice.advice_by_batch_size
+            ),
+            " ",
+        )
+    return lines
+
+
+def render_trust(answer: RunAnswer) -> Text:
+    """Return the evidence behind the advice, and what would make it better."""
+    advice, race = answer.recommendation, answer.document.race
+    if advice is None:
+        return Text("Nothing is advised, so there is nothing to trust.\n")
+    lines = Text(f"Trust {advice.trust}", "bold") + Text(" on the scale from A to D.\n")
+    lines += _items(advice.trust_reasons, "-")
+    found = []
+    if advice.certainty is not None:
+        found.append(
+            f"{advice.decision}: leads in {format_share(advice.certainty)} of what the measurements"
+            " allow"
+        )
+    if advice.needed_seconds is not None:
+        found.append(f"about {advice.needed_seconds:.0f} more seconds would settle it")
+    if advice.score_regret is not None:
+        found.append(
+            f"if it is wrong, at most {advice.score_regret.high:.2f} points are lost (95 %)"
+        )
+    if race is not None and race.noise_floor is not None:
+        found.append(
+            f"noise floor {format_share(race.noise_floor, 1)}: two equal workers may differ by this"
+        )
+    return lines + _items(found, " ")
+
+
+def render_next(answer: RunAnswer) -> Text:
+    """Return the next steps and the keys that take them."""
+    advice, problem = answer.recommendation, answer.document.problem
+    if advice is None:
+        return _items([problem.next_step] if problem is not None else [], ">")
+    return _items(advice.next_steps, ">")
+
+
+def render_unmeasured(answer: RunAnswer) -> Text:
+    """Return the arms and workflows without a rank, each with the reason and what enables it."""
+    lines = [text.printable(line, 600) for line in text_report.unranked(answer.document)]
+    return Text("\n".join(lines) or EVERYTHING_MEASURED)
+
+
+def count_unmeasured(answer: RunAnswer) -> int:
+    """Return the number of arms and workflows that were not measured."""
+    return sum(entry.rank is None for entry in answer.document.workflows)
+
+
+def describe_weights(answer: RunAnswer) -> Text:
+    """Return how much the weights count, and where each changes the answer."""
+    priorities = answer.priorities
+    further = [
+        f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in FURTHER_CRITERIA
+    ]
+    share = 100 - sum(getattr(priorities, name) for name in FURTHER_CRITERIA)
+    lines = Text(f"The three share {share:g} % of the score; {' and '.join(further)}.\n", "dim")
+    return lines + _items(text_report.flip_lines(answer.document) or [NO_FLIP], " ")
+
+
+def _items(items: Iterable[str] | Sequence[str], bullet: str) -> Text:
+    return Text("".join(f"{bullet} {text.printable(item, 600)}\n" for item in items))

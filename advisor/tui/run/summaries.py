@@ -1,0 +1,119 @@
+"""The answers of stored runs in a few fields, for the lists on Home and in the history."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+import advisor
+from advisor.domain.decision import DecisionWord, Recommendation, Trust
+from advisor.errors import UserError
+from advisor.store import HistoryEntry, Run, Store
+from advisor.system.atomic_write import write_atomically
+
+FILE_NAME = "answer.json"
+DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS = 86400, 3600, 60
+
+
+RunStatus = Literal["running", "paused", "stopped", "finished", "imported"]
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of one run; the fields are null where it has none."""
+
+    #: Version and size of the events that it was decided from.
+    version: str = ""
+    events_bytes: int = 0
+    arm: str | None = None
+    decision: DecisionWord | None = None
+    trust: Trust | None = None
+    speedup: float | None = None
+    #: The first line of the answer, or why there is none.
+    headline: str = ""
+
+    @property
+    def winner(self) -> str:
+        """The advised arm, or a word for its absence."""
+        return self.arm or "no answer"
+
+
+def summary_of(
+    recommendation: Recommendation | None, speedup: float | None, problem: UserError | None
+) -> RunSummary:
+    """Return the summary of a decision; `speedup` is that of the advised arm."""
+    if recommendation is None:
+        return RunSummary(headline=problem.what if problem is not None else "")
+    lines = recommendation.headline
+    return RunSummary(
+        arm=recommendation.arm,
+        decision=recommendation.decision,
+        trust=recommendation.trust,
+        speedup=speedup,
+        headline=lines[0] if lines else f"Use {recommendation.arm}.",
+    )
+
+
+def read_summary(run: Run) -> RunSummary:
+    """Return the answer of a stored run; it is decided once and then read from a file.
+
+    A run without an answer, or that cannot be read, has an empty summary.
+    """
+    size = run.events_bytes()
+    file = run.directory / FILE_NAME
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        known = msgspec.json.decode(file.read_bytes(), type=RunSummary)
+        if (known.version, known.events_bytes) == (advisor.__version__, size):
+            return known
+    from advisor.pipeline.decision import decide  # noqa: PLC0415 - most summaries are stored
+
+    try:
+        found = decide(run)
+    except UserError as problem:
+        return RunSummary(headline=problem.what)
+    advice = found.recommendation
+    measured = {entry.arm: entry.speedup.value for entry in found.results.measurements}
+    summary = msgspec.structs.replace(
+        summary_of(advice, measured.get(advice.arm) if advice else None, found.problem),
+        version=advisor.__version__,
+        events_bytes=size,
+    )
+    with contextlib.suppress(OSError):
+        write_atomically(file, msgspec.json.encode(summary))
+    return summary
+
+
+def read_summaries(
+    store: Store, entries: Iterable[HistoryEntry], deliver: Callable[[str, RunSummary], object]
+) -> None:
+    """Deliver the answer of each finished run, in this order."""
+    for entry in entries:
+        if entry.finished:
+            deliver(entry.run_id, read_summary(Run(store.run_directory(entry.run_id))))
+
+
+def format_age(created: str, now: dt.datetime) -> str:
+    """Return how long ago something was created, such as `3 h ago`; empty if not known."""
+    try:
+        then = dt.datetime.fromisoformat(created)
+    except ValueError:
+        return ""
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=now.tzinfo)
+    seconds = max((now - then).total_seconds(), 0)
+    for unit, name in ((DAY_SECONDS, "d"), (HOUR_SECONDS, "h"), (MINUTE_SECONDS, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} ago"
+    return "just now"
+
+
+def state_of(entry: HistoryEntry, run: Run) -> RunStatus:
+    """Return the state of a stored run."""
+    if entry.imported:
+        return "imported"
+    if run.is_active():
+        return "paused" if run.control.is_paused() else "running"
+    return "finished" if entry.finished else "stopped"

@@ -1,0 +1,254 @@
+"""The first screen: what the program does, this machine, and the runs to open."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Static
+
+from advisor.domain.machine import Machine
+from advisor.tui.rendering import text
+from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.widgets.key_footer import KeyFooter
+from advisor.tui.widgets.table import Column, SelectableTable, Table
+
+if TYPE_CHECKING:
+    from advisor.store import HistoryEntry
+    from advisor.tui.run.summaries import RunStatus, RunSummary
+
+PURPOSE = (
+    "p3-advisor measures the ways to compile and run a PyTorch model on this machine, and"
+    " recommends one."
+)
+TRADE_OFF = (
+    "P3 is the trade-off between Performance, Productivity and Portability: no way wins all three,"
+    " so you say what matters."
+)
+EXAMPLE = "Example: TinyLlama"
+NEW_ROW, EXAMPLE_PREFIX = "new", "example:"
+#: Number of stored runs that are listed.
+MOST_RUNS = 8
+#: Seconds between two looks at the runs that are going on.
+REFRESH_SECONDS = 2.0
+GIBIBYTE = 2**30
+MARKS = {
+    "new": "+",
+    "example": "\N{BLACK STAR}",
+    "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
+    "paused": "\N{DOUBLE VERTICAL LINE}",
+    "stopped": "\N{BLACK SQUARE}",
+    "finished": "\N{CHECK MARK}",
+    "imported": "\N{CHECK MARK}",
+}
+#: Width of the terminal from which a row has the speed-up, the trust and the age.
+MEDIUM_WIDTH = 72
+
+
+class HomeScreen(AdvisorScreen):
+    """What the program does, the machine, the runs that are going on and the last answers."""
+
+    HELP_TEXT = """\
+Enter opens the row under the cursor: a new question, a run that is going on, an answer, or the
+recorded run that is part of the program. n asks a new question; ctrl+r measures at once with the
+default answers. ctrl+g shows the run that is going on, or resumes the newest one that was stopped.
+H lists all stored runs."""
+    TERMS = ("P3", "workflow", "run", "trust")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", id="open"),
+        Binding("n", "app.new_question", "New", id="new"),
+        Binding("ctrl+r", "app.start_now", "Run now", key_display="^r", id="run"),
+        Binding(
+            "ctrl+g",
+            "app.go_on",
+            "Go on",
+            key_display="^g",
+            id="go-on",
+            tooltip="show the run that is going on, or resume the newest stopped one",
+        ),
+        Binding("H", "app.history", "History", id="history"),
+        Binding("d", "app.doctor", "Doctor", id="doctor", tooltip="check this machine"),
+        Binding("q", "app.leave", "Quit", id="quit"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: list[tuple[HistoryEntry, RunStatus]] = []
+        self._summaries: dict[str, RunSummary] = {}
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar()
+        yield Static(Text(PURPOSE, "bold"), id="purpose", markup=False)
+        yield Static(TRADE_OFF, id="trade-off", markup=False)
+        yield Static("This machine: detecting ...", id="machine", markup=False)
+        yield SelectableTable(id="runs", gap=1)
+        yield self.compose_too_small_notice()
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one(TitleBar).set_text(Text("Home", "bold"))
+        self.query_one(Table).focus()
+        self._draw()
+        self.set_interval(REFRESH_SECONDS, self.look_again)
+
+    def on_screen_resume(self) -> None:
+        """Read the runs again: one may have ended or begun meanwhile."""
+        self.read_runs()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self._draw)
+
+    def look_again(self) -> None:
+        """Read the runs again while this screen is shown: other instances may start some."""
+        if self.is_current:
+            self.read_runs()
+
+    def read_runs(self) -> None:
+        """List the newest runs, then their answers, in the background."""
+        app = self.app_interface
+
+        def list_runs() -> list[tuple[HistoryEntry, RunStatus]]:
+            from advisor.store import Run  # noqa: PLC0415 - speeds up the start
+            from advisor.tui.run.summaries import state_of  # noqa: PLC0415 - as above
+
+            store = app.context.store
+            entries = [] if store.is_empty() else store.history()
+            runs = [
+                (entry, state_of(entry, Run(store.run_directory(entry.run_id))))
+                for entry in entries[: MOST_RUNS * 4]
+            ]
+            going_on = [run for run in runs if run[1] in {"running", "paused"}]
+            return (going_on + [run for run in runs if run not in going_on])[:MOST_RUNS]
+
+        app.background.start("runs", list_runs, self._show_runs)
+
+    def _show_runs(self, entries: list[tuple[HistoryEntry, RunStatus]]) -> None:
+        self._entries = entries
+        self._draw()
+        unknown = [entry for entry, _ in entries if entry.run_id not in self._summaries]
+        if not any(entry.finished for entry in unknown):
+            return
+        app = self.app_interface
+
+        def summarise() -> dict[str, RunSummary]:
+            from advisor.tui.run.summaries import read_summaries  # noqa: PLC0415 - as above
+
+            found: dict[str, RunSummary] = {}
+            read_summaries(app.context.store, unknown, found.__setitem__)
+            return found
+
+        app.background.start("summaries", summarise, self._show_summaries)
+
+    def _show_summaries(self, summaries: dict[str, RunSummary]) -> None:
+        self._summaries |= summaries
+        self._draw()
+
+    def show_machine(self, machine: Machine) -> None:
+        """Show the devices of the machine."""
+        self.query_one("#machine", Static).update(describe_machine(machine))
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        table, width = self.query_one(Table), self.size.width
+        columns = _columns(width)
+        table.set_columns(columns)
+        widths = {column.key: column.width for column in columns}
+        rows = {NEW_ROW: self._new_cells()}
+        rows |= {
+            entry.run_id: self._run_cells(entry, state, widths) for entry, state in self._entries
+        }
+        for file in example_files():
+            rows[f"{EXAMPLE_PREFIX}{file}"] = {
+                "mark": MARKS["example"],
+                "what": text.truncate(EXAMPLE, widths["what"]),
+                "answer": "a recorded run",
+                "device": "NVIDIA H200",
+            }
+        table.set_rows(rows)
+
+    def _new_cells(self) -> dict[str, str]:
+        return {
+            "mark": MARKS["new"],
+            "what": "New question",
+            "answer": "measure a model",
+        }
+
+    def _run_cells(self, entry: HistoryEntry, state: str, widths: dict[str, int]) -> dict[str, str]:
+        from advisor.tui.run.summaries import format_age  # noqa: PLC0415 - speeds up the start
+
+        cells = {
+            "mark": MARKS[state],
+            "what": text.truncate_middle(text.printable(entry.model), widths["what"]),
+            "device": text.printable(entry.device, widths.get("device", 0) or 1),
+            "answer": state,
+            "age": format_age(entry.created, self.app_interface.context.now()),
+        }
+        summary = self._summaries.get(entry.run_id)
+        if entry.finished and summary is not None:
+            cells["answer"] = text.truncate_middle(text.printable(summary.winner), widths["answer"])
+            cells["speed"] = text.format_ratio(summary.speedup) if summary.arm else ""
+            cells["trust"] = summary.trust or ""
+        return cells
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        event.stop()
+        self.action_open()
+
+    def action_open(self) -> None:
+        """Open the row under the cursor."""
+        row = self.query_one(Table).key_at_cursor()
+        if row in {NEW_ROW, None}:
+            self.app_interface.action_new_question()
+        else:
+            self.app_interface.run_controller.open(str(row).removeprefix(EXAMPLE_PREFIX))
+
+
+def _columns(width: int) -> list[Column]:
+    figures = []
+    if width >= MEDIUM_WIDTH:
+        figures = [
+            Column("speed", "Speed", 6, is_numeric=True),
+            Column("trust", "Trust", 5),
+            Column("age", "", 10),
+        ]
+    rest = width - 6 - sum(column.width + 1 for column in figures)
+    what, device = rest * 3 // 8, rest // 5
+    return [
+        Column("mark", "", 1),
+        Column("what", "Model", what),
+        Column("answer", "Answer", rest - what - device),
+        Column("device", "Device", device),
+        *figures,
+    ]
+
+
+def example_files() -> list[pathlib.Path]:
+    """Return the recorded runs that are part of the program."""
+    from advisor.catalogue import rubric_directory  # noqa: PLC0415 - as above
+
+    return sorted((rubric_directory() / "examples").glob("*.json"))
+
+
+def describe_machine(machine: Machine) -> str:
+    """Return the GPUs with driver and memory, or the processor, and the present load."""
+    load = os.getloadavg()[0]
+    cpu = machine.cpu
+    processors = (
+        f"{text.printable(cpu.model or 'processor', 40)}, {cpu.usable_processors} cores,"
+        f" {cpu.memory_bytes / GIBIBYTE:.0f} GiB, load {load:.1f}"
+    )
+    gpus = [
+        f"{text.printable(gpu.name, 40)}, {gpu.memory_bytes / GIBIBYTE:.0f} GiB,"
+        f" driver {gpu.driver}"
+        for gpu in machine.gpus
+    ]
+    if not gpus:
+        return f"This machine: {processors}. No NVIDIA GPU."
+    return f"This machine: {'; '.join(gpus)}. {processors}."

@@ -1,0 +1,73 @@
+"""Check the text of a field as it is left, and name the field as the screen does."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Callable
+
+from advisor.domain.catalogue import Catalogue
+from advisor.errors import InterpreterError, SizeError, UnknownGpuError, UserError
+from advisor.tui.widgets.answer_input import Check
+
+MOST_TOKENS = 1 << 20
+
+
+def of_field(name: str, label: str, catalogue: Catalogue) -> Check | None:
+    """Return the check of a field of the question about the target; None for a free text."""
+    checks: dict[str, Callable[[str], object]] = {
+        "absent_gpu": lambda typed: _check_gpu(typed, catalogue),
+        "batch_sizes": _check_batch_sizes,
+        "input_tokens": _check_tokens,
+        "output_tokens": _check_tokens,
+        "max_build_seconds": _check_seconds,
+        "python": _check_interpreter,
+    }
+    check = checks.get(name)
+    return None if check is None else lambda typed: _named(check, name, label, typed)
+
+
+def _named(check: Callable[[str], object], name: str, label: str, typed: str) -> None:
+    """Check a text; an error names the field instead of the option of the command line."""
+    try:
+        check(typed)
+    except UserError as error:
+        what = error.what.replace(f"--{name.replace('_', '-')}", label)
+        raise type(error)(what, error.next_step) from error
+
+
+def _check_gpu(typed: str, catalogue: Catalogue) -> None:
+    from advisor.question import find_known_gpu  # noqa: PLC0415 - speeds up the start
+
+    if find_known_gpu(typed, catalogue) is None:
+        raise UnknownGpuError(
+            f"no figures of a GPU {typed!r} are stored or published",
+            f"use one of {', '.join(catalogue.gpus)}",
+        )
+
+
+def _check_batch_sizes(typed: str) -> None:
+    from advisor.question import parse_batch_sizes  # noqa: PLC0415 - as above
+
+    parse_batch_sizes(typed)
+
+
+def _check_tokens(typed: str) -> None:
+    if not (typed.isdigit() and 1 <= int(typed) <= MOST_TOKENS):
+        raise SizeError(f"{typed!r} is not a number of tokens", "use a whole number, such as 128")
+
+
+def _check_seconds(typed: str) -> None:
+    try:
+        is_positive = 0 < float(typed) < float("inf")
+    except ValueError:
+        is_positive = False
+    if not is_positive:
+        raise SizeError(f"{typed!r} is not a number of seconds", "use seconds, such as 120")
+
+
+def _check_interpreter(typed: str) -> None:
+    if shutil.which(pathlib.Path(typed).expanduser()) is None:
+        raise InterpreterError(
+            f"there is no Python interpreter {typed}", "name an executable file, or leave it empty"
+        )

@@ -1,0 +1,47 @@
+"""Show one of the pictures of a run; arrows change which."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import RenderResult
+from textual.binding import Binding, BindingType
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from advisor.tui.answer import RunAnswer
+from advisor.tui.rendering.charts import CHART_COUNT, chart_lines
+
+
+class ChartView(Widget, can_focus=True):
+    """A picture of the answer."""
+
+    HELP = """\
+Left and right show the previous and the next picture: speed by batch size, speed against build
+time, latency against throughput, break-even, and which arm leads at which weights. The legend names
+the marks, which are the ranks."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", "Previous chart"),
+        Binding("right,l,space", "step(1)", "Next chart"),
+    ]
+    number: reactive[int] = reactive(0)
+
+    def __init__(self, answer: RunAnswer, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self._answer = answer
+
+    def show(self, answer: RunAnswer) -> None:
+        """Show the pictures of another answer."""
+        self._answer = answer
+        self.refresh()
+
+    def render(self) -> RenderResult:
+        place = f"chart {self.number + 1} of {CHART_COUNT}; left and right show the others"
+        width, height = self.size.width, self.size.height - 1
+        lines = chart_lines(self._answer, self.number, width, height)
+        return Text("\n".join([*lines[:height], place]), no_wrap=True)
+
+    def action_step(self, steps: int) -> None:
+        """Show the next picture, or with -1 the previous one."""
+        self.number = (self.number + steps) % CHART_COUNT

@@ -1,0 +1,149 @@
+"""The first screen: the runs that can be opened, and the ways to the questions."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import pytest
+from onscreen import (
+    SIZES,
+    async_test,
+    check_screen_at,
+    running_app,
+    screen_text,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
+from recorded_runs import make_run
+
+from advisor.context import Context
+from advisor.question.answers import Answers
+from advisor.store import Store
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import LaunchOptions
+from advisor.tui.run.summaries import format_age, read_summary
+from advisor.tui.screens.home import HomeScreen, example_files
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
+from advisor.tui.widgets.table import Table
+
+EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
+
+
+@pytest.fixture
+def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
+    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
+
+
+@async_test
+async def test_the_first_screen_lists_answers_and_opens_them(context: Context) -> None:
+    run = make_run(context.store, finished=True)
+    make_run(context.store, finished=False)
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        home = await wait_for_screen(pilot, HomeScreen)
+        await wait_for_text(pilot, "2.29x C")
+        await wait_for_text(pilot, "stopped")
+        for size in SIZES:
+            assert "P3 is the trade-off" in await check_screen_at(pilot, size)
+        home.query_one(Table).move_cursor_to(run.directory.name)
+        await pilot.press("enter")
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, HomeScreen)
+
+
+@async_test
+async def test_a_run_that_is_going_on_is_listed_first_with_its_state(context: Context) -> None:
+    run = make_run(context.store, finished=False)
+    make_run(context.store, finished=True)
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        home = await wait_for_screen(pilot, HomeScreen)
+        with run.writer():
+            home.read_runs()
+            await wait_for_text(pilot, "running")
+            run.control.set_paused(paused=True)
+            home.read_runs()
+            await wait_for_text(pilot, "paused")
+        await wait_for_text(pilot, "stopped")
+        assert screen_text(pilot).index("stopped") > screen_text(pilot).index("compiled")
+
+
+@async_test
+async def test_the_recorded_run_of_the_program_opens_without_a_stored_run(
+    context: Context,
+) -> None:
+    shipped = Context(environment=context.environment, store=context.store)
+    async with running_app(AdvisorApp(LaunchOptions(), shipped)) as pilot:
+        await wait_for_screen(pilot, HomeScreen)
+        await pilot.press("G", "enter")
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        assert screen.answer.recommendation is not None
+
+
+def test_the_recorded_runs_of_the_program_are_kept_runs() -> None:
+    assert example_files()
+    for file in example_files():
+        assert file.read_bytes() == (EVIDENCE / file.name).read_bytes()
+
+
+@async_test
+async def test_n_asks_enter_asks_and_escape_returns_with_the_answers_kept(
+    context: Context,
+) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, HomeScreen)
+        await pilot.press("enter")
+        setup = await wait_for_screen(pilot, SetupScreen)
+        await pilot.press(*"demo/gpt2", "enter")
+        await wait_for(pilot, lambda: setup.step_index == 1)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: setup.step_index == 0)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, HomeScreen)
+        await pilot.press("n")
+        assert await wait_for_screen(pilot, SetupScreen) is setup
+        assert "demo/gpt2" in screen_text(pilot)
+
+
+@async_test
+async def test_options_of_the_command_line_lead_to_the_questions_or_to_a_run(
+    context: Context,
+) -> None:
+    options = LaunchOptions(answers=Answers(model="demo"), open="")
+    async with running_app(AdvisorApp(options, context)) as pilot:
+        await wait_for_screen(pilot, HomeScreen)
+    run = make_run(context.store, finished=True)
+    async with running_app(AdvisorApp(LaunchOptions(open=str(run.directory)), context)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+    async with running_app(AdvisorApp(LaunchOptions(answers=Answers(gpu="cpu")), context)) as pilot:
+        await wait_for_screen(pilot, SetupScreen)
+
+
+def test_the_summary_of_a_run_is_stored_and_follows_its_events(context: Context) -> None:
+    run = make_run(context.store, finished=True)
+    summary = read_summary(run)
+    assert (summary.arm, summary.trust) == ("compiled", "C")
+    file = run.directory / "answer.json"
+    file.write_bytes(file.read_bytes().replace(b'"compiled"', b'"exported"'))
+    assert read_summary(run).arm == "exported"
+    with (run.directory / "events.jsonl").open("a") as events:
+        events.write(" ")
+    assert read_summary(run).arm == "compiled"
+    file.write_bytes(b"\xff")
+    assert read_summary(run).arm == "compiled"
+
+
+@pytest.mark.parametrize(
+    ("created", "age"),
+    [
+        ("2026-11-21T11:59:50+00:00", "just now"),
+        ("2026-11-21T11:00:00+00:00", "1 h ago"),
+        ("2026-11-19T11:00:00", "2 d ago"),
+        ("nonsense", ""),
+    ],
+)
+def test_ages(created: str, age: str, context: Context) -> None:
+    assert format_age(created, context.now()) == age

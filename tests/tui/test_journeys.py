@@ -1,0 +1,347 @@
+"""Journeys through the screens, one for each way in which they have misled a user."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import builders
+import psutil
+import pytest
+from onscreen import (
+    async_test,
+    go_to_step,
+    key_hints,
+    replay_app,
+    running_app,
+    screen_text,
+    settle,
+    wait_for,
+    wait_for_screen,
+    wait_for_text,
+)
+from recorded_runs import make_run
+from textual.widgets import Input
+
+from advisor.cli import plain_prompts
+from advisor.context import Context
+from advisor.domain.run_events import Finished
+from advisor.pipeline.draft import prepare
+from advisor.question.answers import Answers
+from advisor.store import Run, Store
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import LaunchOptions
+from advisor.tui.run import device_load
+from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.session import RunSession
+from advisor.tui.screens.compare import CompareScreen
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.home import HomeScreen
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.steps.plan import PlanStep
+from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.table import Table
+
+StartHost = Callable[[Run], HostProcess]
+
+
+@pytest.fixture
+def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
+    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
+
+
+def asking_app(context: Context, host: StartHost | None = None, **answers: str) -> AdvisorApp:
+    given = Answers(**{"gpu": "cpu", **answers})  # type: ignore[arg-type]
+    return AdvisorApp(LaunchOptions(answers=given), context, start_host=host)
+
+
+@async_test
+async def test_a_command_of_the_palette_runs_once_however_often_enter_is_pressed(
+    context: Context,
+) -> None:
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, HomeScreen)
+        await pilot.press("ctrl+p", *"hist")
+        await settle(pilot)
+        for _ in range(3):  # without waiting between the keys
+            app.simulate_key("enter")
+        await wait_for_screen(pilot, HistoryScreen)
+        assert [type(screen) for screen in app.screen_stack] == [HomeScreen, HistoryScreen]
+
+
+@async_test
+async def test_an_invalid_field_is_reported_as_it_is_left_and_keeps_the_question(
+    context: Context,
+) -> None:
+    async with running_app(asking_app(context)) as pilot:
+        setup = await go_to_step(pilot, 1)
+        for field, typed in (
+            ("batch_sizes", "one"),
+            ("python", "/nowhere/python"),
+            ("absent_gpu", "Abacus 9000"),
+            ("max_build_seconds", "-1"),
+        ):
+            value = setup.query_one(f"#{field}", Input)
+            value.focus()
+            value.value = typed
+            await pilot.press("tab")
+            await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+            assert "--" not in str(setup.query_one("#error").render())
+            await pilot.press("ctrl+r")
+            await settle(pilot)
+            assert setup.step_index == 1
+            value.value = ""
+            value.focus()
+            await pilot.press("tab")
+            await wait_for(pilot, lambda: not setup.query_one("#error").has_class("-shown"))
+
+
+@async_test
+async def test_no_plan_of_earlier_answers_is_shown(context: Context) -> None:
+    app = asking_app(context, workflows="quick")
+    async with running_app(app) as pilot:
+        setup = await go_to_step(pilot, 3)
+        await wait_for_text(pilot, "[x]  quick")
+        await pilot.press("escape", "escape")
+        await wait_for(pilot, lambda: setup.step_index == 1)
+        app.answers = Answers(gpu="cpu", workflows="unknown-workflow")
+        await go_to_step(pilot, 3)
+        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        plan = setup.query_one(PlanStep)
+        assert plan.query_one(Table).row_count == 0
+        assert not plan.is_ready
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.screen is setup
+
+
+@async_test
+async def test_a_device_that_is_chosen_last_replaces_an_absent_gpu(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = builders.gpu_machine(builders.gpu())
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: machine)
+    async with running_app(asking_app(context, gpu="")) as pilot:
+        setup = await go_to_step(pilot, 1)
+        await wait_for_text(pilot, machine.cpu.model)
+        absent = setup.query_one("#absent_gpu", Input)
+        absent.value = "RTX 4090"
+        device = setup.query_one("#device", Choice)
+        device.focus()
+        await pilot.press("right")
+        await settle(pilot)
+        assert absent.value == ""
+        chosen = device.value
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: setup.step_index == 2)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: setup.step_index == 1)
+        assert (device.value, absent.value) == (chosen, "")
+
+
+@async_test
+async def test_arrows_leave_a_text_field(context: Context) -> None:
+    async with running_app(asking_app(context)) as pilot:
+        setup = await go_to_step(pilot, 1)
+        setup.query_one("#batch_sizes", Input).focus()
+        await pilot.press("down")
+        assert setup.focused is not setup.query_one("#batch_sizes")
+        await pilot.press("up")
+        assert setup.focused is setup.query_one("#batch_sizes")
+
+
+@async_test
+async def test_the_title_names_the_answers_given_so_far(context: Context) -> None:
+    async with running_app(asking_app(context)) as pilot:
+        await go_to_step(pilot, 2)
+        assert screen_text(pilot).splitlines()[0].split()[1:6] == [
+            "\N{CHECK MARK}",
+            "demo",
+            "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+            "\N{CHECK MARK}",
+            "CPU",
+        ]
+
+
+@async_test
+async def test_after_escape_a_banner_shows_the_run_and_one_key_returns_to_it(
+    context: Context, fake_host: StartHost
+) -> None:
+    app = asking_app(context, fake_host, workflows="quick", batch_sizes="1,2,3,4", budget="60")
+    async with running_app(app) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, LiveScreen)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, HomeScreen)
+        await wait_for_text(pilot, "going on: ^g")
+        await pilot.press("n")
+        await wait_for_text(pilot, "Which model")
+        await wait_for_text(pilot, "going on: ^g")
+        await pilot.press("ctrl+g")
+        await wait_for_screen(pilot, LiveScreen)
+
+
+@async_test
+async def test_a_run_of_another_instance_is_paused_continued_skipped_and_cancelled(
+    context: Context, fake_host: StartHost
+) -> None:
+    answers = Answers(
+        gpu="cpu", batch_sizes="1,2,3", budget="60", workflows="quick,misbehaving/escapes"
+    )
+    run = prepare(answers, context)
+    host = fake_host(run)
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        home = await wait_for_screen(pilot, HomeScreen)
+        await wait_for_text(pilot, "running")
+        home.query_one(Table).move_cursor_to(run.directory.name)
+        await pilot.press("enter")
+        live = await wait_for_screen(pilot, LiveScreen)
+        session = app.run_controller.session
+        assert session is not None
+        assert session.host is None
+        arm = "misbehaving/escapes"
+        await wait_for(pilot, lambda: session.follower.state.processes.get(arm))
+        await wait_for(
+            pilot, lambda: session.follower.state.processes[arm][-1].imported is not None
+        )
+        live.query_one(Table).move_cursor_to(arm)
+        await pilot.press("s")
+        await wait_for(pilot, lambda: session.follower.state.processes[arm][-1].outcome is not None)
+        await pilot.press("space")
+        await wait_for(pilot, lambda: session.is_paused)
+        await pilot.press("escape")
+        home.read_runs()
+        await wait_for_text(pilot, "paused")
+        await pilot.press("ctrl+g")
+        await wait_for_screen(pilot, LiveScreen)
+        await pilot.press("space")
+        await wait_for(pilot, lambda: not session.is_paused)
+        await pilot.press("x", "y")
+        await wait_for_screen(pilot, ResultsScreen)
+        await wait_for(pilot, lambda: not host.is_running)
+    assert not isinstance(run.events()[-1].run_event, Finished)
+    assert not (run.directory / "control").exists()
+
+
+@async_test
+async def test_a_run_that_is_going_on_is_not_called_stopped_in_the_history(
+    context: Context,
+) -> None:
+    run = make_run(context.store, finished=False)
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        with run.writer():
+            app.action_history()
+            await wait_for_screen(pilot, HistoryScreen)
+            await wait_for_text(pilot, "running")
+            assert "stopped" not in screen_text(pilot)
+            await wait_for(pilot, lambda: "resume" not in key_hints(pilot))
+        await pilot.press("escape")
+        app.action_history()
+        await wait_for_text(pilot, "stopped")
+        await wait_for(pilot, lambda: "resume" in key_hints(pilot))
+
+
+@async_test
+async def test_the_history_shows_the_answer_of_each_run(context: Context) -> None:
+    make_run(context.store, finished=True)
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.action_history()
+        await wait_for_screen(pilot, HistoryScreen)
+        await wait_for_text(pilot, "compiled")
+        await wait_for_text(pilot, "2.29x C")
+
+
+@async_test
+async def test_c_in_the_results_asks_for_the_second_run_and_compares_with_enter(
+    context: Context,
+) -> None:
+    first = make_run(context.store, finished=True)
+    second = make_run(context.store, finished=True, run_id="20261121-130000-0002")
+    app = AdvisorApp(LaunchOptions(open=str(first.directory)), context)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("c")
+        history = await wait_for_screen(pilot, HistoryScreen)
+        await wait_for_text(pilot, "Compare with which run?")
+        await wait_for(pilot, lambda: history.query_one(Table).row_count == 2)
+        history.query_one(Table).move_cursor_to(second.directory.name)
+        await pilot.press("enter")
+        await wait_for_screen(pilot, CompareScreen)
+        lines = screen_text(pilot).splitlines()
+        assert [line.split()[:2] for line in lines[1:3]] == [["A", "Use"], ["B", "Use"]]
+
+
+@async_test
+async def test_details_scroll_at_once_and_q_means_quit(tui_context: Context, recorded: Run) -> None:
+    app = replay_app(tui_context, recorded)
+    async with running_app(app) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("enter")
+        detail = await wait_for_screen(pilot, DetailScreen)
+        before = screen_text(pilot)
+        await pilot.press("pagedown")
+        await settle(pilot)
+        assert screen_text(pilot) != before
+        assert detail.focused is not None
+        await pilot.press("q")
+        await wait_for(pilot, lambda: app.return_value == 0)
+
+
+@async_test
+async def test_the_enlarged_log_keeps_the_processes(context: Context) -> None:
+    session = RunSession.for_run(make_run(context.store, finished=False))
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        app.run_controller.show(session)
+        await wait_for_screen(pilot, LiveScreen)
+        await pilot.press("l")
+        await settle(pilot)
+        assert "compiled" in screen_text(pilot)
+
+
+def test_the_load_of_a_busy_machine_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def cpu_percent(interval: float | None = None) -> float:
+        asked.append(interval)
+        return 97.0 if interval else 0.0
+
+    monkeypatch.setattr(psutil, "cpu_percent", cpu_percent)
+    monkeypatch.setattr(psutil, "getloadavg", lambda: (70.0, 60.0, 50.0))
+    line = device_load.format_cpu_load()
+    assert "busy 97 %" in line
+    assert "load 70.0" in line
+    assert asked[0]
+
+
+@pytest.mark.parametrize(("typed", "chosen"), [("", "3"), ("2", "b"), ("c", "c"), ("9\na", "a")])
+def test_an_empty_line_is_the_default_even_if_it_looks_like_a_number(
+    typed: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = iter([*typed.split("\n"), ""])
+    monkeypatch.setattr(plain_prompts, "_read", lambda _, default: next(lines) or default)
+    assert plain_prompts._choose("Budget", ["a", "b", "c"], "3") == chosen
+
+
+@async_test
+async def test_an_error_is_not_covered_by_a_notification(context: Context) -> None:
+    app = asking_app(context)
+    async with running_app(app) as pilot:
+        setup = await go_to_step(pilot, 1)
+        app.notify("something else", timeout=60)
+        await wait_for_text(pilot, "something else")
+        field = setup.query_one("#batch_sizes", Input)
+        field.focus()
+        field.value = "x"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: setup.query_one("#error").has_class("-shown"))
+        await asyncio.sleep(0)
+        await wait_for(pilot, lambda: "something else" not in screen_text(pilot))

@@ -1,0 +1,139 @@
+"""The results screen: stored runs and run documents, the panes, and the common axis."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from onscreen import (
+    async_test,
+    replay_app,
+    running_app,
+    screen_text,
+    settle,
+    wait_for,
+    wait_for_screen,
+)
+from textual.pilot import Pilot
+
+from advisor import catalogue
+from advisor.context import Context
+from advisor.domain.measurement import Interval
+from advisor.report.opening import read_document
+from advisor.store import Run
+from advisor.tui.answer import RunAnswer
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.speed_axis import SpeedAxis
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.results import PANES, RANKING, ResultsScreen
+from advisor.tui.widgets.pane_bar import PaneBar
+
+EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
+DOCUMENT = EVIDENCE / "h200-demo.json"
+
+
+@pytest.fixture
+def context(tui_context: Context) -> Context:
+    """A context with the shipped catalogue, which knows the workflows of the kept runs."""
+    return Context(environment=tui_context.environment, store=tui_context.store)
+
+
+async def open_document(pilot: Pilot[int], file: pathlib.Path) -> ResultsScreen:
+    app = pilot.app
+    assert isinstance(app, AdvisorApp)
+    app.run_controller.open(str(file))
+    return await wait_for_screen(pilot, ResultsScreen)
+
+
+@async_test
+async def test_a_run_document_opens_like_a_stored_run(context: Context) -> None:
+    async with running_app(AdvisorApp(LaunchOptions(), context)) as pilot:
+        screen = await open_document(pilot, DOCUMENT)
+        before = screen.answer.recommendation
+        assert before is not None
+        assert before.arm == "torch-compile-inductor/max-autotune"
+        await pilot.press("w", *["left"] * 8)
+        await wait_for(pilot, lambda: screen.is_explored)
+        after = screen.answer.recommendation
+        assert after is not None
+        assert after.arm == "pytorch-eager"
+        await pilot.press("u", "w", "enter")
+        await wait_for_screen(pilot, DetailScreen)
+        for key in "12345":
+            await pilot.press(key)
+            await settle(pilot)
+
+
+@pytest.mark.parametrize("file", sorted(EVIDENCE.glob("*.json")), ids=lambda file: file.stem)
+def test_every_kept_document_has_an_answer(file: pathlib.Path) -> None:
+    answer = RunAnswer.of_document(read_document(str(file)), catalogue.load())
+    assert (answer.recommendation is None) == (answer.document.problem is not None)
+    assert answer.ranked[0].rank == 1
+    again = answer.with_priorities(answer.priorities)
+    assert [entry.arm for entry in again.ranked] == [entry.arm for entry in answer.ranked]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (60, 16)])
+@async_test
+async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
+    size: tuple[int, int], tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run), size) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        seen = []
+        for _ in range(len(PANES) + 1):
+            await pilot.press("tab")
+            seen.append(screen.focused_pane)
+        assert seen == [*PANES, RANKING]
+        await pilot.press("shift+tab")
+        assert screen.focused_pane == list(PANES)[-1]
+        for number, pane in enumerate(PANES, 1):
+            await pilot.press(str(number))
+            assert screen.focused_pane == pane
+            focused = screen.focused
+            assert focused is not None
+            assert focused.region.height > 0
+        bar = screen.query_one(PaneBar)
+        line = bar.render()
+        for number, (pane, title) in enumerate(PANES.items(), 1):
+            column = str(bar.render()).index(f"{number} {title}")
+            assert await pilot.click(bar, offset=(column, 0))
+            await settle(pilot)
+            assert screen.focused_pane == pane
+        assert line
+
+
+@async_test
+async def test_the_weights_are_disclosed_as_they_count(
+    tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("2")
+        await settle(pilot)
+        assert "share 80 % of the score; input flexibility 10 %" in screen_text(pilot)
+
+
+def test_intervals_share_one_axis_with_the_baseline_at_one() -> None:
+    slow, fast = Interval(value=0.02, low=0.01, high=0.03), Interval(value=8.0, low=7.0, high=9.0)
+    eager = Interval(value=1.0, low=1.0, high=1.0)
+    axis = SpeedAxis.for_speedups((slow, eager, fast), 30)
+    one = axis.place(1.0)
+    labels = axis.labels()
+    assert len(labels) == 30
+    assert labels[one : one + 2] == "1x"
+    assert [len(axis.bar(each)) for each in (slow, eager, fast, None)] == [30] * 4
+    assert axis.bar(slow)[0] == "\N{BLACK LEFT-POINTING TRIANGLE}"
+    assert axis.bar(eager)[one] == "\N{BLACK CIRCLE}"
+    assert axis.bar(fast)[one] == "\N{BOX DRAWINGS LIGHT VERTICAL}"
+    assert axis.bar(fast)[axis.place(8.0)] == "\N{BLACK CIRCLE}"
+    crossing = axis.bar(Interval(value=1.3, low=0.7, high=2.0))
+    assert crossing[one] == "\N{BOX DRAWINGS LIGHT VERTICAL AND HORIZONTAL}"
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0])
+def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
+    odd = Interval(value=value, low=None, high=None)
+    axis = SpeedAxis.for_speedups((odd,), 20)
+    assert len(axis.bar(odd)) == 20
