@@ -14,9 +14,10 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_rec
 from advisor import catalogue
 from advisor.domain.outcome import Crashed
 from advisor.domain.run_events import RunEvent, WorkerEnded
+from advisor.domain.run_state import RunState
 from advisor.pipeline import racing, remaining, replay
 from advisor.pipeline.arms import plan_of
-from advisor.pipeline.racing import DECIDING_ROUNDS, RaceDeadline
+from advisor.pipeline.racing import DECIDING_ROUNDS, RaceDeadline, StopRule
 from advisor.pipeline.recorder import Recorder
 from advisor.statistics.race import Race
 
@@ -95,3 +96,36 @@ def test_a_stored_race_without_the_baseline_has_no_result_and_is_not_continued()
     recorder = Recorder(state, clock)
     events = racing.race_batch_sizes(session, recorder, TWO_SIZES, limits, clock)  # type: ignore[arg-type]
     assert list(events) == []
+
+
+def race_with(rounds: int, *, spread: float) -> Race:
+    """Return a race of two arms after this many rounds; the differences scatter by `spread`."""
+    race = Race(["fast", "slow"], "slow", most_rounds=40)
+    race.ends_with_verdict = False
+    for number in range(rounds):
+        for arm in race.next_round():
+            race.record(arm, (arm == "fast") * (spread * (-1) ** number - 1.0))
+    return race
+
+
+def test_a_race_ends_at_a_look_when_the_answer_stands_and_its_intervals_are_narrow() -> None:
+    rule = StopRule(stands=lambda _: True)
+    assert not rule.may_end(race_with(DECIDING_ROUNDS - 1, spread=0.001), RunState())
+    assert not rule.may_end(race_with(5, spread=0.001), RunState()), "5 rounds are no look"
+    assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.001), RunState())
+
+
+def test_a_race_goes_on_while_the_answer_does_not_stand() -> None:
+    assert not StopRule(stands=lambda _: False).may_end(race_with(6, spread=0.001), RunState())
+
+
+def test_a_race_goes_on_while_wide_intervals_shrink_and_ends_when_they_stop() -> None:
+    rule = StopRule(stands=lambda _: True)
+    assert not rule.may_end(race_with(4, spread=0.5), RunState())
+    assert not rule.may_end(race_with(9, spread=0.5), RunState()), "the interval has shrunk"
+    assert rule.may_end(race_with(9, spread=0.5), RunState()), "as wide as at the last look"
+
+
+def test_an_early_race_ends_at_the_first_look() -> None:
+    rule = StopRule(stands=lambda _: False, early=True)
+    assert rule.may_end(race_with(DECIDING_ROUNDS, spread=0.5), RunState())
