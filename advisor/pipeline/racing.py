@@ -208,7 +208,8 @@ def unraced_arms(session: Session, state: RunState, batch_size: int) -> set[str]
 def share_of_measuring_time(session: Session, state: RunState, question: Question) -> float:
     """Return the share of the measuring time for the next group.
 
-    It is the group's unraced arms over these, the arms that wait and the arms that have raced.
+    It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
+    last group gets all of it if every arm is still resident: the earlier races ended early then.
     """
     unraced = {arm for size in question.batch_sizes for arm in unraced_arms(session, state, size)}
     waiting = (
@@ -216,7 +217,11 @@ def share_of_measuring_time(session: Session, state: RunState, question: Questio
         - (failed_arms(state) - oom_beside_others(state))
         - {arm.id for arm in built_arms(session, state)}
     )
-    return len(unraced) / len(unraced | waiting | raced_arms(state)) if unraced else 1.0
+    built = {arm.id for arm in built_arms(session, state)}
+    races_all_again = not waiting and raced_arms(state) - failed_arms(state) <= built
+    if not unraced or races_all_again:
+        return 1.0
+    return len(unraced) / len(unraced | waiting | raced_arms(state))
 
 
 def _run_rounds(

@@ -40,6 +40,24 @@ class ProcessorShares:
         """Return the processors of a build that has ended."""
         self._free.append(self._taken.pop(arm))
 
+    def extend(self) -> dict[str, frozenset[int]]:
+        """Divide the free processors among the builds that run; return those of each.
+
+        For the end of a stretch, when no further build starts.
+        """
+        spare = sorted(frozenset[int]().union(*self._free))
+        running = sorted(self._taken, key=lambda arm: len(self._taken[arm]))
+        if running:
+            self._free = []
+            for place, arm in enumerate(running):
+                self._taken[arm] = self._taken[arm].union(spare[place :: len(running)])
+        return dict(self._taken)
+
+    @property
+    def count(self) -> int:
+        """The number of all processors."""
+        return sum(map(len, (*self._free, *self._taken.values())))
+
 
 def confine(directory: pathlib.Path, processors: Collection[int]) -> None:
     """Let all threads of the worker in this control directory run on `processors` only."""

@@ -59,8 +59,12 @@ class SideBySideBuilds:
             yield from self._pool.run_until(self._can_continue)
             for arm in [arm for arm in self._importing if self._has_imported(arm)]:
                 yield from self._send_build(self._importing.pop(arm))
-            for arm in [arm for arm in self._running if self._has_finished(arm)]:
+            finished = [arm for arm in self._running if self._has_finished(arm)]
+            for arm in finished:
                 self._finish(arm)
+            if finished and self._confines:
+                yield from self._start_builds()
+                self._extend_builds()
 
     @property
     def _running(self) -> list[str]:
@@ -75,9 +79,9 @@ class SideBySideBuilds:
             if build.process is not None:
                 if not build.keeps_caches:
                     self._pool.clear_caches(build.arm.id)
-                yield from self._pool.spawn(
-                    build.arm, build.process, compile_threads=len(processors)
-                )
+                # A build that is confined may get more processors later.
+                threads = self._shares.count if self._confines else len(processors)
+                yield from self._pool.spawn(build.arm, build.process, compile_threads=threads)
             self._importing[build.arm.id] = build
             if self._confines and self._pool.workers.is_running(build.arm.id):
                 confine(self._pool.workers[build.arm.id].directory, processors)
@@ -101,6 +105,14 @@ class SideBySideBuilds:
             expected_seconds_left=build.expected_seconds_left,
         )
         self._pool.send(worker, "build hold")
+
+    def _extend_builds(self) -> None:
+        """Give the processors that no further build takes to the builds that still run."""
+        if not self._shares.has_free():
+            return
+        for arm, processors in self._shares.extend().items():
+            if self._pool.workers.is_running(arm):
+                confine(self._pool.workers[arm].directory, processors)
 
     def _can_continue(self) -> bool:
         return any(map(self._has_imported, self._importing)) or any(

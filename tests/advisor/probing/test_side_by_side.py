@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+
 import builders
+import msgspec
 import pytest
 from sessions import ALIKE, BASELINE, QUICK, outcomes_by_arm, start_workers, worker_events_of
 
@@ -117,3 +121,41 @@ def test_shares_cover_every_processor_once(
     assert not shares.has_free()
     shares.release("0")
     assert shares.take("again") == taken[0]
+
+
+def test_builds_that_still_run_get_the_processors_that_are_free() -> None:
+    shares = ProcessorShares(range(6), 3)
+    for name in ("short", "long", "longest"):
+        shares.take(name)
+    shares.release("short")
+    extended = shares.extend()
+    assert sorted(map(len, extended.values())) == [3, 3]
+    assert frozenset().union(*extended.values()) == frozenset(range(6))
+    assert not shares.has_free()
+    shares.release("long")
+    assert len(shares.extend()["longest"]) == 6
+    assert shares.count == 6
+
+
+def test_builds_for_a_gpu_are_confined_until_they_are_prepared(
+    supervisor: Supervisor, run_config: RunConfig
+) -> None:
+    visible = os.sched_getaffinity(0)
+    if len(visible) < 2:
+        pytest.skip("needs two processors")
+    cpu = msgspec.structs.replace(run_config.machine.cpu, usable_processors=len(visible))
+    config = dataclasses.replace(
+        run_config,
+        machine=msgspec.structs.replace(run_config.machine, cpu=cpu),
+        question=msgspec.structs.replace(run_config.question, device="cuda"),
+    )
+    session = Session(supervisor, config, ConditionsMonitor())
+    start_workers(session)
+    queue, found = [NextBuild(QUICK, process=0), NextBuild(ALIKE, process=0)], {}
+    for each in session.build_side_by_side(lambda _: queue.pop(0) if queue else None, 2):
+        if isinstance(each, BuildStarted):
+            worker = session._pool.workers[each.arm]
+            found[each.arm] = os.sched_getaffinity(worker.popen.pid)
+    assert all(processors < visible for processors in found.values())
+    for arm in (QUICK.id, ALIKE.id):
+        assert os.sched_getaffinity(session._pool.workers[arm].popen.pid) == visible
