@@ -8,8 +8,11 @@ import torch
 def step(values: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
     """Return float64 `values` moved up or down, at random, by one unit in their last place.
 
-    `unit` is the precision's `torch.finfo(...).eps`: the distance of 1.0 to the next value.
+    `unit` is the precision's `torch.finfo(...).eps`: the distance of 1.0 to the next value. Zeros
+    stay zeros: their next value is too small to matter.
     """
-    _, exponents = torch.frexp(values)
+    mantissas, _ = torch.frexp(values)
     signs = torch.empty_like(values).bernoulli_(0.5, generator=generator) * 2 - 1
-    return values + signs * torch.ldexp(torch.full_like(values, unit), exponents - 1)
+    # A value is its mantissa, from 0.5 to 1, times a power of two, which is the quotient of both.
+    powers = torch.where(mantissas == 0, 0.0, values / mantissas)
+    return values + signs * unit * powers.abs() / 2

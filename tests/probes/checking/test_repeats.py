@@ -23,7 +23,7 @@ def reference(target: Any = TARGET) -> Reference:
 
 def run(outputs: Any, target: Any = TARGET, **limits: float) -> tuple[int, str | None]:
     """Repeat a program that returns `outputs` one after the other."""
-    calls = iter(outputs)
+    calls = itertools.chain([target], outputs)
     compare = repeats.compare_arrays(reference(target), rules())
     return repeats.repeat(lambda: [next(calls)], compare, {**LIMITS, **limits})
 
@@ -66,3 +66,10 @@ def test_integers_that_vary_are_a_race() -> None:
     integers = np.arange(1000)
     assert run([integers, integers, integers[::-1]], integers)[1] is not None
     assert run(itertools.repeat(integers), integers)[1] is None
+
+
+def test_the_output_of_the_call_before_does_not_vary() -> None:
+    other = np.random.default_rng(1).standard_normal(TARGET.shape)
+    compare = repeats.compare_arrays(reference(), rules())
+    outputs = itertools.chain([other], itertools.repeat(TARGET))
+    assert repeats.repeat(lambda: [next(outputs)], compare, LIMITS)[1] is None

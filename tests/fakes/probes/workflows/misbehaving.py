@@ -76,6 +76,13 @@ class Program(eager.Program):
                 # not filled.
                 self.before, output = output, getattr(self, "before", output)
                 return output
+            case "varies":
+                # Every tenth call loses an update, as a race does.
+                self.calls = getattr(self, "calls", 0) + 1
+                return output + 0.1 if self.calls % 10 == 0 else output
+            case "varies-later" if in_visits():
+                self.calls = getattr(self, "calls", 0) + 1
+                return output + 0.1 if self.calls % 2 == 0 else output
             case "returns-early":
                 DEVICE.start_work(0.02)
             case "hands-out-promises" | "reads-slowly-at-first":
