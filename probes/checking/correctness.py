@@ -164,7 +164,11 @@ def _reason(worst: Judgement, name: str) -> str:
     if worst.fault == "integers":
         return f"{worst.found.differing:.2%} of its integers differ from those of {name}"
     if worst.fault == "row-error":
-        return f"a row of its output has an error of {worst.found.row:.2e} against {name}"
+        allowed = worst.found.row / worst.share_of_allowed
+        return (
+            f"the error of a row, {worst.found.row:.2e} of its size against {name}, is above the"
+            f" allowed {allowed:.2e}"
+        )
     return (
         f"its error {worst.found.rmse:.2e} (root mean square against {name}) is above the"
         f" allowed {worst.allowed:.2e}"

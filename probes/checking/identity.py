@@ -38,7 +38,8 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | 
         values = _rows([outputs[index] for outputs in samples], expected.shape)
         rounding = max(each.eager.or_larger(each.envelope).item for each in of_sets)
         if target.size and _any_belongs_elsewhere(values, target, BEYOND_ROUNDING * rounding):
-            return "same-output" if _all_equal(values) else "identity"
+            same = _all_equal(values) or _all_equal([outputs[index] for outputs in samples])
+            return "same-output" if same else "identity"
     return None
 
 
@@ -47,7 +48,11 @@ def is_same_for_all(reference: Reference, samples: Sequence[Sequence[Any]]) -> b
     for index, expected in enumerate(reference.outputs[0]):
         target = _rows([outputs[index].values for outputs in reference.outputs], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
-        if _all_equal(values) and not _all_equal(target):
+        wholes = [outputs[index] for outputs in samples]
+        references = [outputs[index].values for outputs in reference.outputs]
+        if (_all_equal(values) and not _all_equal(target)) or (
+            _all_equal(wholes) and not _all_equal(references)
+        ):
             return True
     return False
 
@@ -77,8 +82,8 @@ def _rows(samples: Sequence[Any], shape: Sequence[int]) -> Any:
     return rows[:, ::step]
 
 
-def _all_equal(rows: Any) -> bool:
-    return len(rows) > 1 and bool((rows == rows[0]).all())
+def _all_equal(rows: Sequence[Any]) -> bool:
+    return len(rows) > 1 and all(bool((row == rows[0]).all()) for row in rows)
 
 
 def _any_belongs_elsewhere(values: Any, target: Any, rounding: float) -> bool:

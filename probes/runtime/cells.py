@@ -18,6 +18,8 @@ from probes.runtime.failures import OutcomeError
 #: Share of a call's duration for which the device may work after the workflow's `synchronise`. More
 #: than that is visible in the measured times.
 MAX_LATE_SHARE = 0.05
+#: Faults of outputs that cannot be compared with each other.
+UNREPEATABLE = {"shape", "not-finite"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +65,17 @@ def check_cell(
     record, reason = dispatch.check_outputs(
         workflow, cell.program, cell.device_inputs, cell.reference, cell.rules, batch_size
     )
-    repeats, difference = dispatch.check_repeats(
-        workflow,
-        cell.program,
-        cell.device_inputs,
-        cell.reference,
-        cell.rules,
-        request.accuracy["repeats"],
-    )
-    if record.accuracy is not None:
-        accuracy = dataclasses.replace(record.accuracy, repeats=repeats)
+    accuracy, difference = record.accuracy, None
+    if accuracy is not None and accuracy.fault not in UNREPEATABLE:
+        repeats, difference = dispatch.check_repeats(
+            workflow,
+            cell.program,
+            cell.device_inputs,
+            cell.reference,
+            cell.rules,
+            request.accuracy["repeats"],
+        )
+        accuracy = dataclasses.replace(accuracy, repeats=repeats)
         record = dataclasses.replace(record, accuracy=accuracy)
     channel.send(record)
     if difference is not None:
