@@ -1,0 +1,109 @@
+"""LiteRT: the model, converted to a .tflite file, runs in LiteRT's interpreter with XNNPACK."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import litert_torch
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from probes.partial_file import replace_when_complete
+from probes.protocol import Engagement, Request
+from probes.stacks import pytorch
+from probes.subjects.torch_subject import TorchSubject, open_torch_subject
+
+open_subject = open_torch_subject
+synchronise = pytorch.synchronise
+
+#: Name of an operator that stands for a partition which a delegate runs.
+DELEGATE = "DELEGATE"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of torch, of the converter and of the runtime."""
+    return pytorch.versions("litert-torch", "ai-edge-litert")
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Return the settings; the interpreter gets its threads when it is made."""
+    return {**pytorch.apply_settings(request), "interpreter_threads": str(request.threads)}
+
+
+@dataclasses.dataclass(frozen=True)
+class LiteRtProgram:
+    """An interpreter, and its only signature with names of inputs in the order of arguments."""
+
+    interpreter: Any
+    signature: Any
+    inputs: tuple[str, ...]
+
+    def feed(self, inputs: list[Any]) -> dict[str, Any]:
+        """Return the arrays by name, in the types of the file."""
+        details = self.signature.get_input_details()
+        return {
+            name: np.ascontiguousarray(array, dtype=details[name]["dtype"])
+            for name, array in zip(self.inputs, inputs, strict=True)
+        }
+
+    def __call__(self, device_inputs: dict[str, Any]) -> dict[str, Any]:
+        outputs: dict[str, Any] = self.signature(**device_inputs)
+        return outputs
+
+    def collect(self, output: dict[str, Any]) -> list[Any]:
+        return [output[name] for name in in_order(output)]
+
+
+def in_order(names: Any) -> list[str]:
+    """Sort the converter's names, such as `args_0` and `output_10`, by their number."""
+    return sorted(names, key=lambda name: int(name.rpartition("_")[2]))
+
+
+def build(subject: TorchSubject, inputs: list[Any], request: Request) -> LiteRtProgram:
+    """Load the file for these shapes, converted if an earlier process has not left it."""
+    tensors = subject.tensors(inputs)
+    shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
+    file = pathlib.Path(request.scratch_directory) / f"model-{shape}.tflite"
+    if not file.exists():
+        with replace_when_complete(file) as partial, pytorch.without_inference_mode():
+            arguments = tuple(tensor.clone() for tensor in tensors)
+            litert_torch.convert(subject.module, arguments).export(str(partial))
+    interpreter = Interpreter(str(file), num_threads=request.threads)
+    interpreter.allocate_tensors()
+    signature = interpreter.get_signature_runner()
+    names = in_order(signature.get_input_details())
+    return LiteRtProgram(interpreter, signature, tuple(names))
+
+
+def engagement(program: LiteRtProgram, device_inputs: Any) -> Engagement:
+    """Return the share of the operators that run in LiteRT, not in PyTorch."""
+    outside, _ = pytorch.count_operators_outside(lambda: program(device_inputs), ())
+    operators = [
+        each["op_name"]
+        for each in program.interpreter._get_ops_details()  # noqa: SLF001 - no public name
+    ]
+    partitions = operators.count(DELEGATE)
+    inside = len(operators) - partitions
+    proof = (
+        f"LiteRT holds {inside} operators, XNNPACK runs those of {partitions} partitions, "
+        f"and PyTorch ran {outside} operators"
+    )
+    facts = {"operators": inside, "partitions": partitions, "operators_in_pytorch": outside}
+    return Engagement(inside / (inside + outside), proof, facts)
+
+
+def integration(request: Request) -> str:  # noqa: ARG001 - the same for every model
+    """Return the lines that convert, save, load and run the model."""
+    return """\
+import litert_torch
+from ai_edge_litert.interpreter import Interpreter
+
+litert_torch.convert(model, inputs).export("model.tflite")
+interpreter = Interpreter("model.tflite")
+interpreter.allocate_tensors()
+signature = interpreter.get_signature_runner()
+arguments = {f"args_{number}": tensor.numpy() for number, tensor in enumerate(inputs)}
+output = signature(**arguments)["output_0"]
+"""
