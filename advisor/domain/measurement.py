@@ -305,6 +305,14 @@ class HostSpeed(msgspec.Struct, frozen=True, kw_only=True):
     spread: float
 
 
+class StoppedBuild(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm whose build was ended because a time was over, so that its speed is not known."""
+
+    arm: str
+    #: What allows more time.
+    fix: str | None
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a run so far."""
 
@@ -322,6 +330,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     host: HostSpeed | None = None
     #: Number of completed repetitions in fresh processes.
     repeats: int = 0
+    stopped_builds: tuple[StoppedBuild, ...] = ()
     surveys: tuple[Survey, ...] = ()
     #: Null with measurements on one platform only.
     portability: Portability | None = None

@@ -231,3 +231,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     #: Largest relative error of an arm that is ranked although it is not exact; 0 for exact ones
     #: only, null for the default.
     accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    #: Limits of one build, by workflow; the others have `max_build_seconds`.
+    max_build_times: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from advisor.domain.catalogue import NoisePrior
-from advisor.domain.measurement import HostSpeed, RaceResult, Results, SustainedCheck
+from advisor.domain.measurement import (
+    HostSpeed,
+    RaceResult,
+    Results,
+    StoppedBuild,
+    SustainedCheck,
+)
+from advisor.domain.outcome import TimedOut
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.question import Dtype
 from advisor.domain.run_state import ProcessState, RunState
@@ -113,7 +120,18 @@ def summarise(
         peaks=peaks,
         host=_summarise_host(host_seconds(state)),
         repeats=_count_repetitions(series.values()),
+        stopped_builds=tuple(_stopped_builds(state)),
     )
+
+
+def _stopped_builds(state: RunState) -> Iterator[StoppedBuild]:
+    """Yield the arms without a measurement whose last build was ended for time."""
+    for arm in state.plan.arms if state.plan else ():
+        processes = state.processes.get(arm.id)
+        outcome = processes[-1].outcome if processes else None
+        is_measured = is_valid(state, arm.id) or arm.duplicate_of is not None
+        if isinstance(outcome, TimedOut) and outcome.phase == "build" and not is_measured:
+            yield StoppedBuild(arm=arm.id, fix=outcome.fix)
 
 
 def _summarise_host(seconds: Sequence[float]) -> HostSpeed | None:

@@ -47,7 +47,9 @@ class WorkerPool:
             interpreter=arm.python or config.question.python,
             script=config.probes_directory / "worker.py",
             environment=config.worker_environment(arm, scratch, compile_threads),
-            max_build_seconds=config.question.max_build_seconds,
+            max_build_seconds=config.question.max_build_times.get(
+                arm.workflow, config.question.max_build_seconds
+            ),
             container_command=config.container_command(arm, (directory, scratch, shared)),
         )
         self.workers.reset(arm.id)

@@ -31,7 +31,7 @@ NEVER = float("inf")
 #: Options that set the deadline of a phase.
 OPTIONS_OF_DEADLINES: dict[Phase, str] = {
     "load": "--max-load-seconds",
-    "build": "--max-build-seconds",
+    "build": "--max-build-seconds, or --max-build-times for single workflows",
     "flex": "--max-build-seconds",
 }
 

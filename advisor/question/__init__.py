@@ -23,6 +23,7 @@ from advisor.domain.question import (
 )
 from advisor.errors import SizeError, UnknownWorkflowError
 from advisor.question.answers import Answers
+from advisor.question.build_times import parse_build_times
 from advisor.question.constraints import parse_constraints, parse_duration
 from advisor.question.devices import (
     CPU,
@@ -69,6 +70,7 @@ def resolve(
         max_build_seconds=_positive(
             "--max-build-seconds", answers.max_build_seconds, "seconds, such as 120"
         ),
+        max_build_times=parse_build_times(answers.max_build_times, catalogue),
         workflows=workflows,
         seed=_in_range("--seed", answers.seed, 0, (1 << 63) - 1),
         python=machine.software.executable,

@@ -87,6 +87,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float,
         msgspec.Meta(description="time limit in seconds for the build of one batch size", gt=0),
     ] = 600.0
+    max_build_times: Annotated[
+        str,
+        msgspec.Meta(
+            description="time limits for the builds of single workflows, such as "
+            '"tensorrt=1h,torch-tensorrt=30min"; the others keep --max-build-seconds'
+        ),
+    ] = ""
     max_load_seconds: Annotated[
         float,
         msgspec.Meta(

@@ -93,7 +93,7 @@ def recommend(
         simplex=simplex,
         pareto=sensitivity.find_pareto(viable, measurements),
         reasons=(),
-        next_steps=tuple(give_next_steps(grade, excluded)),
+        next_steps=tuple(give_next_steps(grade, excluded, results.stopped_builds)),
         **_runner_up(winner, viable),
     )
     advice = _add_certainty(advice, found, question)

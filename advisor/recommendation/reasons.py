@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.decision import ConstraintEffect, HorizonBest, MemoryFit, ScoredArm, Trust
-from advisor.domain.measurement import Measurement, Results
+from advisor.domain.measurement import Measurement, Results, StoppedBuild
 from advisor.domain.plan import Excluded
 from advisor.domain.rubric import LETTERS
 
@@ -88,9 +88,15 @@ def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list
     ]
 
 
-def give_next_steps(trust: Trust, excluded: Sequence[Excluded]) -> list[str]:
+def give_next_steps(
+    trust: Trust, excluded: Sequence[Excluded], stopped: Sequence[StoppedBuild] = ()
+) -> list[str]:
     """Return what the user can do for a better founded answer."""
-    steps = []
+    steps = [
+        f"{build.arm} was stopped while it was built, so its speed is not known: {build.fix}"
+        for build in stopped
+        if build.fix
+    ]
     if trust == "D":
         steps.append(
             "measure again when the machine is quiet, or measure longer with --budget thorough"

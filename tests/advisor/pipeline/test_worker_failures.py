@@ -54,7 +54,7 @@ def decision(module_context: Context) -> Decision:
     """The decision on a run with one arm for each failure."""
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
     answers = Answers(
-        batch_sizes="2", budget="20", max_build_seconds=1.0, workflows=f"quick,{arms}"
+        batch_sizes="2", budget="20", max_build_times="misbehaving=1s", workflows=f"quick,{arms}"
     )
     return decide(sessions.execute_run(module_context, answers))
 
@@ -86,6 +86,14 @@ def test_only_arms_without_a_failure_have_measurements(decision: Decision) -> No
         "quick",
         *(f"misbehaving/{option}" for option in HARMLESS),
     }
+
+
+def test_arms_whose_builds_were_stopped_are_next_steps(decision: Decision) -> None:
+    stopped = {f"misbehaving/{option}" for option in ("hangs", "escapes", "holds-the-lock")}
+    assert {build.arm for build in decision.results.stopped_builds} == stopped
+    assert decision.recommendation is not None
+    steps = decision.recommendation.next_steps
+    assert all(any(step.startswith(f"{arm} ") for step in steps) for arm in stopped)
 
 
 def test_stalled_calls_are_counted_and_lower_the_trust(decision: Decision) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builders
+import msgspec
 import pytest
 
 from advisor import recommendation
 from advisor.domain.decision import Recommendation
-from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes
+from advisor.domain.measurement import BuildSeconds, Measurement, MemoryBytes, StoppedBuild
 
 KEPT = builders.workflow("compiled", deployment_steps=("keep the cache",))
 
@@ -53,3 +54,14 @@ def test_a_build_that_was_short_of_memory_is_a_reason() -> None:
     )
     assert not any("memory" in reason for reason in advise(measurement, device_bytes=1000).reasons)
     assert advise(measurement).memory == ()
+
+
+def test_an_arm_whose_build_was_stopped_is_named_with_what_allows_more_time() -> None:
+    results = msgspec.structs.replace(
+        builders.results(builders.measurement("compiled", versions={})),
+        stopped_builds=(StoppedBuild(arm="engine", fix="allow more time"),),
+    )
+    context = recommendation.DecisionContext(rubric=builders.shipped_catalogue().rubric)
+    arms = [builders.scored_arm("compiled")]
+    advice = recommendation.recommend(results, arms, builders.question(), [], context)
+    assert any("engine" in step and "allow more time" in step for step in advice.next_steps)
