@@ -15,6 +15,8 @@ from advisor.recommendation.break_even import Cost, most_build_seconds
 ALLOWANCE = 1.25
 #: Lower bound of the seconds of a call of an arm that is not built.
 LEAST_CALL_SECONDS = 0.0
+#: A build that took this many times its limit in earlier runs is not started.
+HOPELESS_FACTOR = 2.0
 
 
 def limit_build(state: RunState, arm: str, question: Question) -> BuildLimit | None:
@@ -49,6 +51,13 @@ def build_seconds(process: ProcessState) -> float:
     return (
         sum(built.build_seconds + built.first_call_seconds for built in process.built.values())
         + process.lost_build_seconds
+    )
+
+
+def is_hopeless(limit: BuildLimit, expected_seconds: float | None) -> bool:
+    """Return whether a build need not start: no time is left, or it took far longer before."""
+    return limit.seconds <= 0 or (
+        expected_seconds is not None and expected_seconds > HOPELESS_FACTOR * limit.seconds
     )
 
 

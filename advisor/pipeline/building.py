@@ -166,14 +166,17 @@ def _order_builds(arms: Sequence[Arm], state: RunState, question: Question) -> l
     """Return the arms in build order: among equals, long and unknown builds come first.
 
     A long build that starts last would run alone at the end. The duplicate precedes all others,
-    because every race needs it, and arms of an open race precede those that wait for memory.
+    because every race needs it, and arms of an open race precede those that wait for memory. Arms
+    whose builds are expected to exceed their limit come last: they cannot change the answer.
     """
     waiting = remaining.waiting_arms(state, question)
     out_of_memory = remaining.oom_beside_others(state)
 
-    def place(arm: Arm) -> tuple[bool, bool, bool, float]:
+    def place(arm: Arm) -> tuple[bool, bool, bool, bool, float]:
         seconds = arm.expected_build_seconds
+        limit = build_limits.limit_build(state, arm.id, question)
         return (
+            limit is not None and seconds is not None and seconds > limit.seconds,
             arm.duplicate_of is None,
             arm.id in waiting,
             arm.id not in out_of_memory,
@@ -206,7 +209,7 @@ class BuildQueue:
             if not is_running and self._has_ended(arm.id):
                 continue  # its import failed
             limit = build_limits.limit_build(self.recorder.state, arm.id, self.question)
-            if limit is not None and limit.seconds <= 0:
+            if limit is not None and build_limits.is_hopeless(limit, arm.expected_build_seconds):
                 self.skipped.append((arm, build_limits.skipped_outcome(limit)))
                 continue
             state, seconds_left = self.recorder.state, self._expected_seconds_left(arm)

@@ -23,8 +23,9 @@ from advisor.domain.run_events import (
 )
 from advisor.domain.run_state import RunState, fold
 from advisor.domain.worker_events import PhaseStarted
-from advisor.pipeline import build_limits
+from advisor.pipeline import build_limits, building
 from advisor.pipeline.decision import Decision, decide
+from advisor.probing.worker_process import BuildLimit
 from advisor.question.answers import Answers
 
 #: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
@@ -135,8 +136,9 @@ def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
 
 
 def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
-    fake_context: Callable[[], Context],
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
     answers = Answers(
         batch_sizes="2",
         budget="1",
@@ -158,3 +160,14 @@ def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
     }
     assert "misbehaving/hangs" in loading
     assert "misbehaving/wrong" not in loading, "no time was left for this build"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected", "hopeless"),
+    [(0.0, None, True), (5.0, None, False), (5.0, 9.0, False), (5.0, 11.0, True)],
+)
+def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
+    limit: float, expected: float | None, *, hopeless: bool
+) -> None:
+    found = build_limits.is_hopeless(BuildLimit(limit, "too long", "allow more"), expected)
+    assert found is hopeless

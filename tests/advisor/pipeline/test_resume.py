@@ -197,9 +197,16 @@ def test_the_kills_cover_unfinished_races_and_ended_arms(killed_run: KilledRun) 
 
 
 def complete_rounds(events: list[LoggedEvent]) -> set[tuple[int, int]]:
-    """Return batch size and number of the rounds that another round followed."""
+    """Return batch size and number of the rounds of the races that another round followed."""
+    repeated = {
+        (event.run_event.arm, event.run_event.process)
+        for event in events
+        if isinstance(event.run_event, WorkerSpawned) and event.run_event.repeat
+    }
     rounds = [
-        (block.batch_size, block.round) for _, block in sessions.reports_of(events, BlockTimed)
+        (block.batch_size, block.round)
+        for report, block in sessions.reports_of(events, BlockTimed)
+        if (report.arm, report.process) not in repeated
     ]
     return {one for one, two in itertools.pairwise(rounds) if one != two}
 
