@@ -104,7 +104,7 @@ async def test_a_note_can_be_written_filtered_by_and_removed(
         await wait_for_text(pilot, "Note: [/old] driver")
         assert run.note() == "[/old] driver"
         await pilot.resize_terminal(140, 40)
-        await wait_for_text(pilot, "finished  [/old] driver")
+        await wait_for_text(pilot, "Note: [/old] driver")
         await pilot.press("slash", *"old", "enter")
         await wait_for(pilot, lambda: table.row_count == 1)
         await pilot.press("t", "escape")

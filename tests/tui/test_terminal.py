@@ -120,7 +120,7 @@ def processes_of(home: pathlib.Path) -> list[psutil.Process]:
 
 def test_the_terminal_is_restored_at_the_exit(home: pathlib.Path) -> None:
     with terminal(home=home) as screen:
-        screen.wait_for(b"Which model")
+        screen.wait_for(b"recommends one")
         screen.press(CTRL_Q)
         assert screen.wait() == 0
         assert LEAVE_ALTERNATE_SCREEN in screen.out
