@@ -78,8 +78,9 @@ def _pickle(module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> byte
 def _save_by_class(module: torch.nn.Module, content: bytes, directory: pathlib.Path) -> str:
     place = _create_place(module, content, directory)
     (place / "module.pt").write_bytes(content)
-    (place / "model.py").write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
-    return f"{place / 'model.py'}:create"
+    file = place / f"{place.name}.py"
+    file.write_text(FACTORY.format(paths=_import_paths(module)), encoding="utf-8")
+    return f"{file}:create"
 
 
 def _import_paths(module: torch.nn.Module) -> list[str]:
@@ -102,7 +103,8 @@ def _save_exported(
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     content = buffer.getvalue()
-    file = _create_place(module, _weights_digest(module), directory) / "model.pt2"
+    place = _create_place(module, _weights_digest(module), directory)
+    file = place / f"{place.name}.pt2"
     file.write_bytes(content)
     return str(file)
 

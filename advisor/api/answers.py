@@ -31,10 +31,12 @@ class Options(TypedDict, total=False):
     wait_for_quiet: str
     max_load_seconds: float
     max_build_seconds: float
+    max_build_times: str
     build_minutes: float
     requests: int
     price_per_hour: float
     survey: bool
+    sandbox: bool
     workflows: Sequence[str] | str
     weights_from: str
     python: str

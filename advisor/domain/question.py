@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -93,6 +94,12 @@ class OnnxModel(
 
 
 Model = SyntheticModel | TransformersModel | FactoryModel | ExportedModel | OnnxModel
+
+
+def short_name(model: Model) -> str:
+    """Return the model's name without the directory of a local file or directory."""
+    path = pathlib.PurePosixPath(model.name)
+    return path.name if path.is_absolute() else model.name
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

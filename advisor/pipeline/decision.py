@@ -16,7 +16,7 @@ from advisor.catalogue import read_rubric, read_shipped_accuracy, read_shipped_r
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import describe_device
 from advisor.domain.measurement import Results
-from advisor.domain.question import Constraint, Priorities
+from advisor.domain.question import Constraint, Priorities, short_name
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
@@ -155,7 +155,7 @@ def recommend_arm(
         tree=catalogue.tree,
         workflows=catalogue.workflows,
         device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{question.model.name} on {describe_device(header.machine.cpu, gpu)}",
+        subject=f"{short_name(question.model)} on {describe_device(header.machine.cpu, gpu)}",
     )
     return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)
 

@@ -16,7 +16,7 @@ from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Gpu, describe_device
 from advisor.domain.measurement import Measurement, Results, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
-from advisor.domain.question import Constraint, Priorities
+from advisor.domain.question import Constraint, Priorities, short_name
 from advisor.errors import ExportFileError, UserError
 from advisor.measure import include_process_differences
 from advisor.measure.new_shapes import rate_new_shapes
@@ -46,7 +46,7 @@ def decide_again(
         tree=known.tree,
         workflows=known.workflows,
         device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{asked.model.name} on {describe_device(document.machine.cpu, gpu)}",
+        subject=f"{short_name(asked.model)} on {describe_device(document.machine.cpu, gpu)}",
     )
     advice, problem = None, None
     try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.domain.accuracy import AccuracyClass, worst_check
 from advisor.domain.decision import Flip
 from advisor.domain.measurement import ApplicationPortability, Platform, Survey
+from advisor.domain.question import short_name
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
 from advisor.domain.worker_events import Checked
@@ -60,7 +61,7 @@ def headline(document: RunDocument) -> str:
         return problem if problem.startswith(NO_ANSWER) else f"No recommendation: {problem}"
     if advice.headline:
         return advice.headline[0]
-    model, device = document.question.model.name, device_name(document)
+    model, device = short_name(document.question.model), device_name(document)
     if advice.ties:
         others = ", ".join(advice.ties)
         return f"Tie for {model} on {device}: use {advice.arm}, or as well {others}"

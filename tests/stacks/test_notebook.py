@@ -1,0 +1,42 @@
+"""The Python interface in a real Jupyter kernel."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+pytest.importorskip("pandas")
+
+import nbformat
+from stacks import notebook
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+
+def outputs(cell: nbformat.NotebookNode) -> list[str]:
+    """Return the HTML of a cell's outputs."""
+    return [output["data"].get("text/html", "") for output in cell["outputs"] if "data" in output]
+
+
+def test_the_notebook_runs_in_a_kernel(tmp_path: pathlib.Path) -> None:
+    executed = notebook.execute(notebook.make(), tmp_path)
+    _, _, run, frame, decided = executed.cells
+    progress, summary = outputs(run)
+    assert "<progress" in progress
+    assert "pytorch-eager" in summary
+    assert "<table" in summary
+    assert "pytorch-eager" in outputs(frame)[0]
+    assert decided["outputs"]
+
+
+def test_the_shipped_notebook_has_the_cells_and_was_executed() -> None:
+    shipped = nbformat.read(notebook.FILE, as_version=4)
+    assert [cell.source for cell in shipped.cells] == [
+        cell.source for cell in notebook.make().cells
+    ]
+    assert all(cell.get("outputs", True) for cell in shipped.cells[2:])
+    text = notebook.FILE.read_text(encoding="utf-8")
+    assert str(pathlib.Path.home()) not in text
