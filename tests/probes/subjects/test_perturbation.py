@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip(
@@ -14,7 +16,7 @@ pytestmark = pytest.mark.stack
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_each_value_moves_to_a_neighbour(dtype: torch.dtype) -> None:
+def test_each_value_moves_to_a_neighbour(dtype: Any) -> None:
     values = torch.tensor([1.0, 1.5, -3.0, 100.0, -0.37, 1e-3]).repeat(64).to(dtype).double()
     moved = perturbation.step(values, torch.finfo(dtype).eps, torch.Generator().manual_seed(0))
     distance = (moved - values).abs()
