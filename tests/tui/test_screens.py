@@ -44,6 +44,7 @@ from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.choice import Choice
+from advisor.tui.widgets.table import Table
 from advisor.tui.widgets.weights import WeightBar
 
 
@@ -204,6 +205,7 @@ async def test_a_run_can_be_paused_continued_and_cancelled(
         await wait_for(pilot, lambda: session.follower.state.opened)
         await pilot.press("space")
         await wait_for(pilot, lambda: session.is_paused)
+        session.refresh()  # the events before the pause
         seq = session.follower.state.seq
         await pilot.pause(1)
         assert session.follower.state.seq <= seq + 1
@@ -309,7 +311,10 @@ async def test_the_history_opens_a_run(tui_context: Context, recorded: Run) -> N
     async with running_app(app) as pilot:
         await go_to_step(pilot, 1)
         app.action_history()
-        await wait_for_screen(pilot, HistoryScreen)
+        history = await wait_for_screen(pilot, HistoryScreen)
+        table = history.query_one(Table)
+        await wait_for(pilot, lambda: table.row_count)
+        table.move_cursor_to(recorded.directory.name)
         await wait_for_text(pilot, recorded.directory.name)
         await pilot.press("enter")
         await wait_for_screen(pilot, ResultsScreen)
