@@ -96,6 +96,12 @@ class SizeError(UserError):
     name = "size"
 
 
+class WeightFormatError(UserError):
+    """No such format of quantised weights."""
+
+    name = "weight-format"
+
+
 class TaskError(UserError):
     """The model cannot do the task."""
 

@@ -56,13 +56,16 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
             workflow, environment_interpreter(workflow, machine), container_image(workflow, machine)
         )
         requested = [arm for arm in arms_here if is_chosen(arm, question.workflows)]
-        chosen = [arm for arm in requested if unsupported_use(workflow, arm, question) is None]
+        with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
+        chosen = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
         arms += chosen
         if not requested:
             excluded.append(_exclude(workflow, "excluded", "not named in --workflows", None))
+        elif not with_weights:
+            excluded.append(_quantised_only(workflow, requested))
         elif not chosen:
-            use = unsupported_use(workflow, requested[0], question)
-            reason = f"{requested[0].id} does not support {use}"
+            use = unsupported_use(workflow, with_weights[0], question)
+            reason = f"{with_weights[0].id} does not support {use}"
             excluded.append(_exclude(workflow, "unsupported", reason, None))
     baseline = _find_baseline(question, arms, excluded)
     duplicate = msgspec.structs.replace(
@@ -72,6 +75,13 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),
         excluded=tuple(excluded),
     )
+
+
+def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:
+    """Return why none of the named arms is measured: all have quantised weights."""
+    formats = ",".join(sorted({arm.weights for arm in arms if arm.weights}))
+    reason = f"{arms[0].id} has quantised weights, for which the question did not ask"
+    return _exclude(workflow, "excluded", reason, f"add --quantised {formats}")
 
 
 def list_arms(workflow: Workflow, python: str = "", image: str = "") -> list[Arm]:
@@ -86,6 +96,7 @@ def list_arms(workflow: Workflow, python: str = "", image: str = "") -> list[Arm
             options=options,
             python=python,
             image=image,
+            weights=workflow.arm_weights.get(option),
             artefact=workflow.arm_artefact.get(option, ""),
             extras=extras,
         )

@@ -111,6 +111,16 @@ class TextRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gap: ByPrecision
 
 
+class QuantisedRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the outputs of an arm with quantised weights may differ by before they are broken."""
+
+    tolerance: Factor
+    row_times: Factor
+    least_top1: Share
+    #: Text: by how much the reference may prefer its own token, in nats.
+    gap: Factor
+
+
 class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`accuracy.toml`; its comments explain each threshold."""
 
@@ -120,6 +130,8 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     repeats: RepeatRule
     envelope: EnvelopeRule
     text: TextRule
+    #: Null in runs of early versions.
+    quantised: QuantisedRule | None = None
 
     def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
         """Return the rules with the user's tolerance; unchanged for None."""
@@ -127,6 +139,29 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             return self
         close = msgspec.structs.replace(self.close, tolerance=tolerance)
         return msgspec.structs.replace(self, close=close)
+
+    def for_quantised_weights(self) -> AccuracyRules:
+        """Return the rules by which an arm with quantised weights is broken or not.
+
+        Its outputs count as close where they are not exact, however `--accuracy` limits native
+        arms.
+        """
+        rule = self.quantised
+        if rule is None:
+            return self
+        close = msgspec.structs.replace(
+            self.close,
+            tolerance=rule.tolerance,
+            row_times=rule.row_times,
+            least_top1=rule.least_top1,
+        )
+        gap = ByPrecision(**dict.fromkeys(ByPrecision.__struct_fields__, rule.gap))
+        # Text is exact only if its divergence is of eager's size: with random weights every
+        # divergence is small.
+        text = msgspec.structs.replace(
+            self.text, exact_divergence=0.0, close_top1=rule.least_top1, gap=gap
+        )
+        return msgspec.structs.replace(self, close=close, text=text)
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):

@@ -237,6 +237,9 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: The first arm by rank whose outputs are exact: the advised one, or the one to use where its
     #: outputs are not exact enough; null where no arm is exact, and in early versions.
     best_exact: str | None = None
+    #: The first arm by rank that has no quantised weights; null where none is viable, and in early
+    #: versions.
+    best_native: str | None = None
 
     arm: str
     workflow: str

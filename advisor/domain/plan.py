@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from advisor.domain.question import Numerics, WeightFormat
+
 #: `not-covered`: p3-advisor has no probe for the workflow.
 ExclusionStatus = Literal["unsupported", "not-installed", "excluded", "not-covered"]
 
@@ -35,10 +37,17 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""
     #: Seconds that its cold build took in earlier runs; null if none is known.
     expected_build_seconds: float | None = None
+    #: Format of its quantised weights; null for a native arm.
+    weights: WeightFormat | None = None
     #: What it shares with other arms of its workflow that run the same build; empty for nothing.
     artefact: str = ""
     #: Extras that its environment and its recipe require, by distribution.
     extras: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def numerics(self) -> Numerics:
+        """Whether it computes in the question's dtype or with quantised weights."""
+        return "native" if self.weights is None else "quantised"
 
 
 class Excluded(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,10 @@ import msgspec
 
 Dtype = Literal["native", "float32", "float16", "bfloat16"]
 Task = Literal["forward", "generate"]
+#: Whether an arm computes in the question's dtype or with quantised weights.
+Numerics = Literal["native", "quantised"]
+#: Formats of quantised weights.
+WeightFormat = Literal["int8", "int4", "fp8"]
 Weights = Annotated[
     str, msgspec.Meta(description="`random`, `hub`, or a directory with safetensors")
 ]
@@ -100,6 +104,13 @@ def short_name(model: Model) -> str:
     """Return the model's name without the directory of a local file or directory."""
     path = pathlib.PurePosixPath(model.name)
     return path.name if path.is_absolute() else model.name
+
+
+def has_random_weights(model: Model) -> bool:
+    """Return whether the run makes the model's weights itself."""
+    return isinstance(model, SyntheticModel) or (
+        isinstance(model, TransformersModel) and model.weights == "random"
+    )
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -235,6 +246,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     build_minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
     #: Seconds to wait for a quiet machine before measuring.
     wait_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: Formats of weights whose quantised arms are planned too; empty for native arms only.
+    quantised: tuple[WeightFormat, ...] = ()
     #: Largest relative error of an arm that is ranked although it is not exact; 0 for exact ones
     #: only, null for the default.
     accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None

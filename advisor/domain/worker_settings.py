@@ -50,7 +50,11 @@ def measured_fields(
         "trust_remote_code": question.trust_remote_code,
         "allow_pickle": question.allow_pickle,
         "block_seconds": BLOCK_SECONDS,
-        "accuracy": judged_by(accuracy.with_tolerance(question.accuracy)),
+        "accuracy": judged_by(
+            accuracy.with_tolerance(question.accuracy)
+            if arm.numerics == "native"
+            else accuracy.for_quantised_weights()
+        ),
         "task": question.task,
         "output_tokens": question.output_tokens,
     }
@@ -59,4 +63,4 @@ def measured_fields(
 def judged_by(rules: AccuracyRules) -> dict[str, Any]:
     """Return the thresholds as JSON values, without their source."""
     values: dict[str, Any] = msgspec.to_builtins(rules)
-    return {name: value for name, value in values.items() if name != "source"}
+    return {name: value for name, value in values.items() if name not in {"source", "quantised"}}

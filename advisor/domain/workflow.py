@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from advisor.domain.question import Dtype, Task
+from advisor.domain.question import Dtype, Task, WeightFormat
 
 
 class CitedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -154,6 +154,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arm_tasks: dict[str, tuple[Task, ...]] = {}
     #: Precisions of an arm that does not support all precisions of the workflow.
     arm_dtypes: dict[str, tuple[Dtype, ...]] = {}
+    #: Formats of the weights of quantised arms; arms that are not listed are native.
+    arm_weights: dict[str, WeightFormat] = {}
     #: By arm, the artefact that it runs; arms with the same one differ only in how they are fed.
     arm_artefact: dict[str, str] = {}
     #: Position in the order of builds; fast builds come first.

@@ -36,6 +36,7 @@ from advisor.question.model import family_name, parse_model
 from advisor.question.priorities import choose_priorities
 from advisor.question.task import check_task, choose_task
 from advisor.question.tolerance import parse_tolerance
+from advisor.question.weight_formats import parse_weight_formats
 
 __all__ = ["CPU", "VISIBLE_DEVICES", "choose_gpu", "choose_visible_gpu", "find_known_gpu"]
 
@@ -92,6 +93,7 @@ def resolve(
         if answers.build_minutes
         else None,
         accuracy=parse_tolerance(answers.accuracy),
+        quantised=parse_weight_formats(answers.quantised),
     )
 
 

@@ -73,6 +73,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "exact than eager PyTorch: exact, or a number like 1e-3 or 1%; default: 1e-2"
         ),
     ] = ""
+    quantised: Annotated[
+        str,
+        msgspec.Meta(
+            description="measure arms with quantised weights as well: int8, int4, fp8, several of "
+            "them separated by commas, or any; default: none"
+        ),
+    ] = ""
     budget: Annotated[
         str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")
     ] = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from advisor.domain.decision import BatchAdvice, Recommendation, ScoredArm
 from advisor.domain.measurement import Results, VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.published import DecisionTree, Guideline
-from advisor.domain.question import Constraint, Question
+from advisor.domain.question import Constraint, Question, WeightFormat, has_random_weights
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Workflow
 from advisor.errors import MachineUnfitError, NothingViableError
@@ -220,6 +220,8 @@ def _add_headline(
     arms = {arm.arm: arm for arm in scored}
     by_size = advise_by_batch_size(arms[advice.arm], results, context)
     best_exact = find_best_exact(scored, results)
+    formats = weight_formats(context.workflows)
+    best_native = find_best_native(scored, formats)
     measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
     facts = HeadlineFacts(
         advised=arms[advice.arm],
@@ -236,13 +238,34 @@ def _add_headline(
         subject=context.subject or question.model.name,
         checks=measurement.correctness,
         best_exact=best_exact,
+        weights=formats.get(advice.arm),
+        best_native=best_native,
+        has_random_weights=has_random_weights(question.model),
     )
     return msgspec.structs.replace(
         advice,
         headline=write_headline(facts),
         advice_by_batch_size=by_size,
         best_exact=best_exact,
+        best_native=best_native,
     )
+
+
+def weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:
+    """Return the formats of quantised weights by arm."""
+    return {
+        f"{workflow.id}/{option}": weights
+        for workflow in workflows
+        for option, weights in workflow.arm_weights.items()
+    }
+
+
+def find_best_native(
+    scored: Sequence[ScoredArm], formats: Mapping[str, WeightFormat]
+) -> str | None:
+    """Return the first arm by rank that meets the constraints and has no quantised weights."""
+    ranked = sorted(scored, key=lambda arm: arm.rank)
+    return next((arm.arm for arm in ranked if arm.arm not in formats and not arm.fails), None)
 
 
 def find_best_exact(scored: Sequence[ScoredArm], results: Results) -> str | None:

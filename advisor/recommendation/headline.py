@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from advisor.domain.accuracy import worst_check
 from advisor.domain.decision import BatchAdvice, DecisionWord, Flip, ScoredArm
 from advisor.domain.measurement import Interval
-from advisor.domain.question import Priorities
+from advisor.domain.question import Priorities, WeightFormat
 from advisor.domain.rubric import LETTERS
 from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
@@ -62,12 +62,16 @@ class HeadlineFacts:
     #: The outputs of the advised arm by batch size, and the best arm whose outputs are exact.
     checks: Sequence[Checked] = ()
     best_exact: str | None = None
+    #: The format of the advised arm's quantised weights, and the best arm without such weights.
+    weights: WeightFormat | None = None
+    best_native: str | None = None
+    has_random_weights: bool = False
 
 
 def write_headline(facts: HeadlineFacts) -> tuple[str, ...]:
     """Return the lines."""
     lines = [_instruction(facts), _certainty(facts), _change(facts)]
-    return (*lines, *_accuracy(facts), *_batch_sizes(facts))
+    return (*lines, *_quantised_weights(facts), *_accuracy(facts), *_batch_sizes(facts))
 
 
 def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:
@@ -199,6 +203,24 @@ def _change(facts: HeadlineFacts) -> str:
         f"It would be {facts.titles[nearest.to]} if {nearest.criterion} weighed {bound} "
         f"(now {now:g} %)."
     )
+
+
+def _quantised_weights(facts: HeadlineFacts) -> list[str]:
+    """Return the format of the advised arm's weights and the best native arm, if it has one."""
+    if facts.weights is None:
+        return []
+    native = facts.arms.get(facts.best_native) if facts.best_native else None
+    instead = (
+        f"The best native one is {facts.titles[native.arm]} ({native.speedup:.2f}x)."
+        if native is not None
+        else "No native one was measured."
+    )
+    random = (
+        " The model has random weights: what trained weights lose has to be measured with them."
+        if facts.has_random_weights
+        else ""
+    )
+    return [f"Its weights are quantised to {facts.weights}. {instead}{random}"]
 
 
 def _accuracy(facts: HeadlineFacts) -> list[str]:

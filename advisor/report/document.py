@@ -30,7 +30,7 @@ from advisor.domain.measurement import (
     VisitCounts,
 )
 from advisor.domain.outcome import Failure
-from advisor.domain.question import Question
+from advisor.domain.question import Numerics, Question, WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 
@@ -134,6 +134,9 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     fix: str | None = None
     evidence: Evidence = "declared"
+    #: Whether it computes in the question's dtype or with quantised weights, and their format.
+    numerics: Numerics = "native"
+    weights: WeightFormat | None = None
     verified: tuple[str, ...] = ()
     engaged_share: float | None = None
     engagement: str | None = None

@@ -40,6 +40,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
     `with_times` adds the seconds of every call that counts.
     """
     header, results, problem = decision.header, decision.results, decision.problem
+    arms = {arm.id: arm for arm in decision.state.plan.arms} if decision.state.plan else {}
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
     return RunDocument(
         schema=SCHEMA,
@@ -55,6 +56,8 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
             msgspec.structs.replace(
                 entry,
                 verified=verified.get(entry.id, ()),
+                numerics=arms[entry.arm].numerics if entry.arm in arms else "native",
+                weights=arms[entry.arm].weights if entry.arm in arms else None,
                 cells=_cells_with_times(entry, decision.state) if with_times else entry.cells,
             )
             for entry in _entries(decision)

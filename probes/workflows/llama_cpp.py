@@ -10,12 +10,12 @@ from __future__ import annotations
 import collections
 import json
 import math
+import os
 import pathlib
 from typing import Any
 
 import gguf
 import numpy as np
-import xllamacpp
 from gguf.utility import SafetensorsLocal
 
 from probes import protocol
@@ -24,6 +24,12 @@ from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.partial_file import replace_when_complete
 from probes.protocol import Engagement, Request
 from probes.subjects.checkpoint import EngineSubject, require_architecture, token_word
+
+#: The engine's threads meet several times in each layer. If they spin there and share a processor,
+#: as in builds side by side, a call of 0.05 seconds takes 3. The runtime reads this when it loads.
+WAIT_POLICY = ("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault(*WAIT_POLICY)
+import xllamacpp  # noqa: E402
 
 TASKS = (protocol.GENERATE,)
 
@@ -42,6 +48,10 @@ ACTIVATIONS = {"GPT2": ("gelu_new", "gelu_pytorch_tanh")}
 DEFAULT_ACTIVATIONS = ("silu", "swish")
 #: Types of weights and of the key-value cache by precision.
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+#: Number of weights that share a scale in `Q8_0` and `Q4_0`.
+BLOCK = 32
+#: Type of the embedding and the output where the matrices of the layers have four bits.
+OUTER_TYPE = "Q8_0"
 #: How numpy reads the tensors of a checkpoint; it has no bfloat16.
 STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 #: Likeliest tokens that are asked for at each position.
@@ -62,6 +72,7 @@ def settings(request: Request) -> dict[str, str]:
     """Return the settings, among them the processor features that the engine was compiled for."""
     return {
         "threads": str(request.threads),
+        "waiting threads": os.environ[WAIT_POLICY[0]],
         "prefix_caching": "off",
         "key-value cache": request.dtype,
         "flash_attention": "off" if request.dtype == "float32" else "auto",
@@ -93,7 +104,17 @@ def engine_parameters(file: pathlib.Path, cache_type: str, request: Request) -> 
     for processors in (parameters.cpuparams, parameters.cpuparams_batch):
         processors.n_threads = request.threads
     parameters.verbosity = LOG_LEVEL
+    parameters.hostnames = [socket_path(request)]
     return parameters
+
+
+def socket_path(request: Request) -> str:
+    """Return where the engine's HTTP server listens, which nobody calls: a socket, no port.
+
+    Paths of sockets have at most 107 bytes, so the directory is named by its descriptor.
+    """
+    directory = os.open(request.scratch_directory, os.O_RDONLY | os.O_DIRECTORY)
+    return f"/proc/self/fd/{directory}/engine-{os.getpid()}.sock"
 
 
 def model_file(request: Request) -> pathlib.Path:
@@ -119,7 +140,7 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
         )
         add_sizes(writer, config)
         add_vocabulary(writer, subject.info.vocabulary)
-        add_tensors(writer, architecture, config, subject.folder)
+        add_tensors(writer, architecture, config, subject.folder, request.options.get("weights"))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -176,26 +197,43 @@ def add_vocabulary(writer: Any, size: int) -> None:
 
 
 def add_tensors(
-    writer: Any, architecture: str, config: dict[str, Any], folder: pathlib.Path
+    writer: Any,
+    architecture: str,
+    config: dict[str, Any],
+    folder: pathlib.Path,
+    quantised: str | None,
 ) -> None:
-    """Add the checkpoint's tensors in their precision; those with one dimension in float32."""
+    """Add the checkpoint's tensors; matrices in their precision or the `quantised` type."""
     layers = find(config, "num_hidden_layers", "n_layer")
     names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, architecture), layers)
     for shard in sorted(folder.glob("*.safetensors")):
         for name, tensor in SafetensorsLocal(shard).tensors.items():
             values = tensor.mmap_bytes().view(STORED[tensor.dtype]).reshape(tensor.shape)
             values = arrange(values, name, architecture, config)
-            if values.ndim == 1:
-                kind, values = "F32", as_float32(values)
-            else:
-                kind, values = tensor.dtype, np.ascontiguousarray(values).view(np.uint8)
-            writer.add_tensor(
-                names.get_name(name, (".weight", ".bias")),
-                values,
-                raw_dtype=gguf.GGMLQuantizationType[kind],
-            )
+            written = names.get_name(name, (".weight", ".bias"))
+            kind = stored_type(written, values, tensor.dtype, quantised)
+            encoded = encode(values, kind, tensor.dtype)
+            writer.add_tensor(written, encoded, raw_dtype=gguf.GGMLQuantizationType[kind])
     if (config.get("rope_parameters") or {}).get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config))
+
+
+def stored_type(name: str, values: Any, native: str, quantised: str | None) -> str:
+    """Return the type in which a tensor is stored; vectors are float32."""
+    if values.ndim == 1:
+        return "F32"
+    if quantised is None or name.startswith("position") or values.shape[-1] % BLOCK:
+        return native
+    return quantised if name.startswith("blk.") else OUTER_TYPE
+
+
+def encode(values: Any, kind: str, native: str) -> Any:
+    """Return the values as the file has them: float32, or the bytes of another type."""
+    if kind == "F32":
+        return as_float32(values)
+    if kind == native:
+        return np.ascontiguousarray(values).view(np.uint8)
+    return gguf.quants.quantize(as_float32(values), gguf.GGMLQuantizationType[kind])
 
 
 def as_float32(values: Any) -> Any:
@@ -239,7 +277,9 @@ class EngineGeneration:
 
     def __init__(self, subject: EngineSubject, request: Request) -> None:
         self.engine = subject.engine
-        self.weight_type = TYPES[subject.dtype]
+        self.weight_types = {TYPES[subject.dtype]}
+        if quantised := request.options.get("weights"):
+            self.weight_types = {quantised, OUTER_TYPE}
         self.request = request
 
     def feed(self, inputs: list[Any]) -> list[list[int]]:
@@ -299,18 +339,17 @@ def synchronise() -> None:
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the matrices' elements that are stored in the wanted type."""
-    wanted = program.weight_type
+    """Return the share of the matrices' elements that are stored in the wanted types."""
     tensors, elements = collections.Counter[str](), collections.Counter[str]()
     for tensor in gguf.GGUFReader(model_file(program.request)).tensors:
         if len(tensor.shape) > 1:
             tensors[tensor.tensor_type.name] += 1
             elements[tensor.tensor_type.name] += int(tensor.n_elements)
     devices = ", ".join(device["name"] for device in xllamacpp.get_device_info())
+    stored = ", ".join(f"{count} as {kind}" for kind, count in tensors.most_common())
     return Engagement(
-        elements[wanted] / elements.total(),
-        f"the engine generates all tokens on {devices}; {tensors[wanted]} of {tensors.total()}"
-        f" matrices are stored as {wanted}",
+        sum(elements[kind] for kind in program.weight_types) / elements.total(),
+        f"the engine generates all tokens on {devices}; it stores its matrices: {stored}",
         {"matrices": dict(tensors), "elements": dict(elements), "devices": devices},
     )
 
@@ -326,20 +365,28 @@ def integration(request: Request) -> str:
     """Return the lines that convert the model, start the engine and generate."""
     slots = max(request.batch_sizes)
     context = slots * (request.input_tokens + request.output_tokens + 1)
-    weight_type = TYPES[request.dtype]
-    flash_attention = "DISABLED" if weight_type == "F32" else "AUTO"
+    native, quantised = TYPES[request.dtype], request.options.get("weights")
+    flash_attention = "DISABLED" if native == "F32" else "AUTO"
+    converted, file, quantise = (quantised or native).lower(), "model.gguf", ""
+    if quantised not in {None, OUTER_TYPE}:
+        converted, file = native.lower(), "quantised.gguf"
+        quantise = f"""
+keep = ["--output-tensor-type", "{OUTER_TYPE.lower()}", "--token-embedding-type", "{OUTER_TYPE.lower()}"]
+subprocess.run(["llama-quantize", *keep, "model.gguf", "{file}", "{quantised}"], check=True)"""  # noqa: E501
     return f"""\
+import os
 import subprocess
 import sys
 
+os.environ["OMP_WAIT_POLICY"] = "passive"  # before the import
 import xllamacpp
 
 convert = [sys.executable, "llama.cpp/convert_hf_to_gguf.py", CHECKPOINT, "--outfile", "model.gguf"]
-subprocess.run([*convert, "--outtype", "{weight_type.lower()}"], check=True)  # once, from a clone of llama.cpp
+subprocess.run([*convert, "--outtype", "{converted}"], check=True)  # once, from a clone of llama.cpp{quantise}
 parameters = xllamacpp.CommonParams()
-parameters.model.path = "model.gguf"
+parameters.model.path = "{file}"
 parameters.n_parallel, parameters.n_ctx = {slots}, {context}
-parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_{weight_type}
+parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_{native}
 parameters.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_{flash_attention}
 engine = xllamacpp.Server(parameters)
 asked = {{"prompt": prompts, "max_tokens": {request.output_tokens}, "temperature": 0, "ignore_eos": True, "logprobs": 1}}

@@ -153,7 +153,7 @@ class Server:
 @pytest.fixture
 def program(probe: Any) -> Any:
     subject = types.SimpleNamespace(engine=Server(), dtype="float32")
-    return probe.EngineGeneration(subject, types.SimpleNamespace(output_tokens=NEW))
+    return probe.EngineGeneration(subject, types.SimpleNamespace(output_tokens=NEW, options={}))
 
 
 def test_words_become_tokens_in_the_order_of_the_prompts(program: Any) -> None:
@@ -183,3 +183,42 @@ def test_a_refusal_of_the_engine_is_an_error(program: Any) -> None:
     program.engine.handle_completions = lambda _request: {"error": {"code": 400}}
     with pytest.raises(RuntimeError, match="400"):
         program(program.feed([np.array([[3, 7]])]))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "quantised", "stored"),
+    [
+        ("blk.0.attn_q.weight", (4, 64), None, "BF16"),
+        ("blk.0.attn_q.weight", (4, 64), "Q4_0", "Q4_0"),
+        ("output.weight", (4, 64), "Q4_0", "Q8_0"),
+        ("token_embd.weight", (4, 64), "Q8_0", "Q8_0"),
+        ("position_embd.weight", (4, 64), "Q8_0", "BF16"),
+        ("blk.0.ffn_down.weight", (4, 40), "Q8_0", "BF16"),
+        ("blk.0.attn_norm.weight", (64,), "Q8_0", "F32"),
+    ],
+)
+def test_only_matrices_whose_rows_fill_blocks_are_quantised(
+    probe: Any, name: str, shape: tuple[int, ...], quantised: str | None, stored: str
+) -> None:
+    assert probe.stored_type(name, np.zeros(shape, np.uint16), "BF16", quantised) == stored
+
+
+def tensor(kind: str, shape: tuple[int, ...]) -> types.SimpleNamespace:
+    return types.SimpleNamespace(
+        tensor_type=types.SimpleNamespace(name=kind), shape=shape, n_elements=np.prod(shape)
+    )
+
+
+@pytest.mark.parametrize(("kind", "share"), [("Q4_0", 1.0), ("F32", 0.25)])
+def test_weights_that_stay_native_are_not_engaged(
+    probe: Any, kind: str, share: float, tmp_path: pathlib.Path
+) -> None:
+    matrices = [tensor(kind, (3, 64)), tensor("Q8_0", (1, 64))]
+    probe.gguf.GGUFReader.return_value.tensors = [*matrices, tensor("F32", (999,))]
+    request = types.SimpleNamespace(
+        scratch_directory=str(tmp_path), output_tokens=NEW, options={"weights": "Q4_0"}
+    )
+    subject = types.SimpleNamespace(engine=Server(), dtype="float32")
+    found = probe.engagement(probe.EngineGeneration(subject, request), [])
+    assert found.share == share
+    assert found.facts["matrices"][kind] == 1

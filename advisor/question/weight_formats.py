@@ -1,0 +1,26 @@
+"""`--quantised`: the formats of weights whose arms are measured next to the native ones."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from advisor.domain.question import WeightFormat
+from advisor.errors import WeightFormatError
+
+ANY = "any"
+FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
+
+
+def parse_weight_formats(text: str) -> tuple[WeightFormat, ...]:
+    """Return the named formats, all for `any`, none for an empty text.
+
+    Raise `WeightFormatError` for any other name.
+    """
+    names = {part.strip().lower() for part in text.split(",")} - {""}
+    unknown = names - {*FORMATS, ANY}
+    if unknown:
+        raise WeightFormatError(
+            f"--quantised {text!r}: unknown format {min(unknown)!r}",
+            f"use {', '.join(FORMATS)} or {ANY}",
+        )
+    return tuple(name for name in FORMATS if ANY in names or name in names)

@@ -1,0 +1,31 @@
+"""`--quantised`: names of formats, or any."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.domain.question import WeightFormat
+from advisor.errors import WeightFormatError
+from advisor.question.weight_formats import parse_weight_formats
+
+
+@pytest.mark.parametrize(
+    ("text", "formats"),
+    [
+        ("", ()),
+        ("int4", ("int4",)),
+        (" INT4, int8 ", ("int8", "int4")),
+        ("any", ("int8", "int4", "fp8")),
+        ("any,int8", ("int8", "int4", "fp8")),
+    ],
+)
+def test_formats_are_named_one_by_one_or_together(
+    text: str, formats: tuple[WeightFormat, ...]
+) -> None:
+    assert parse_weight_formats(text) == formats
+
+
+@pytest.mark.parametrize("text", ["int2", "int8,q4", "none"])
+def test_an_unknown_format_is_refused(text: str) -> None:
+    with pytest.raises(WeightFormatError):
+        parse_weight_formats(text)
