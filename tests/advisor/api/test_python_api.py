@@ -138,6 +138,8 @@ def test_python_values_become_the_texts_of_the_command_line() -> None:
     assert made.require == "speedup>=1.2,portability>=B"
     assert made.priority == "performance=60,productivity=25,portability=15"
     assert make_answers("demo", "serving", {}).preset == "serving"
+    limits = make_answers("demo", None, {"max_build_times": {"tensorrt": "1h", "iree": "5min"}})
+    assert limits.max_build_times == "tensorrt=1h,iree=5min"
 
 
 def test_a_wrong_option_is_refused() -> None:

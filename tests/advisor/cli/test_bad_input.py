@@ -52,7 +52,7 @@ CASES = {
     "a weight missing": (
         ["--priority", "performance=100"],
         2,
-        "lacks the weight of productivity, portability",
+        "sets no weight for productivity, portability",
     ),
     "an invalid constraint": (["--require", "portability>5"], 2, "is not a constraint"),
     "a negative batch size": (["--batch-sizes", "-1"], 2, "out of range"),
