@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     wait_for_quiet: str
     max_load_seconds: float
     max_build_seconds: float
-    max_build_times: str
+    max_build_times: Mapping[str, str] | str
     build_minutes: float
     requests: int
     price_per_hour: float
@@ -80,7 +80,9 @@ def format_priorities(priorities: Mapping[str, float]) -> str:
 
 
 def _as_text(value: object) -> object:
-    """Return a sequence as its items with commas, and anything else unchanged."""
+    """Return a sequence or mapping as its items with commas, and anything else unchanged."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={each}" for name, each in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(str, value))
     return value
