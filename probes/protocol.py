@@ -13,8 +13,9 @@ Standard input carries one-line tokens:
     visit BATCH_SIZE ROUND      time one block of calls
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
-    flex                        check the outputs, then try batch sizes that were not built; this is
-                                the last token, because it may break the programs
+    flex                        check the outputs, then try batch sizes and a length that were not
+                                built; this is the last token, because it may break the programs
+    flex short                  the same with one batch size
     allocate BYTES              hold this much device memory outside every allocator, or none (the
                                 reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
@@ -43,6 +44,9 @@ LOG = "log"
 #: Tasks: one pass over the inputs, or new tokens for prompts.
 FORWARD = "forward"
 GENERATE = "generate"
+
+#: Argument of the token `flex`.
+SHORT = "short"
 
 #: Environment variable with the control directory. All descendants of a worker inherit it, and the
 #: watchdog and the supervisor find them by it.
@@ -111,6 +115,9 @@ class Request:
     output_tokens: int = 1
     #: Whether the worker confines itself before it imports its stack.
     sandbox: bool = False
+    #: Whether shapes that were not built may be tried. The reference worker then also makes a
+    #: reference for another length, if the model has one.
+    new_shapes: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +126,8 @@ class Phase:
 
     phase: str
     batch_size: int | None = None
+    #: A length that was not built and is tried; else None.
+    input_tokens: int | None = None
     event: str = "phase"
 
 
@@ -413,14 +422,17 @@ class Diagnosis:
 
 @dataclasses.dataclass(frozen=True)
 class NewShapeResult:
-    """The result of a batch size that was not built."""
+    """The result of a batch size or a length that was not built."""
 
     batch_size: int
-    #: `served`, `stalled`, `eager` (no longer compiled), `wrong` or `refused`.
+    #: `served`, `stalled`, `eager` (no longer compiled), `wrong`, `refused`, or `skipped` for want
+    #: of time.
     outcome: str
     first_call_seconds: float | None
     steady_seconds: float | None
     reason: str | None
+    #: The length that was not built; None where the batch size is what was not built.
+    input_tokens: int | None = None
     event: str = "flexed"
 
 

@@ -30,6 +30,7 @@ CORE_MODULES = (
     "checking.text_correctness",
     "measuring.allocator",
     "measuring.flexibility",
+    "measuring.new_length",
     "measuring.profile",
     "measuring.sync_check",
     "measuring.timing",

@@ -15,6 +15,7 @@ from advisor.domain.question import (
     Model,
     Priorities,
     SyntheticModel,
+    Task,
     TransformersModel,
 )
 from advisor.domain.rubric import Rubric
@@ -210,8 +211,9 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     #: Null in runs of early versions.
     accuracy: AccuracyRules | None = None
 
-    def for_device(self, device: Literal["cpu", "cuda"]) -> Catalogue:
-        """Return the catalogue with the workflows' environments for this device."""
+    def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Catalogue:
+        """Return the catalogue with the workflows' environments and facts for device and task."""
         return msgspec.structs.replace(
-            self, workflows=tuple(workflow.for_device(device) for workflow in self.workflows)
+            self,
+            workflows=tuple(workflow.for_question(device, task) for workflow in self.workflows),
         )

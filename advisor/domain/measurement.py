@@ -207,10 +207,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     #: False if the warm-up ended at some batch size before the times were steady.
     steady: bool = True
     diagnosis: tuple[CallDiagnosis, ...] = ()
-    #: Results at batch sizes that were not built; empty if none was tried.
+    #: Results at shapes that were not built; empty if none was tried.
     new_shape_results: tuple[NewShapeResult, ...] = msgspec.field(name="flexed", default=())
     #: The worst of these results, as the rubric's fact: `served`, `recompiles`, `refused`.
     new_shapes: str | None = None
+    #: Whether none of these shapes was left out for want of time.
+    new_shapes_complete: bool = True
 
 
 class SurveyedModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -206,8 +206,18 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     repeated: Literal["contenders", "leaders"] = "contenders"
     #: Seconds in total of calling the two best arms without a pause; 0 for none.
     sustained_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    #: Whether to try batch sizes that were not built.
+    #: Whether every arm tries batch sizes and a length that were not built.
     new_shapes: bool = False
+    #: Seconds that one batch size or length that was not built may take, where the leaders alone
+    #: try one of each; 0 for none.
+    new_shape_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: Seconds of all of them, after which no further arm tries any.
+    all_new_shapes_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+    @property
+    def tries_new_shapes(self) -> bool:
+        """Whether any arm tries shapes that were not built."""
+        return self.new_shapes or self.new_shape_seconds > 0
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -95,6 +95,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     energy: tuple[EnergyMeasured, ...] = ()
     diagnosed: dict[int, Diagnosed] = {}
     new_shape_results: dict[int, NewShapeResult] = {}
+    #: The new shape that was tried last.
+    new_shape_started: PhaseStarted | None = None
     outcome: Outcome | None = None
     #: Other arms whose workers held the model when this process ran out of memory before it was
     #: ready.
@@ -316,6 +318,8 @@ BATCH_SIZE_FIELDS: dict[type, str] = {
 def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[str, Any]:
     """Return the changed fields of the process."""
     match worker_event:
+        case PhaseStarted(phase="flex") as started:
+            return {"phase": "flex", "new_shape_started": started}
         case PhaseStarted(phase=phase):
             return {"phase": phase}
         case Ready():

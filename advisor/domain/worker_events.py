@@ -30,6 +30,8 @@ class PhaseStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
 
     phase: Phase
     batch_size: Size | None
+    #: A length that was not built and is tried; else null.
+    input_tokens: Size | None = None
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,13 +280,16 @@ class Diagnosed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 
 
 class NewShapeResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="flexed"):
-    """Result at a batch size that was not built."""
+    """Result at a batch size or a length that was not built."""
 
     batch_size: Size
-    outcome: Literal["served", "stalled", "eager", "wrong", "refused"]
+    #: `skipped`: there was no time to try it.
+    outcome: Literal["served", "stalled", "eager", "wrong", "refused", "skipped"]
     first_call_seconds: Amount | None
     steady_seconds: Duration | None
     reason: str | None
+    #: The length that was not built; null where the batch size is what was not built.
+    input_tokens: Size | None = None
 
 
 WorkerEvent = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from advisor.domain.question import Dtype, Task, WeightFormat
+
+Facts = TypeVar("Facts", "DeclaredFacts", "ArmDeclaredFacts")
 
 
 class CitedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,6 +116,16 @@ class ArmDeclaredFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     architectures: CitedFact | None = None
 
 
+class DeclaredWhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Declared facts that hold for one task or one device, of all arms or of one."""
+
+    task: Task | None = None
+    device: Literal["cpu", "cuda"] | None = None
+    #: Null for all arms that `arm_declared` gives no other fact.
+    arm: str | None = None
+    facts: ArmDeclaredFacts
+
+
 class KnownFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A known fault of the stack, by the outcome it causes; it excludes nothing."""
 
@@ -187,6 +199,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     weight_copies: WeightCopies = WeightCopies()
     #: By arm, declared facts that differ from the workflow's.
     arm_declared: dict[str, ArmDeclaredFacts] = {}
+    #: Declared facts that differ by task or device; `for_question` applies them.
+    declared_where: tuple[DeclaredWhere, ...] = ()
     #: GPU architectures that it can build for without such a GPU, as `sm_89`.
     builds_for: tuple[str, ...] = ()
     #: Containers with the stack, in the order in which they are tried.
@@ -197,16 +211,34 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The environments of all devices."""
         return (self.environment, *self.environment_on.values())
 
-    def for_device(self, device: Literal["cpu", "cuda"]) -> Workflow:
-        """Return the workflow with its environment for this device."""
+    def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Workflow:
+        """Return the workflow with its environment and declared facts for this device and task."""
+        declared, arm_declared = self.declared, dict(self.arm_declared)
+        for entry in self.declared_where:
+            if entry.task not in {None, task} or entry.device not in {None, device}:
+                continue
+            if entry.arm is None:
+                declared = _replace_known(declared, entry.facts)
+            else:
+                arm_facts = arm_declared.get(entry.arm, ArmDeclaredFacts())
+                arm_declared[entry.arm] = _replace_known(arm_facts, entry.facts)
         return msgspec.structs.replace(
-            self, environment=self.environment_on.get(device, self.environment)
+            self,
+            environment=self.environment_on.get(device, self.environment),
+            declared=declared,
+            arm_declared=arm_declared,
+            declared_where=(),
         )
 
     def for_arm(self, option: str) -> Workflow:
         """Return the workflow with the declared facts of one arm."""
-        otherwise = msgspec.structs.asdict(self.arm_declared.get(option, ArmDeclaredFacts()))
-        changes = {name: fact for name, fact in otherwise.items() if fact is not None}
-        return msgspec.structs.replace(
-            self, declared=msgspec.structs.replace(self.declared, **changes)
-        )
+        facts = self.arm_declared.get(option, ArmDeclaredFacts())
+        return msgspec.structs.replace(self, declared=_replace_known(self.declared, facts))
+
+
+def _replace_known(declared: Facts, changes: ArmDeclaredFacts) -> Facts:
+    """Return the facts with those that `changes` has."""
+    known = {
+        name: fact for name, fact in msgspec.structs.asdict(changes).items() if fact is not None
+    }
+    return msgspec.structs.replace(declared, **known)

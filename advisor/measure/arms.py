@@ -25,7 +25,12 @@ from advisor.domain.worker_events import Loaded, Peaks
 from advisor.measure.diagnosis import diagnose
 from advisor.measure.generation import summarise_generation
 from advisor.measure.memory import summarise_memory
-from advisor.measure.new_shapes import mark_silent_fallbacks, rate_new_shapes
+from advisor.measure.new_shapes import (
+    is_complete,
+    mark_silent_fallbacks,
+    rate_new_shapes,
+    results_of,
+)
 from advisor.measure.rounds import counted_visits, measured_process, visits_by_round
 from advisor.measure.workload import bytes_per_call, flops_per_call, workload_of
 from advisor.statistics.changepoint import count_stalls, find_shift
@@ -62,7 +67,7 @@ def summarise_arm(
     main = raced[-1]
     cold, warm = _cold_process(processes), _warm_process(processes)
     imported, speedup = main.imported, ratio_interval(_overall_log_speedup(series))
-    new_shapes = mark_silent_fallbacks(state, main.new_shape_results, speedup)
+    new_shapes = mark_silent_fallbacks(state, results_of(main), speedup)
     return Measurement(
         arm=arm.id,
         workflow=arm.workflow,
@@ -99,6 +104,7 @@ def summarise_arm(
         diagnosis=tuple(_diagnose(state, arm, main, size, peaks, dtype) for size in series),
         new_shape_results=new_shapes,
         new_shapes=rate_new_shapes(new_shapes),
+        new_shapes_complete=is_complete(new_shapes),
     )
 
 

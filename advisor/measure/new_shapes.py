@@ -1,13 +1,15 @@
-"""Rate what an arm does with batch sizes that it was not built for."""
+"""Rate what an arm does with batch sizes and lengths that it was not built for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
 from advisor.domain.measurement import Interval
-from advisor.domain.run_state import RunState
+from advisor.domain.outcome import Completed, Outcome, Skipped, TimedOut
+from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import NewShapeResult
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
@@ -17,13 +19,56 @@ FALLBACK_SHARE = 0.95
 
 
 def rate_new_shapes(results: Sequence[NewShapeResult]) -> str | None:
-    """Return `served`, `recompiles` or `refused` by the worst result; None without results."""
-    outcomes = {result.outcome for result in results}
+    """Return `served`, `recompiles` or `refused` by the worst result; None if nothing was tried."""
+    outcomes = {result.outcome for result in results} - {"skipped"}
     if not outcomes:
         return None
     if outcomes & {"refused", "wrong"}:
         return "refused"
     return "recompiles" if outcomes & {"stalled", "eager"} else "served"
+
+
+def results_of(process: ProcessState) -> Mapping[int, NewShapeResult]:
+    """Return the results of a process by batch size, with the shape at which it ended.
+
+    A shape that took too long is `stalled` without seconds: the process was killed, completed but
+    for its result. Any other end is a refusal.
+    """
+    results, started, outcome = (
+        process.new_shape_results,
+        process.new_shape_started,
+        process.outcome,
+    )
+    if started is None or started.batch_size is None or started.batch_size in results:
+        return results
+    if outcome is None:
+        return results
+    ended = NewShapeResult(
+        batch_size=started.batch_size,
+        outcome=_outcome_at_end(outcome),
+        first_call_seconds=None,
+        steady_seconds=None,
+        reason="it took longer than the time limit"
+        if isinstance(outcome, Completed)
+        else outcome.reason,
+        input_tokens=started.input_tokens,
+    )
+    return {**results, ended.batch_size: ended}
+
+
+def _outcome_at_end(outcome: Outcome) -> Literal["stalled", "skipped", "refused"]:
+    if isinstance(outcome, (Completed, TimedOut)):
+        return "stalled"
+    return "skipped" if isinstance(outcome, Skipped) else "refused"
+
+
+def is_complete(results: Sequence[NewShapeResult]) -> bool:
+    """Return whether every new shape was tried; a shape without seconds was the last one."""
+    return not any(
+        result.outcome == "skipped"
+        or (result.outcome == "stalled" and result.first_call_seconds is None)
+        for result in results
+    )
 
 
 def mark_silent_fallbacks(
@@ -42,7 +87,7 @@ def _baseline_results(state: RunState) -> Mapping[int, NewShapeResult]:
     if state.plan is None:
         return {}
     processes = state.processes[state.plan.baseline.id]
-    tried = [process.new_shape_results for process in processes if process.new_shape_results]
+    tried = [results for results in map(results_of, processes) if results]
     return tried[-1] if tried else {}
 
 

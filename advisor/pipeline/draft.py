@@ -49,7 +49,8 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     if answers.sandbox:
         sandboxing.require()
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
-    catalogue = _limit_loading(catalogue.for_device(question.device), max_load_seconds(answers))
+    catalogue = catalogue.for_question(question.device, question.task)
+    catalogue = _limit_loading(catalogue, max_load_seconds(answers))
     return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
 
 

@@ -78,11 +78,10 @@ def _execute_steps(
     monitor = ConditionsMonitor(GpuMonitor(question.gpu) if question.gpu else None)
     with monitor.running(), open_session(run, header, context, monitor) as session:
         yield from _race_groups(session, recorder, header, context.clock)
-        yield from post_race.measure_further(session, recorder, question)
+        decide = functools.partial(evaluate, header)
+        yield from post_race.measure_further(session, recorder, question, decide)
         yield from recorder.record_each(session.stop())
-        yield from repetitions.repeat_leaders(
-            session, recorder, question, limits, functools.partial(evaluate, header)
-        )
+        yield from repetitions.repeat_leaders(session, recorder, question, limits, decide)
     if question.survey:
         yield from _survey(run, header, recorder, context, monitor)
     yield recorder.record(Finished())

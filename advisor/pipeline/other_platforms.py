@@ -89,7 +89,9 @@ def refused_workflows(state: RunState) -> tuple[str, ...]:
     for arm in plan.arms:
         for process in state.processes.get(arm.id, ()):
             if process.outcome is not None:
-                completed = isinstance(process.outcome, Completed)
+                completed = isinstance(process.outcome, Completed) or measure.is_valid(
+                    state, arm.id
+                )
                 has_completed.setdefault(arm.workflow, []).append(completed)
     failed = [workflow for workflow, completed in has_completed.items() if not any(completed)]
     return (*unsupported, *failed)

@@ -1,17 +1,18 @@
-"""Measure raced workers further: sustained calls, profiles, batch sizes that were not built.
+"""Measure raced workers further: sustained calls, profiles, shapes that were not built.
 
 These steps would disturb a race, so they follow it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.pipeline import racing, remaining, replay
+from advisor.pipeline import racing, remaining, repetitions, replay
 from advisor.pipeline.arms import arms_by_speed, plan_of
+from advisor.pipeline.decision import Decision
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
 
@@ -20,9 +21,15 @@ ABBA = (0, 1, 1, 0)
 
 
 def measure_further(
-    session: Session, recorder: Recorder, question: Question
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    evaluate: Callable[[RunState], Decision] | None = None,
 ) -> Iterator[LoggedEvent]:
-    """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted."""
+    """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
+
+    Where `evaluate` gives the decision so far, its leaders then try new shapes.
+    """
     arms = [
         arm.id
         for arm in plan_of(recorder.state).arms
@@ -31,6 +38,31 @@ def measure_further(
     yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
     for arm in arms:
         yield from recorder.record_each(profile(session, arm, question))
+    if evaluate is not None:
+        yield from try_shapes_of_leaders(session, recorder, question, evaluate)
+
+
+def try_shapes_of_leaders(
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    evaluate: Callable[[RunState], Decision],
+) -> Iterator[LoggedEvent]:
+    """Let the leaders try one batch size and one length that were not built.
+
+    What they do may make other arms lead. These follow, until no leader is untried or the time is
+    spent: no arm should lead by a declared fact that it would not have confirmed.
+    """
+    limit, tried = question.budget.new_shape_seconds, set[str]()
+    end = recorder.state.at + question.budget.all_new_shapes_seconds
+    while limit > 0 and recorder.state.at < end:
+        leaders = repetitions.leaders_of(evaluate(recorder.state))
+        running = [arm.id for arm in leaders if session.is_running(arm.id)]
+        untried = next((arm for arm in running if arm not in tried), None)
+        if untried is None:
+            return
+        tried.add(untried)
+        yield from recorder.record_each(session.try_new_shapes(untried, limit))
 
 
 def free_memory(session: Session, recorder: Recorder, question: Question) -> Iterator[LoggedEvent]:
@@ -55,14 +87,14 @@ def profile_and_stop(session: Session, arm: str, question: Question) -> Iterator
 
 
 def profile(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
-    """Profile an arm; then, if the budget asks for it, run batch sizes that were not built.
+    """Profile an arm; then, if the budget asks for it, try shapes that were not built.
 
-    The worker ends after the batch sizes that were not built.
+    The worker ends after these shapes.
     """
     if session.is_running(arm):
         yield from session.send_and_wait(arm, "diagnose")
     if question.budget.new_shapes and session.is_running(arm):
-        yield from session.send_and_wait(arm, "flex")
+        yield from session.try_new_shapes(arm)
 
 
 def sustain_fastest(session: Session, state: RunState, question: Question) -> Iterator[RunEvent]:

@@ -40,6 +40,7 @@ def answer_from_figures(answers: Answers, context: Context, absent: UserError) -
     if gpu is None:
         raise absent
     question = _question_about(answers, gpu, here, catalogue)
+    catalogue = catalogue.for_question(question.device, question.task)
     cases = published_figures.find_cases(
         catalogue.published, gpu, question.model.name, question.batch_sizes
     )

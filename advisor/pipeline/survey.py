@@ -59,6 +59,7 @@ def _question_about(model: PanelModel, question: Question, panel: Panel) -> Ques
         question,
         model=model.to_model(),
         task="forward",
+        budget=msgspec.structs.replace(question.budget, new_shapes=False, new_shape_seconds=0.0),
         dtype="float32" if question.dtype == "native" else question.dtype,
         batch_sizes=(panel.batch_size,),
         input_tokens=panel.input_tokens,

@@ -66,6 +66,7 @@ class RunConfig:
             minimum_engaged_share=self.minimum_engaged_share,
             # A container has no network and only these directories anyway.
             sandbox=question.sandbox and not arm.image,
+            new_shapes=question.budget.tries_new_shapes,
         )
 
     def worker_environment(

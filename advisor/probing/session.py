@@ -36,6 +36,7 @@ from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_pool import WorkerPool
 from advisor.probing.worker_process import BuildLimit, Worker
 from advisor.system.host_lock import HostLock
+from probes import protocol
 
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
@@ -192,6 +193,25 @@ class Session:
             yield from self._send_and_wait(arm, token, deferred)
         yield from deferred
 
+    def try_new_shapes(self, arm: str, limit_seconds: float | None = None) -> Iterator[RunEvent]:
+        """Let the arm try shapes that it was not built for; its worker ends after them.
+
+        With a limit it tries one batch size and one length, and is killed if one takes longer.
+        """
+        worker, token = self._pool.workers[arm], "flex"
+        if limit_seconds is not None:
+            worker.new_shape_seconds = limit_seconds
+            token = f"flex {protocol.SHORT}"
+        deferred: list[RunEvent] = []
+        with self._host_lock.exclusive():
+            trial = self._send_and_wait(arm, token, deferred)
+            yield from (
+                self._end_with_memory(arm, self._memory_monitor, trial)
+                if self._memory_monitor is not None and arm in self._built_beside_others
+                else trial
+            )
+        yield from deferred
+
     def _send_and_wait(self, arm: str, token: str, deferred: list[RunEvent]) -> Iterator[RunEvent]:
         self._pool.workers.expect_ready(arm)
         self._pool.send(self._pool.workers[arm], token)
@@ -251,7 +271,8 @@ class Session:
         if self._memory_monitor is not None:
             measured = [arm for arm in stopping if arm in self._built_beside_others]
             for arm in measured:
-                yield from self._stop_with_memory(arm, self._memory_monitor)
+                with self._host_lock.exclusive():
+                    yield from self._end_with_memory(arm, self._memory_monitor, self._stop([arm]))
             stopping = [arm for arm in stopping if arm not in measured]
         if stopping:
             with self._host_lock.exclusive():
@@ -262,12 +283,13 @@ class Session:
             self._pool.send(self._pool.workers[arm], "stop")
         yield from self._pool.run_until(lambda: not any(map(self.is_running, arms)))
 
-    def _stop_with_memory(self, arm: str, monitor: DeviceMemoryMonitor) -> Iterator[RunEvent]:
-        """Stop one worker alone, and report the device memory that its end frees."""
-        with self._host_lock.exclusive():
-            used = monitor.used_bytes()
-            yield from self._stop([arm])
-            remaining = monitor.used_bytes()
+    def _end_with_memory(
+        self, arm: str, monitor: DeviceMemoryMonitor, ending: Iterator[RunEvent]
+    ) -> Iterator[RunEvent]:
+        """End one worker alone, and report the device memory that it used before and now frees."""
+        used = monitor.used_bytes()
+        yield from ending
+        remaining = monitor.used_bytes()
         freed = increase(remaining, used)
         yield DeviceMemory(
             arm=arm,

@@ -12,7 +12,7 @@ import msgspec
 import psutil
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Crashed, Outcome, Skipped, TimedOut
+from advisor.domain.outcome import Completed, Crashed, Outcome, Skipped, TimedOut
 from advisor.domain.worker_events import (
     BlockTimed,
     Built,
@@ -63,6 +63,8 @@ class Worker:
     #: Deadline of one build.
     max_build_seconds: float
     build_limit: BuildLimit = NO_LIMIT
+    #: Deadline of one shape that was not built.
+    new_shape_seconds: float = NEVER
     #: Seconds of all builds so far.
     built_seconds: float = 0.0
     phase: Phase = "start"
@@ -125,7 +127,7 @@ class Worker:
             "measure": deadlines.visit,
             "sustain": deadlines.sustain,
             "diagnose": deadlines.diagnose,
-            "flex": self.max_build_seconds,
+            "flex": min(self.max_build_seconds, self.new_shape_seconds),
             "done": deadlines.done,
         }[phase]
         self.phase, self.phase_seconds = phase, seconds
@@ -144,11 +146,16 @@ class Worker:
     def remaining_build_seconds(self) -> float:
         return self.build_limit.seconds - self.built_seconds
 
-    def timeout_outcome(self) -> TimedOut:
-        """Return the outcome of a worker whose deadline has passed."""
+    def timeout_outcome(self) -> TimedOut | Completed:
+        """Return the outcome of a worker whose deadline has passed.
+
+        A worker that is killed while the leaders try new shapes has made all its visits.
+        """
         if self.phase == "build" and self.remaining_build_seconds < self.max_build_seconds:
             reason, fix = self.build_limit.reason, self.build_limit.fix
             return TimedOut(phase=self.phase, reason=reason, fix=fix)
+        if self.phase == "flex" and self.new_shape_seconds < self.max_build_seconds:
+            return Completed()
         option = OPTIONS_OF_DEADLINES.get(self.phase)
         return TimedOut(
             phase=self.phase,

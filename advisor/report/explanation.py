@@ -8,6 +8,7 @@ from advisor.domain.published import PublishedData, PublishedFigure
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
 from advisor.errors import UnknownCriterionError, UnknownWorkflowError
+from advisor.report import new_shapes
 from advisor.report.accuracy_text import accuracy_line
 from advisor.report.document import RunDocument, ScoreEntry, WorkflowEntry
 from advisor.system.number_format import (
@@ -71,6 +72,8 @@ def explain_entry(
         lines += _published_lines(document, entry, published)
     for name in criteria:
         lines += _criterion_lines(name, entry.scores[name])
+        if name == "input_flexibility":
+            lines += [f"    {new_shapes.describe(result)}" for result in entry.flexibility or ()]
     shares = document.question.priorities.shares()
     terms = " + ".join(
         f"{shares[name]:.3f} x {entry.scores[name].graded:.3f} ({name})" for name in CRITERIA

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import answer_card, charts
+from advisor.report import answer_card, charts, new_shapes
 from advisor.report.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
@@ -54,6 +54,7 @@ def render(document: RunDocument, script: str | None = None) -> str:
         winners=answer_card.winners(document),
         generation=[(entry, cell) for entry in ranked for cell in entry.cells if cell.generation],
         ranked=ranked,
+        new_shapes=new_shapes.by_arm(document),
         unranked=unranked,
         sizes=sizes,
         criteria={name: name.replace("_", " ") for name in CRITERIA},
@@ -177,6 +178,7 @@ def _template() -> jinja2.Template:
         "interval": number_format.format_interval,
         "mebibytes": number_format.format_mebibytes,
         "milliseconds": number_format.format_milliseconds,
+        "new_shape": new_shapes.describe,
         "number": number_format.format_number,
         "seconds": number_format.format_seconds,
         "share": number_format.format_share,

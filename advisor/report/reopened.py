@@ -19,7 +19,7 @@ from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Constraint, Priorities, short_name
 from advisor.errors import ExportFileError, UserError
 from advisor.measure import include_process_differences
-from advisor.measure.new_shapes import rate_new_shapes
+from advisor.measure.new_shapes import is_complete, rate_new_shapes
 from advisor.report.document import Problem, RaceEntry, RunDocument, ScoreEntry, WorkflowEntry
 
 
@@ -35,7 +35,7 @@ def decide_again(
     asked = msgspec.structs.replace(
         document.question, **{name: value for name, value in changes.items() if value is not None}
     )
-    known = known.for_device(asked.device)
+    known = known.for_question(asked.device, asked.task)
     results = results_of(document, known)
     scored = score.score(results, asked, known)
     gpu = _gpu(document)
@@ -115,6 +115,7 @@ def _measurement(entry: WorkflowEntry) -> Measurement:
         diagnosis=entry.diagnosis.by_batch_size if entry.diagnosis else (),
         new_shape_results=tried,
         new_shapes=rate_new_shapes(tried),
+        new_shapes_complete=is_complete(tried),
     )
 
 

@@ -11,6 +11,7 @@ from advisor.domain.question import short_name
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
 from advisor.domain.worker_events import Checked
+from advisor.report import new_shapes
 from advisor.report.accuracy_text import LEGEND, MARKS, accuracy_cell
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.sensitivity import sensitivity, titled
@@ -45,6 +46,7 @@ def render(document: RunDocument) -> str:
         [headline(document), *stop_notice(document), *confidence(document)],
         ranking(document),
         generation_lines(document),
+        new_shapes.summary(document),
         unranked(document),
         portability(document),
         survey_lines(document),

@@ -14,7 +14,7 @@ from advisor.domain.rubric import Criterion, GradeRule, Rubric
 from advisor.domain.workflow import Workflow
 from advisor.score import architecture_survey, performance_portability
 from advisor.score.constraints import failed_constraints
-from advisor.score.facts import declared_facts, facts_of, measured_facts
+from advisor.score.facts import NEW_SHAPES_ORDER, declared_facts, facts_of, measured_facts
 from advisor.score.grades import (
     BAND_STARTS,
     DIGITS,
@@ -47,7 +47,7 @@ TIE_BREAKERS: tuple[tuple[str, Mapping[object, int] | None], ...] = (
     ("own_environment", None),
     ("vendors", None),
     ("artefact_scope", {"any": 0, "vendor": 1, "gpu-model": 2, "process": 3}),
-    ("new_shapes", {"served": 0, "recompiles": 1, "refused": 2}),
+    ("new_shapes", NEW_SHAPES_ORDER),
     ("architectures", {"any": 0, "most": 1, "listed": 2}),
 )
 
@@ -66,7 +66,7 @@ def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[S
         facts["performance_portability"] = performance_portability.find(
             results.portability, workflow
         )
-        measured = measured_facts(measurement, surveyed)
+        measured = measured_facts(measurement, workflow, surveyed)
         ratings = {
             criterion.id: _explain(
                 rate(criterion, facts, catalogue.rubric, measured=measured), results, workflow

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from advisor.domain.measurement import Measurement, Survey
 from advisor.domain.workflow import Workflow
 from advisor.score.grades import FactValue
+
+#: Behaviours for new shapes, the best first.
+NEW_SHAPES_ORDER: Mapping[object, int] = {"served": 0, "recompiles": 1, "refused": 2}
 
 
 def facts_of(
@@ -14,28 +19,41 @@ def facts_of(
     return {
         "performance_portability": None,
         **declared_facts(workflow),
-        **measured_facts(measurement, surveyed),
+        **measured_facts(measurement, workflow, surveyed),
     }
 
 
 def measured_facts(
-    measurement: Measurement, surveyed: Survey | None = None
+    measurement: Measurement, workflow: Workflow, surveyed: Survey | None = None
 ) -> dict[str, FactValue]:
     """Return the facts that this run has measured.
 
     New shapes and other models are included only where some were tried.
     """
+    new_shapes = _measured_new_shapes(measurement, str(workflow.declared.new_shapes.value))
     build = measurement.build_seconds
     measured: dict[str, FactValue] = {
         "speedup": measurement.speedup.value,
         # Documents of early versions have only the sum over the batch sizes, which is no less.
         "build_seconds": build.cold if build.worst is None else build.worst,
     }
-    if measurement.new_shapes is not None:
-        measured["new_shapes"] = measurement.new_shapes
+    if new_shapes is not None:
+        measured["new_shapes"] = new_shapes
     if surveyed is not None:
         measured["architectures"] = surveyed.architectures
     return measured
+
+
+def _measured_new_shapes(measurement: Measurement, declared: str) -> str | None:
+    """Return the measured behaviour for new shapes; None where the declared one counts.
+
+    The declared one also counts where a shape was left out and it is worse than what was measured:
+    what is not known must not raise a grade.
+    """
+    measured = measurement.new_shapes
+    if measured is None or measurement.new_shapes_complete:
+        return measured
+    return measured if NEW_SHAPES_ORDER[measured] >= NEW_SHAPES_ORDER[declared] else None
 
 
 def declared_facts(workflow: Workflow) -> dict[str, FactValue]:

@@ -34,7 +34,7 @@ class RunAnswer:
         """Decide again on the figures of a document; raise `ExportFileError` without any."""
         return cls(
             reopened.decide_again(document, catalogue),
-            catalogue.for_device(document.question.device),
+            catalogue.for_question(document.question.device, document.question.task),
         )
 
     def with_priorities(self, priorities: Priorities) -> RunAnswer:

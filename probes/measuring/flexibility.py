@@ -29,9 +29,15 @@ MAX_SECONDS = 30.0
 ALLOWED_TIMES = 2
 
 
-def new_batch_sizes(built: list[int]) -> list[int]:
-    """Return the batch sizes to try: small ones, the largest built one plus one, and its double."""
+def new_batch_sizes(built: list[int], *, short: bool = False) -> list[int]:
+    """Return the batch sizes to try: small ones, the largest built one plus one, and its double.
+
+    The short form has the largest built one plus one alone, because most stacks that refuse or
+    rebuild for any of them do so for this one.
+    """
     largest = max(built)
+    if short:
+        return [largest + 1]
     return sorted({1, 2, 3, largest + 1, 2 * largest} - set(built))
 
 
@@ -59,11 +65,7 @@ def try_batch_size(
     _, known_output = _time_call(workflow, program, program.feed(reference.inputs[0]))
     expected = take_rows(program.collect(known_output), batch_size)
     device_inputs = program.feed(take_rows(reference.inputs[0], batch_size))
-    first_seconds, output = _time_call(workflow, program, device_inputs)
-    outputs = program.collect(output)
-    steady_seconds = min(
-        _time_call(workflow, program, device_inputs)[0] for _ in range(STEADY_CALLS)
-    )
+    first_seconds, steady_seconds, outputs = time_new_shape(workflow, program, device_inputs)
     if isinstance(reference, TokenReference):
         reason = text_correctness.find_fault(outputs[0], reference, batch_size, rules)
     else:
@@ -73,9 +75,28 @@ def try_batch_size(
             reference,
             rules,
         )
-    stalled = first_seconds > max(STALL_RATIO * steady_seconds, STALL_SECONDS)
-    outcome = "wrong" if reason else "stalled" if stalled else "served"
+    outcome = outcome_of(first_seconds, steady_seconds, reason)
     return NewShapeResult(batch_size, outcome, first_seconds, steady_seconds, reason)
+
+
+def time_new_shape(
+    workflow: Any, program: Program, device_inputs: Any
+) -> tuple[float, float, list[Any]]:
+    """Return the seconds of the first call and of a steady one, and the first call's outputs."""
+    first_seconds, output = _time_call(workflow, program, device_inputs)
+    outputs = program.collect(output)
+    steady_seconds = min(
+        _time_call(workflow, program, device_inputs)[0] for _ in range(STEADY_CALLS)
+    )
+    return first_seconds, steady_seconds, outputs
+
+
+def outcome_of(first_seconds: float, steady_seconds: float, reason: str | None) -> str:
+    """Return `wrong` with a reason, `stalled` for a slow first call, else `served`."""
+    if reason:
+        return "wrong"
+    stalled = first_seconds > max(STALL_RATIO * steady_seconds, STALL_SECONDS)
+    return "stalled" if stalled else "served"
 
 
 def find_difference(

@@ -30,10 +30,12 @@ class Channel:
         self._events.flush()
         self._notify()
 
-    def start_phase(self, phase: str, batch_size: int | None = None) -> None:
+    def start_phase(
+        self, phase: str, batch_size: int | None = None, input_tokens: int | None = None
+    ) -> None:
         """Report the start of a phase; the advisor's deadlines count from here."""
         self.phase = phase
-        self.send(protocol.Phase(phase, batch_size))
+        self.send(protocol.Phase(phase, batch_size, input_tokens))
 
     def respond(self, outcome: Any) -> None:
         """Write the response atomically."""

@@ -93,6 +93,8 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         case "reference":
             for size in request.batch_sizes:
                 reference.make_reference(workflow, subject, size, request, channel)
+            if request.new_shapes:
+                make_length_reference(workflow, subject, request, channel)
             channel.send(protocol.Ready())
             reference.answer_tokens(request, channel)
         case "build":
@@ -152,6 +154,16 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
         )
     )
     return subject
+
+
+def make_length_reference(
+    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
+) -> None:
+    """Make a reference for another length; a model that does not run at another has none."""
+    attempt(
+        lambda: reference.make_length_reference(workflow, subject, request, channel),
+        lambda _: None,
+    )
 
 
 def cross_build(

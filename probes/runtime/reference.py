@@ -9,6 +9,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Program, Subject
 from probes.checking import dispatch
+from probes.measuring import new_length
 from probes.runtime import memory
 from probes.runtime.channel import Channel
 
@@ -23,6 +24,28 @@ def make_reference(
     file = dispatch.reference_file(request, batch_size)
     dispatch.make_reference(workflow, subject, program, inputs, file, request)
     channel.send(dispatch.measure_workload(subject, inputs[0], batch_size, request))
+
+
+def make_length_reference(
+    workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
+) -> None:
+    """Write inputs and outputs of a length that is not built; nothing for a model without one."""
+    changed = new_length.at_new_length(request)
+    size = changed.batch_sizes[0]
+    channel.start_phase("correctness", size)
+    arguments = new_length.resize(
+        subject.inputs(size, 0),
+        request.input_tokens,
+        changed.input_tokens,
+        subject,
+        request.subject["kind"],
+    )
+    if not arguments:
+        return
+    program: Program = workflow.build(subject, arguments, request)
+    file = dispatch.reference_file(changed, size)
+    file.parent.mkdir(exist_ok=True)
+    dispatch.make_reference(workflow, subject, program, [arguments], file, request)
 
 
 def answer_tokens(request: protocol.Request, channel: Channel) -> None:

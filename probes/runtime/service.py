@@ -10,7 +10,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
-from probes.measuring import flexibility, host_probe, profile, timing
+from probes.measuring import flexibility, host_probe, new_length, profile, timing
 from probes.runtime.cells import Cell, nondeterministic
 from probes.runtime.channel import Channel
 from probes.runtime.failures import OutcomeError
@@ -45,7 +45,7 @@ class Service:
                 case "flex":
                     self.channel.start_phase("done")
                     self.check_again()
-                    self.try_new_shapes()
+                    self.try_new_shapes(short=arguments == [protocol.SHORT])
                     return
                 case _:
                     self.channel.start_phase("done")
@@ -121,18 +121,28 @@ class Service:
             return
         self.channel.send(protocol.Latency(batch_size, self.request.output_tokens, first, whole))
 
-    def try_new_shapes(self) -> None:
-        """Try batch sizes that were not built with the program of the largest one."""
+    def try_new_shapes(self, *, short: bool) -> None:
+        """Try batch sizes and a length that were not built, for `MAX_SECONDS` at most.
+
+        The program of the largest built batch size tries the batch sizes, that of the smallest one
+        the length.
+        """
+        start = time.monotonic()
         largest = max(self.cells)
         cell = self.cells[largest]
+        sizes = flexibility.new_batch_sizes(list(self.cells), short=short)
         if not flexibility.is_batched(cell.reference.inputs[0], largest):
-            return
-        start = time.monotonic()
-        for size in flexibility.new_batch_sizes(list(self.cells)):
+            sizes = []
+        for size in sizes:
+            if time.monotonic() - start > flexibility.MAX_SECONDS:
+                break
             self.channel.start_phase("flex", size)
             self.channel.send(self.try_batch_size(cell, size))
-            if time.monotonic() - start > flexibility.MAX_SECONDS:
-                return
+        if self.request.new_shapes and new_length.has_reference(self.request):
+            changed = new_length.at_new_length(self.request)
+            self.channel.start_phase("flex", changed.batch_sizes[0], changed.input_tokens)
+            is_late = time.monotonic() - start > flexibility.MAX_SECONDS
+            self.channel.send(self.try_length(is_late=is_late))
 
     def try_batch_size(self, cell: Cell, size: int) -> protocol.NewShapeResult:
         """Return the result of one new batch size; an exception of the stack is a refusal."""
@@ -143,10 +153,31 @@ class Service:
         )
         if isinstance(result, str):
             return protocol.NewShapeResult(size, "refused", None, None, result)
+        rows = flexibility.take_rows(cell.reference.inputs[0], size)
+        return self.check_engagement(cell, result, rows)
+
+    def try_length(self, *, is_late: bool) -> protocol.NewShapeResult:
+        """Return the result of the new length; it is skipped where the time is spent."""
+        changed = new_length.at_new_length(self.request)
+        size, length = changed.batch_sizes[0], changed.input_tokens
+        if is_late:
+            return protocol.NewShapeResult(size, "skipped", None, None, "too little time", length)
+        cell = self.cells[size]
+        result: protocol.NewShapeResult | str = self.attempt(
+            lambda: new_length.try_length(self.workflow, cell.program, cell.rules, self.request)
+        )
+        if isinstance(result, str):
+            return protocol.NewShapeResult(size, "refused", None, None, result, length)
+        inputs = dispatch.load_reference(changed, size).inputs[0]
+        return self.check_engagement(cell, result, inputs)
+
+    def check_engagement(
+        self, cell: Cell, result: protocol.NewShapeResult, inputs: list[Any]
+    ) -> protocol.NewShapeResult:
+        """Return the result as `eager` if the compiled path did not serve `inputs`."""
         if result.outcome == "wrong":
             return result
-        rows = flexibility.take_rows(cell.reference.inputs[0], size)
-        engagement = self.workflow.engagement(cell.program, cell.program.feed(rows))
+        engagement = self.workflow.engagement(cell.program, cell.program.feed(inputs))
         if engagement.share < self.request.minimum_engaged_share:
             return dataclasses.replace(result, outcome="eager", reason=engagement.proof)
         return result

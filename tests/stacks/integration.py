@@ -150,18 +150,21 @@ def every_integration() -> Iterator[tuple[str, str]]:
 
 
 def count_by_arm() -> dict[str, int]:
-    """Return, by `WORKFLOW/ARM`, the lines that eager PyTorch does not need for its first task."""
+    """Return, by `WORKFLOW/ARM/TASK/DEVICE`, the lines that eager PyTorch does not need."""
     workflows, counts = load_workflows(), {}
     eager = next(file for workflow, file in workflows if workflow.id == BASELINE)
     for workflow, file in workflows:
         for arm, options in workflow.arms.items():
-            task = workflow.arm_tasks.get(arm, workflow.tasks)[0]
-            device = workflow.arm_devices.get(arm, workflow.devices)[-1]
-            lines, known = (
-                integration_of(each, chosen, task, device)
-                for each, chosen in ((file, options), (eager, {}))
-            )
-            counts[f"{workflow.id}/{arm}"] = count_changed_lines(lines, known)
+            for task, device in itertools.product(
+                workflow.arm_tasks.get(arm, workflow.tasks),
+                workflow.arm_devices.get(arm, workflow.devices),
+            ):
+                lines, known = (
+                    integration_of(each, chosen, task, device)
+                    for each, chosen in ((file, options), (eager, {}))
+                )
+                changed = count_changed_lines(lines, known)
+                counts[f"{workflow.id}/{arm}/{task}/{device}"] = changed
     return counts
 
 

@@ -22,7 +22,7 @@ COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 ALWAYS = ("openvino", "torch-compile-openvino")
 OWN = [
     each
-    for each in catalogue.load().for_device("cpu").workflows
+    for each in catalogue.load().for_question("cpu", "forward").workflows
     if each.has_probe and each.environment.kind == "own"
 ]
 OWN_ON_CPU = [each for each in OWN if "cpu" in each.devices]

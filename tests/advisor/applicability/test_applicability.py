@@ -138,7 +138,7 @@ def test_the_fix_names_the_environment_of_the_device() -> None:
         device: [
             each.fix
             for each in applicability.plan(
-                builders.question(), builders.machine(), known.for_device(device)
+                builders.question(), builders.machine(), known.for_question(device, "forward")
             ).excluded
         ]
         for device in ("cpu", "cuda")
@@ -255,7 +255,7 @@ def test_an_arm_has_the_extras_of_its_environment_on_the_device() -> None:
     extras = {
         device: {
             workflow.id: arm.extras
-            for workflow in known.for_device(device).workflows
+            for workflow in known.for_question(device, "forward").workflows
             for arm in applicability.list_arms(workflow)
         }
         for device in ("cpu", "cuda")

@@ -251,7 +251,11 @@ def is_front_page(address: str) -> bool:
 
 def facts_of(workflow: Workflow) -> list[CitedFact]:
     """Return all cited facts of a workflow."""
-    groups = [workflow.declared, *workflow.arm_declared.values()]
+    groups = [
+        workflow.declared,
+        *workflow.arm_declared.values(),
+        *(entry.facts for entry in workflow.declared_where),
+    ]
     values = [value for group in groups for value in msgspec.structs.asdict(group).values()]
     return [
         *(value for value in values if isinstance(value, CitedFact)),
@@ -332,17 +336,21 @@ def test_lines_changed_is_counted_from_the_integration(tmp_path: pathlib.Path) -
     )
 
 
-def test_the_lines_of_every_arm_are_those_of_its_integration() -> None:
+def test_the_lines_of_every_arm_task_and_device_are_those_of_its_integration() -> None:
     counted = json.loads(
         subprocess.run(
             [sys.executable, INTEGRATION, "--count"], check=True, capture_output=True
         ).stdout
     )
     declared = {
-        f"{workflow.id}/{arm}": workflow.for_arm(arm).declared.lines_changed.value
+        f"{workflow.id}/{arm}/{task}/{device}": workflow.for_question(device, task)
+        .for_arm(arm)
+        .declared.lines_changed.value
         for workflow in SHIPPED.workflows
-        for arm in workflow.arms
         if workflow.has_probe
+        for arm in workflow.arms
+        for task in workflow.arm_tasks.get(arm, workflow.tasks)
+        for device in workflow.arm_devices.get(arm, workflow.devices)
     }
     assert declared == counted
 
@@ -399,6 +407,30 @@ def test_arm_tables_name_existing_arms() -> None:
         assert {*workflow.arm_devices, *workflow.arm_tasks, *workflow.arm_declared} <= {
             *workflow.arms
         }, workflow.id
+
+
+def test_facts_that_differ_by_task_and_device_apply_to_the_question() -> None:
+    known = {workflow.id: workflow for workflow in SHIPPED.workflows}
+    openvino = known["openvino"]
+    lines = {
+        task: openvino.for_question("cpu", task).for_arm("default").declared.lines_changed.value
+        for task in ("forward", "generate")
+    }
+    assert lines == {"forward": 6, "generate": 25}
+    cache = known["torch-compile-inductor-static-cache"]
+    assert cache.for_question("cuda", "generate").declared == cache.declared
+    on_cpu = cache.for_question("cpu", "generate")
+    assert on_cpu.for_arm("kept-cache").declared.lines_changed.value == 5
+    assert on_cpu.for_arm("loop-compiled").declared.lines_changed.value == 18
+
+
+def test_facts_for_a_task_name_existing_arms_tasks_and_devices() -> None:
+    for workflow in SHIPPED.workflows:
+        for entry in workflow.declared_where:
+            assert entry.arm is None or entry.arm in workflow.arms
+            assert entry.task is None or entry.task in workflow.tasks
+            assert entry.device is None or entry.device in workflow.devices
+            assert entry.task or entry.device
 
 
 def test_an_arm_inherits_the_facts_of_its_workflow() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import builders
 import msgspec
@@ -10,10 +11,10 @@ import pytest
 from builders import BASELINE
 from run_results import RACES, WRONG, only_measurement, run_with, summarise
 
-from advisor.domain.outcome import Crashed
+from advisor.domain.outcome import Completed, Crashed, TimedOut
 from advisor.domain.run_events import EnergyMeasured
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.worker_events import Caches, NewShapeResult, Sustained
+from advisor.domain.worker_events import Caches, NewShapeResult, PhaseStarted, Sustained
 
 
 def repeated(*levels: float, spread: float = 0.01) -> RunState:
@@ -271,6 +272,40 @@ def test_new_shapes_have_the_rating_of_the_worst_result(outcomes: list[str], rat
         only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES)).new_shapes
         == rating
     )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "rating"),
+    [
+        (Completed(), "recompiles"),
+        (TimedOut(phase="flex", reason="the build took too long"), "recompiles"),
+        (Crashed(phase="flex", signal="SIGSEGV", reason="a segmentation fault"), "refused"),
+        (None, "served"),
+    ],
+)
+def test_a_shape_at_which_the_worker_ended_counts(outcome: Any, rating: str) -> None:
+    started = PhaseStarted(phase="flex", batch_size=1, input_tokens=17)
+    state = run_with(
+        *[0.1] * 4,
+        new_shape_results=flexed(),
+        new_shape_started=started,
+        outcome=outcome,
+    )
+    measured = only_measurement(summarise(state, RACES))
+    assert measured.new_shapes == rating
+    assert measured.new_shapes_complete is (rating != "recompiles")
+    ended = [each for each in measured.new_shape_results if each.input_tokens is not None]
+    assert [each.input_tokens for each in ended] == ([] if rating == "served" else [17])
+
+
+def test_a_shape_that_was_skipped_has_no_rating() -> None:
+    tried = {**flexed("served"), **flexed("skipped", batch_size=1)}
+    measured = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=tried), RACES))
+    assert measured.new_shapes == "served"
+    assert not measured.new_shapes_complete
+    alone = flexed("skipped", batch_size=1)
+    nothing = only_measurement(summarise(run_with(0.1, 0.1, new_shape_results=alone), RACES))
+    assert nothing.new_shapes is None
 
 
 def test_stalled_calls_are_counted_in_timed_and_warmup_calls() -> None:

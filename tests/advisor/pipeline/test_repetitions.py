@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import builders
 import pytest
 import sessions
@@ -144,6 +146,25 @@ def test_a_crash_at_other_sizes_keeps_the_earlier_measurements(outcome: Outcome)
     assert "narrow/breaks" in {measurement.arm for measurement in decision.results.measurements}
     last_outcomes = {end.arm: end.outcome for end in ended}
     assert isinstance(last_outcomes[BASELINE], Completed)
+
+
+def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
+    fake_context: Callable[[], Context],
+) -> None:
+    answers = Answers(batch_sizes="2", budget="quick", workflows="narrow/late,narrow/slow,quick")
+    decision = decide(sessions.execute_run(fake_context(), answers))
+    assert decision.recommendation is not None
+    tried = {
+        measurement.arm: [result.batch_size for result in measurement.new_shape_results]
+        for measurement in decision.results.measurements
+        if measurement.new_shape_results
+    }
+    leaders = {arm.id for arm in repetitions.leaders_of(decision)}
+    assert decision.recommendation.arm in tried
+    assert leaders <= set(tried)
+    assert set(map(tuple, tried.values())) == {(3,)}
+    advised = next(arm for arm in decision.scored if arm.arm == decision.recommendation.arm)
+    assert advised.ratings["input_flexibility"].evidence == "measured"
 
 
 def test_first_builds_start_with_cold_caches(outcome: Outcome) -> None:

@@ -146,6 +146,27 @@ def test_shapes_that_were_tried_count_before_what_is_declared_about_them(
     assert (rating.tier, rating.value, rating.evidence) == (tier, measured or declared, evidence)
 
 
+@pytest.mark.parametrize(
+    ("declared", "measured", "value", "evidence"),
+    [
+        ("recompiles", "served", "recompiles", "declared"),
+        ("refused", "recompiles", "refused", "declared"),
+        ("served", "recompiles", "recompiles", "measured"),
+        ("served", "served", "served", "measured"),
+    ],
+)
+def test_a_shape_that_was_left_out_never_pays(
+    declared: str, measured: str, value: str, evidence: str
+) -> None:
+    workflow = builders.workflow("compiled", declared=builders.declared(new_shapes=declared))
+    partly = builders.measurement("compiled", new_shapes=measured, new_shapes_complete=False)
+    (scored,) = score.score(
+        builders.results(partly), builders.question(), builders.catalogue(workflow)
+    )
+    rating = scored.ratings["input_flexibility"]
+    assert (rating.value, rating.evidence) == (value, evidence)
+
+
 def test_every_fact_of_the_shipped_rubric_is_known_to_the_score() -> None:
     facts = score.facts_of(builders.measurement(), builders.workflow())
     assert set(builders.shipped_catalogue().rubric.facts) == set(facts)

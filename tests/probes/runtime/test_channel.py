@@ -110,7 +110,10 @@ def test_each_event_is_written_before_its_notification(
     assert lines_at_notification == [1, 2]
     assert os.read(notifications[0], 100) == b".."
     written = [json.loads(line) for line in (tmp_path / protocol.EVENTS).read_text().splitlines()]
-    assert written == [{"event": "ready"}, {"event": "phase", "phase": "build", "batch_size": 16}]
+    assert written == [
+        {"event": "ready"},
+        {"event": "phase", "phase": "build", "batch_size": 16, "input_tokens": None},
+    ]
 
 
 def test_the_phase_is_kept_for_the_response(channel: Channel) -> None:

@@ -1,0 +1,90 @@
+"""Lengths that a program was not built for, with eager PyTorch as the reference."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+
+from probes.measuring import new_length
+
+EAGER = pathlib.Path(new_length.__file__).parents[1] / "workflows" / "pytorch_eager.py"
+ENCODER = {
+    "kind": "synthetic",
+    "block": "encoder",
+    "hidden": 16,
+    "intermediate": 32,
+    "heads": 2,
+    "layers": 1,
+}
+
+
+class Tokens:
+    unit = "tokens"
+
+
+class Images:
+    unit = "samples"
+
+
+@pytest.mark.parametrize("built", [1, 2, 3, 4, 31, 32, 128])
+def test_the_new_length_is_another_one_and_never_1(built: int) -> None:
+    length = new_length.new_input_tokens(built)
+    assert length != built
+    assert length > 1
+    assert length < built or built <= 2
+
+
+def test_only_the_dimension_with_the_length_is_resized() -> None:
+    tokens, mask, image = (np.zeros(shape) for shape in ((2, 8), (2, 8, 3), (2, 3, 8)))
+    resized = new_length.resize([tokens, mask, image], 8, 5, Tokens(), "transformers")  # type: ignore[arg-type]
+    assert [array.shape for array in resized] == [(2, 5), (2, 5, 3), (2, 3, 8)]
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind", "shape"),
+    [
+        (Images(), "factory", (2, 8)),
+        (Images(), "transformers", (2, 8)),
+        (Tokens(), "transformers", (2,)),
+    ],
+)
+def test_a_model_without_a_length_has_no_inputs_of_another(
+    subject: Any, kind: str, shape: tuple[int, ...]
+) -> None:
+    assert new_length.resize([np.zeros(shape)], 8, 5, subject, kind) == []
+
+
+def run(place: pathlib.Path, subject: dict[str, Any], *, new_shapes: bool = True) -> list[Any]:
+    """Return the events of an eager worker that tries new shapes after its reference is made."""
+    pytest.importorskip("torch")
+    asked = {"subject": subject, "batch_sizes": [1, 2], "input_tokens": 8, "new_shapes": new_shapes}
+    reference = workers.make_request(EAGER, place, role="reference", **asked)
+    made = workers.run_worker(reference, place / "reference", "build\npeaks\n")
+    assert made.response == {"status": "completed"}, made.log
+    answer = workers.run_worker(
+        workers.make_request(EAGER, place, **asked), place / "measure", "build\nflex short\n"
+    )
+    assert answer.response == {"status": "completed"}, answer.log
+    return [entry for entry in answer.events if entry["event"] == "flexed"]
+
+
+@pytest.mark.stack
+def test_eager_serves_one_batch_size_and_one_length_in_the_short_form(
+    tmp_path: pathlib.Path,
+) -> None:
+    tried = run(tmp_path, ENCODER)
+    shapes = [(each["batch_size"], each["input_tokens"], each["outcome"]) for each in tried]
+    assert shapes == [(3, None, "served"), (1, 5, "served")]
+
+
+@pytest.mark.stack
+def test_a_request_without_new_shapes_has_no_reference_of_another_length(
+    tmp_path: pathlib.Path,
+) -> None:
+    tried = run(tmp_path, ENCODER, new_shapes=False)
+    assert [each["input_tokens"] for each in tried] == [None]
+    assert not (tmp_path / new_length.DIRECTORY).exists()
