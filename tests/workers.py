@@ -31,6 +31,7 @@ CORE_MODULES = (
     "measuring.allocator",
     "measuring.flexibility",
     "measuring.new_length",
+    "measuring.host_probe",
     "measuring.profile",
     "measuring.sync_check",
     "measuring.timing",

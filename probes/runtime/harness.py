@@ -19,7 +19,7 @@ from typing import Any
 from probes import protocol
 from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
-from probes.measuring import timing
+from probes.measuring import host_probe, timing
 from probes.measuring.allocator import keep_freed_blocks
 from probes.runtime import caches, environment, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
@@ -208,7 +208,15 @@ def measure(
     channel.start_phase("measure")
     channel.send(protocol.Ready())
     service = Service(
-        workflow, subject, cells, blocks, request, channel, lambda work: attempt(work, first_line)
+        workflow,
+        subject,
+        cells,
+        blocks,
+        request,
+        channel,
+        lambda work: attempt(work, first_line),
+        # A stack without what the host probe needs is measured all the same.
+        launch=attempt(host_probe.find_launch, lambda _: None),
     )
     service.answer_tokens()
     channel.send(memory.read_peaks())

@@ -29,7 +29,7 @@ class Service:
     #: Returns the result of a function or, if the stack raises, the first line of its reason.
     attempt: Callable[[Callable[[], Any]], Any]
     #: Launches a tiny kernel; None without a GPU.
-    launch: Callable[[], object] | None = dataclasses.field(default_factory=host_probe.find_launch)
+    launch: Callable[[], object] | None = None
 
     def answer_tokens(self) -> None:
         """Answer each token until `stop`, or until `flex`, which may break the programs."""
