@@ -24,6 +24,7 @@ class Options(TypedDict, total=False):
     dtype: Literal["auto", "float32", "float16", "bfloat16"]
     batch_sizes: Sequence[int] | str
     accuracy: str | float
+    quantised: Sequence[str] | str
     input_tokens: int
     output_tokens: int
     require: Sequence[str] | str
