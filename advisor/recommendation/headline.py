@@ -24,8 +24,8 @@ from advisor.system.number_format import format_bound, format_weight
 
 #: A measured arm that is faster than the advised one by less than this is not named as faster.
 SAME_SPEED = 1.02
-#: Percent above which a share of draws is not told more exactly.
-WHOLE = 99.0
+#: Larger percentages are shown as "over 99 %".
+MAX_SHOWN_PERCENT = 99.0
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
 #: Why outputs were not compared.
@@ -35,7 +35,7 @@ UNCHECKED = {
     "": "the reason is not known",
 }
 BASELINE = "eager PyTorch"
-#: How the criteria are called in a sentence.
+#: Names of criteria in a sentence, where they differ from the identifiers.
 CRITERION_NAMES = {
     "input_flexibility": "input flexibility",
     "architecture_support": "architecture support",
@@ -108,11 +108,11 @@ def _best_of(facts: HeadlineFacts, workflow: str) -> str:
 
 def _certainty(facts: HeadlineFacts) -> str:
     found = facts.certainty
-    share = f"{format_share_of_draws(found.certainty)} of what the measurements allow"
+    share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {
-        "CLEAR": f"CLEAR: leads in {share}.",
-        "EITHER": f"EITHER: within {facts.indifference:g} points of the lead in {share}.",
-        "OPEN": f"OPEN: leads in {share}. {_what_settles(found)}",
+        "CLEAR": f"CLEAR: best with {share}.",
+        "EITHER": f"EITHER: equally good with {share}.",
+        "OPEN": f"OPEN: best with only {share}. {_what_settles(found)}",
     }
     return f"{sentences[found.decision]} {_speed(facts)} {_faster(facts)}"
 
@@ -123,7 +123,7 @@ def format_share_of_draws(share: float) -> str:
     It is never shown as 100 %, because other draws could differ.
     """
     percent = share * 100
-    return "over 99 %" if percent > WHOLE else f"{math.floor(percent + ROUNDING):d} %"
+    return "over 99 %" if percent > MAX_SHOWN_PERCENT else f"{math.floor(percent + ROUNDING):d} %"
 
 
 def _what_settles(found: Certainty) -> str:
@@ -170,11 +170,12 @@ def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
     on = f"it loses on {join_names(losses)}" if losses else "it scores the same"
     weight = overtaking_weight(faster, facts.advised, facts.priorities)
     if weight is None:
-        return f"{on}, whatever performance weighs"
+        return f"{on}, at every weight of performance"
     now = facts.priorities.performance
     if weight <= now:
         return f"{on}, and leads by no more than {facts.indifference:g} points"
-    return f"{on}, and wins from performance {format_weight(weight, now) or f'{now:g}'} % on"
+    shown = format_weight(weight, now) or f"{now:g}"
+    return f"{on}, and leads if performance weighs more than {shown} %"
 
 
 def join_names(names: Sequence[str], conjunction: str = "and") -> str:

@@ -69,7 +69,7 @@ def test_a_clear_answer_has_three_lines() -> None:
     first, second, third = advice.headline
     assert first == "Use Compiled for demo on a CPU, 2 cores."
     assert second == (
-        "CLEAR: leads in over 99 % of what the measurements allow. "
+        "CLEAR: best with over 99 % certainty. "
         "1.50x Pytorch-Eager (1.48 to 1.52). Nothing measured is faster."
     )
     assert third.startswith("No weighting of the three Ps changes the answer.")
@@ -132,7 +132,7 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins() -> None:
     assert advice.speed_regret.arm == "hard"
     second = advice.headline[1]
     assert "Faster: hard, 2.10x this one; it loses on productivity (C), portability (C)" in second
-    assert "wins from performance" in second
+    assert "leads if performance weighs more than" in second
 
 
 def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint() -> None:

@@ -16,7 +16,7 @@ from advisor.report.document import RunDocument
 FIRST_LINES = 5
 LINES = (
     "Use ONNX Runtime (IO binding) for demo_model on AMD EPYC, 2 cores.",
-    "CLEAR: leads in 99 % of what the measurements allow. 1.52x PyTorch eager (1.41 to 1.60).",
+    "CLEAR: best with 99 % certainty. 1.52x PyTorch eager (1.41 to 1.60).",
     "It would be PyTorch eager if performance weighed less than 37 % (now 40 %).",
     "PyTorch & co <fast> are slower at batch size 16 (0.82x).",
 )
