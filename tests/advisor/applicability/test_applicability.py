@@ -73,6 +73,7 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
 def test_a_limit_is_reported_whatever_is_installed(
     asked: dict[str, Any], workflow: dict[str, Any], reason: str
 ) -> None:
+    installed: dict[str, Any]
     for installed in ({}, {"environment": Environment(kind="own")}):
         found = obstacle(asked=asked, **workflow, **installed)
         assert found == Excluded(workflow="compiled", status="unsupported", reason=reason, fix=None)

@@ -104,7 +104,8 @@ def test_stalled_calls_are_counted_and_lower_the_trust(decision: Decision) -> No
     }
     assert stalled == {"misbehaving/stalls-later"}
     assert decision.recommendation is not None
-    assert any("far longer than usual" in reason for reason in decision.recommendation.trust_reasons)
+    reasons = decision.recommendation.trust_reasons
+    assert any("far longer than usual" in reason for reason in reasons)
 
 
 def test_a_measured_arm_is_recommended(decision: Decision) -> None:
