@@ -73,9 +73,9 @@ def test_a_workflow_without_an_obstacle_applies() -> None:
 def test_a_limit_is_reported_whatever_is_installed(
     asked: dict[str, Any], workflow: dict[str, Any], reason: str
 ) -> None:
-    installed: dict[str, Any]
-    for installed in ({}, {"environment": Environment(kind="own")}):
-        found = obstacle(asked=asked, **workflow, **installed)
+    own: dict[str, Any] = {"environment": Environment(kind="own")}
+    for changes in (workflow, workflow | own):
+        found = obstacle(asked=asked, **changes)
         assert found == Excluded(workflow="compiled", status="unsupported", reason=reason, fix=None)
 
 
