@@ -31,6 +31,9 @@ from probes.protocol import Accuracy, Agreement, Correctness
 MAX_LOGPROBS = 1 << 26
 #: How many standard deviations a share of positions may vary by chance.
 DEVIATIONS = 3.0
+#: Divergence in nats a token below which a figure is rounding: log probabilities are stored in
+#: float32, and their mean divergence can even be slightly negative.
+KL_RESOLUTION = 1e-8
 #: Number of tokens of each text that a reason quotes at a divergence.
 EXCERPT_TOKENS = 4
 
@@ -288,15 +291,20 @@ def check_tokens(
         fault, reason_if_wrong = "same-output", "it returns the same tokens for every prompt"
     accuracy = Accuracy(
         fault,
-        ratio_to_eager=agreement.kl_mean / agreement.kl_eager
-        if agreement.kl_mean is not None and agreement.kl_eager
-        else None,
+        ratio_to_eager=_ratio_of_divergences(agreement.kl_mean, agreement.kl_eager),
         top1=agreement.top1,
         top1_eager=agreement.top1_eager,
         kl_mean=agreement.kl_mean,
         equal_tokens=divergence.equal,
     )
     return _record(verdict, reference, batch_size, agreement, accuracy), reason_if_wrong
+
+
+def _ratio_of_divergences(arm: float | None, eager: float) -> float | None:
+    """Return how many times eager's divergence the arm's is; None where eager's is rounding."""
+    if arm is None or eager < KL_RESOLUTION:
+        return None
+    return max(arm, 0.0) / eager
 
 
 def summarise(

@@ -82,6 +82,23 @@ def test_the_same_text_and_probabilities_are_equivalent(reference: TokenReferenc
     assert agreement.method == "teacher-forced"
 
 
+@pytest.mark.parametrize(("eager", "known"), [(EAGER, True), (1e-7, False)])
+def test_the_ratio_to_eager_is_unknown_where_eager_differs_by_rounding_alone(
+    tmp_path: pathlib.Path, eager: float, *, known: bool
+) -> None:
+    exact = [logprobs(number) for number in range(SETS)]
+    runs = [run_of(each, noisy(each, eager)) for each in exact]
+    prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
+    text_correctness.save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
+    loaded = text_correctness.load_reference(tmp_path / "reference.npz")
+    scored = [TokenLogprobs(noisy(each, EAGER)) for each in exact]
+    record, _ = text_correctness.check_tokens(
+        loaded, [[each] for each in loaded.tokens], scored, rules("float32"), ROWS
+    )
+    ratio = record.accuracy.ratio_to_eager
+    assert (ratio is not None and ratio >= 0) == known
+
+
 def test_a_flip_where_there_is_no_near_tie_is_wrong(
     reference: TokenReference,
 ) -> None:
