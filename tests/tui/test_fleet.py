@@ -34,8 +34,8 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
+from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.results import ResultsScreen
-from advisor.tui.screens.setup import SetupScreen
 from advisor.tui.widgets.table import Table
 
 HOSTILE = "[/red]"
@@ -129,7 +129,7 @@ async def test_rows_can_be_filtered_and_older_fleets_can_be_shown(context: Conte
         await pilot.press("left_square_bracket", "right_square_bracket")
         await wait_for_text(pilot, "Fleet 20261121-120000-0002")
         await pilot.press("escape")
-        await wait_for_screen(pilot, SetupScreen)
+        await wait_for_screen(pilot, HomeScreen)
 
 
 @async_test

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from advisor.cli import run_host
 from advisor.cli.interruption import InterruptedRunError
-from advisor.pipeline import decision, execution
+from advisor.pipeline import decision
 from advisor.store import Store
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -72,7 +73,11 @@ def test_the_message_has_the_command_that_resumes_a_run(
     def interrupt(*_: object) -> None:
         raise InterruptedRunError(signal.SIGTERM)
 
-    for owner, name in ((execution, "execute"), (decision, "decide"), (Store, "history")):
+    for owner, name in (
+        (run_host, "execute_controlled"),
+        (decision, "decide"),
+        (Store, "history"),
+    ):
         monkeypatch.setattr(owner, name, interrupt)
     ended = run_cli(*(word.replace("RUN", recorded.name) for word in command))
     assert ended.returncode == 128 + signal.SIGTERM

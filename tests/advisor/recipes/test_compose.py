@@ -102,6 +102,8 @@ OTHER_FIELDS = {
     "input_sets",
     "warmup_seconds",
     "minimum_engaged_share",
+    "new_shapes",
+    "sandbox",
 }
 RUFF = pathlib.Path(sys.executable).with_name("ruff")
 
