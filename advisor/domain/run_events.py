@@ -81,8 +81,8 @@ class DeviceMemory(msgspec.Struct, frozen=True, kw_only=True, tag="device-memory
     serving_bytes: Count | None = None
     #: Total memory of the device.
     total_bytes: Count | None = None
-    #: What the figures are: growth during the build, or, for a worker that was built beside others,
-    #: what its end freed.
+    #: Meaning of the figures: growth during the build, or, for a worker that was built alongside
+    #: others, what its end freed.
     source: Literal["grown", "freed"] = "grown"
 
 

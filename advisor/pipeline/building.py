@@ -239,7 +239,7 @@ class BuildQueue:
     def _may_start(self, running: int) -> bool:
         """Return whether memory allows another build.
 
-        An arm that ran out of memory beside others is built while no other build runs.
+        An arm that ran out of memory next to others is built while no other build runs.
         """
         out_of_memory = remaining.oom_beside_others(self.recorder.state)
         if running:

@@ -60,7 +60,7 @@ def leaders_of(decision: Decision) -> tuple[Arm, ...]:
 
 
 def builds_to_repeat(decision: Decision) -> set[str]:
-    """Return the arms whose cold build, made beside others, limits a grade or the break-even.
+    """Return the arms whose cold build, made alongside others, limits a grade or the break-even.
 
     They are built again alone, with empty caches.
     """

@@ -51,7 +51,7 @@ class MemoryHeadroom:
         self.largest_bytes = max(self.largest_bytes, peak_bytes or 0)
 
     def fits_another_worker(self, running_builds: int = 0) -> bool:
-        """Return whether one more worker fits beside the builds that run.
+        """Return whether one more worker fits next to the running builds.
 
         True where memory cannot be read.
         """

@@ -60,7 +60,7 @@ class Session:
         #: The host lock, held from `start_reference` until `start` takes it over.
         self._reference_lock: contextlib.AbstractContextManager[object] | None = None
         self._conditions: dict[str, Conditions] = {}
-        #: Arms whose memory is measured when they end, because they were built beside others.
+        #: Arms whose memory is measured when they end, because they were built alongside others.
         self._built_beside_others: set[str] = set()
 
     def start_reference(self, arm: Arm, process: int) -> Iterator[RunEvent]:
@@ -262,7 +262,7 @@ class Session:
         return self._pool.workers[arm].process
 
     def has_memory_headroom(self, running_builds: int = 0) -> bool:
-        """Return whether there is memory for one more worker to build beside the running builds."""
+        """Return whether there is memory for one more worker next to the running builds."""
         return self._pool.headroom.fits_another_worker(running_builds)
 
     def stop(self, arms: Collection[str] | None = None) -> Iterator[RunEvent]:

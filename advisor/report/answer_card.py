@@ -33,7 +33,7 @@ class Tile(NamedTuple):
 
 
 class BatchWinner(NamedTuple):
-    """The best arm by score at one batch size, beside the advised one."""
+    """The best arm by score at one batch size, next to the advised one."""
 
     batch_size: int
     arm: str

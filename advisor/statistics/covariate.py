@@ -1,4 +1,4 @@
-"""Remove from differences what a covariate that was read beside them explains."""
+"""Remove from differences what a covariate that was read next to them explains."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def worker_environment(
 
     A worker in an environment that p3-advisor created (`own_environment`) inherits no import paths;
     an interpreter that the user named keeps them. `compile_threads` limits the compilers of a build
-    that runs beside others.
+    that runs next to others.
     """
     return {
         **without_current_directory(

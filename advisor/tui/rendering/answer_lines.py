@@ -106,7 +106,7 @@ def _memory(entry: WorkflowEntry, baseline: WorkflowEntry) -> list[str]:
 
 
 def render_lines(lines: Sequence[tuple[str, str]], *, is_short: bool) -> Table:
-    """Return the lines as a grid: long lines wrap beside their label.
+    """Return the lines as a grid: long lines wrap next to their label.
 
     In a short terminal the lines about cost and trust do not wrap.
     """
