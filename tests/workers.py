@@ -28,6 +28,7 @@ CORE_MODULES = (
     "checking.dispatch",
     "checking.logprobs",
     "checking.text_correctness",
+    "checking.text_reference",
     "measuring.allocator",
     "measuring.flexibility",
     "measuring.new_length",

@@ -11,10 +11,17 @@ from typing import Any
 
 from probes import protocol
 from probes.adapter import Program
-from probes.checking import array_reference, correctness, envelope, repeats, text_correctness
+from probes.checking import (
+    array_reference,
+    correctness,
+    envelope,
+    repeats,
+    text_correctness,
+    text_reference,
+)
 from probes.checking.rules import Rules
 
-AnyReference = array_reference.Reference | text_correctness.TokenReference
+AnyReference = array_reference.Reference | text_reference.TokenReference
 
 
 def run_program(
@@ -46,7 +53,7 @@ def make_reference(
     device_inputs = [program.feed(arguments) for arguments in inputs]
     if request.task == protocol.GENERATE:
         name, runs = subject.reference_runs(program, device_inputs)
-        text_correctness.save_reference(file, name, inputs, runs)
+        text_reference.save_reference(file, name, inputs, runs)
         return
     name, exact = subject.reference(inputs)
     produced = run_program(workflow, program, device_inputs)
@@ -60,7 +67,7 @@ def make_reference(
 def load_reference(request: protocol.Request, batch_size: int) -> AnyReference:
     file = reference_file(request, batch_size)
     return (
-        text_correctness.load_reference(file)
+        text_reference.load_reference(file)
         if request.task == protocol.GENERATE
         else array_reference.load_reference(file)
     )
@@ -139,7 +146,7 @@ def eager_allowance(reference: AnyReference, rules: Rules, *, is_close: bool) ->
     outputs are close, the user's tolerance; for generated text, by how much eager may prefer
     another token, in nats.
     """
-    if isinstance(reference, text_correctness.TokenReference):
+    if isinstance(reference, text_reference.TokenReference):
         return text_correctness.allowed_gap_to_eager(reference, rules)
     tolerance = rules.tolerance / rules.eager_times if is_close else 0.0
     return [

@@ -15,7 +15,7 @@ from probes.checking import text_correctness
 from probes.checking.array_reference import Reference
 from probes.checking.deviation import root_mean_square, sample
 from probes.checking.rules import Rules, allowed_error
-from probes.checking.text_correctness import TokenReference
+from probes.checking.text_reference import TokenReference
 from probes.protocol import NewShapeResult
 
 STEADY_CALLS = 3

@@ -15,8 +15,7 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from probes.adapter import ModelError, UnsupportedError
-from probes.checking import text_correctness
-from probes.checking.text_correctness import ReferenceRun
+from probes.checking.text_reference import ReferenceRun, rows_with_logprobs
 from probes.partial_file import replace_when_complete
 from probes.protocol import Request
 from probes.subjects import checkpoint, transformers_model
@@ -68,7 +67,7 @@ class CausalLm:
     ) -> Iterator[ReferenceRun]:
         precise = TextGeneration(copy.deepcopy(self.model).to(dtype), self.request)
         batch_size = len(device_inputs[0])
-        rows = text_correctness.rows_with_logprobs(
+        rows = rows_with_logprobs(
             batch_size, self.request.output_tokens, self.info.vocabulary, self.request.input_sets
         )
         for prompts in device_inputs:

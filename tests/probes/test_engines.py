@@ -24,7 +24,7 @@ from advisor.domain.worker_events import RecipeFacts
 from advisor.probing.supervisor import Supervisor
 from advisor.probing.worker_process import Worker
 from probes import protocol
-from probes.checking import text_correctness
+from probes.checking import text_reference
 from probes.checking.logprobs import TokenLogprobs, keep_top_tokens
 from probes.subjects import checkpoint
 
@@ -64,14 +64,14 @@ def write_checkpoint(shared: pathlib.Path, fault: str, architecture: str) -> Non
                 tokens.append(table[tokens[-1]].argmax(-1))
             exact = np.stack([table[token] for token in tokens[:-1]], axis=1)
             runs.append(
-                text_correctness.ReferenceRun(
+                text_reference.ReferenceRun(
                     np.stack(tokens[1:], axis=1),
                     TokenLogprobs(exact),
                     keep_top_tokens(exact),
                     TokenLogprobs(exact),
                 )
             )
-        text_correctness.save_reference(
+        text_reference.save_reference(
             shared / f"reference-{size}.npz", "float64", [[prompt] for prompt in prompts], runs
         )
 

@@ -11,7 +11,12 @@ from workers import rules
 
 from probes.checking import text_correctness
 from probes.checking.logprobs import TokenLogprobs, keep_top_tokens, logprobs_from_top_tokens
-from probes.checking.text_correctness import ReferenceRun, TokenReference
+from probes.checking.text_reference import (
+    ReferenceRun,
+    TokenReference,
+    load_reference,
+    save_reference,
+)
 
 SETS, ROWS, POSITIONS, VOCABULARY = 2, 3, 6, 50
 #: Largest error that eager PyTorch has in the tests, in nats.
@@ -48,8 +53,8 @@ def reference(tmp_path: pathlib.Path) -> TokenReference:
     exact = [logprobs(number) for number in range(SETS)]
     runs = [run_of(each, noisy(each, EAGER)) for each in exact]
     prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
-    text_correctness.save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
-    return text_correctness.load_reference(tmp_path / "reference.npz")
+    save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
+    return load_reference(tmp_path / "reference.npz")
 
 
 def check(
@@ -89,8 +94,8 @@ def test_the_ratio_to_eager_is_unknown_where_eager_differs_by_rounding_alone(
     exact = [logprobs(number) for number in range(SETS)]
     runs = [run_of(each, noisy(each, eager)) for each in exact]
     prompts = [[np.full((ROWS, 4), number)] for number in range(SETS)]
-    text_correctness.save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
-    loaded = text_correctness.load_reference(tmp_path / "reference.npz")
+    save_reference(tmp_path / "reference.npz", "float64", prompts, runs)
+    loaded = load_reference(tmp_path / "reference.npz")
     scored = [TokenLogprobs(noisy(each, EAGER)) for each in exact]
     record, _ = text_correctness.check_tokens(
         loaded, [[each] for each in loaded.tokens], scored, rules("float32"), ROWS
@@ -121,10 +126,8 @@ def test_a_flip_at_a_near_tie_is_correct_whatever_tokens_follow(
     exact = logprobs(0)
     exact[0, 1, 9] = exact[0, 1].max() - EAGER / 2
     file = tmp_path / "reference.npz"
-    text_correctness.save_reference(
-        file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER))]
-    )
-    reference = text_correctness.load_reference(file)
+    save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER))])
+    reference = load_reference(file)
     tokens = reference.tokens[0].copy()
     tokens[0, 1], tokens[0, 2:] = 9, 30
     verdict, _, agreement = check(reference, [tokens], [])
@@ -194,10 +197,8 @@ def test_text_of_another_length_or_the_same_text_for_all_prompts_is_wrong(
 
 def test_a_low_precision_is_allowed_the_losses_of_eager_pytorch(tmp_path: pathlib.Path) -> None:
     exact, file = logprobs(0), tmp_path / "reference.npz"
-    text_correctness.save_reference(
-        file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, 0.3))]
-    )
-    reference = text_correctness.load_reference(file)
+    save_reference(file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, 0.3))])
+    reference = load_reference(file)
     verdict, _, agreement = check(
         reference, reference.tokens, [TokenLogprobs(noisy(exact, 0.3))], "bfloat16"
     )
@@ -212,10 +213,10 @@ def test_a_row_without_all_probabilities_is_compared_with_the_most_likely_tokens
     token: int, tmp_path: pathlib.Path
 ) -> None:
     exact, file = logprobs(0), tmp_path / "reference.npz"
-    text_correctness.save_reference(
+    save_reference(
         file, "float64", [[np.zeros((ROWS, 4))]], [run_of(exact, noisy(exact, EAGER), rows=1)]
     )
-    reference = text_correctness.load_reference(file)
+    reference = load_reference(file)
     tokens = reference.tokens[0].copy()
     tokens[-1, 3] = token
     verdict, reason, agreement = check(reference, [tokens], [TokenLogprobs(exact[:1])])
@@ -236,12 +237,6 @@ def test_the_gap_of_an_unlikely_token_is_at_least_that_of_the_last_kept_one(
     ]
     top = exact[1, 2, order[0]]
     assert gaps == pytest.approx([top - exact[1, 2, order[rank]] for rank in (1, 3, 3)])
-
-
-def test_a_large_batch_keeps_all_probabilities_of_its_first_rows_only() -> None:
-    assert text_correctness.rows_with_logprobs(64, 32, 32000, 4) == 16
-    assert text_correctness.rows_with_logprobs(4, 32, 32000, 4) == 4
-    assert text_correctness.rows_with_logprobs(64, 1 << 20, 128256, 4) == 1
 
 
 @pytest.mark.parametrize(
