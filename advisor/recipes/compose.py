@@ -23,16 +23,17 @@ WIDTH = 140
 ALLOWANCES = {
     "forward": (
         "EAGER_ERRORS",
-        "Errors of eager PyTorch in this precision by batch size and output, for `serve`.",
+        "Errors of eager PyTorch in this precision by batch size and output, for `check_and_time`.",
     ),
     "generate": (
         "ALLOWED_GAPS",
         "By how much eager PyTorch may prefer another token to the generated one, by batch size.",
     ),
 }
-SERVE = {
-    "forward": ("probes.recipes.serving", "serve"),
-    "generate": ("probes.recipes.text_serving", "serve_texts"),
+#: By task, the function that the check script calls, and its module.
+CHECK_FUNCTIONS = {
+    "forward": ("probes.recipes.forward_check", "check_and_time"),
+    "generate": ("probes.recipes.text_check", "check_and_time_texts"),
 }
 #: The comment above a workflow's integration.
 INTEGRATION_TITLE = (
@@ -69,7 +70,7 @@ def compose(
     )
     for name in WORKFLOW_FUNCTIONS:
         bundler.add(module, name)
-    bundler.add(*SERVE[task])
+    bundler.add(*CHECK_FUNCTIONS[task])
     functions = {name: bundler.name_of(module, name) for name in WORKFLOW_FUNCTIONS}
     constant, meaning = ALLOWANCES[task]
     allowances = pprint.pformat(_as_lists(facts.allowances), width=WIDTH)
@@ -86,7 +87,7 @@ REQUEST = {_render_namespace(_literals(request))}
 
 if __name__ == "__main__":
     workflow = {_render_namespace(functions, indent="    ")}
-    {bundler.name_of(*SERVE[task])}(REQUEST, workflow, {constant}, MEASURED)
+    {bundler.name_of(*CHECK_FUNCTIONS[task])}(REQUEST, workflow, {constant}, MEASURED)
 """
     imports = bundler.imports()
     return Recipe(

@@ -20,7 +20,7 @@ from advisor import catalogue
 from advisor.domain import worker_settings
 from advisor.probing.environments import variables
 from probes import protocol
-from probes.recipes import serving
+from probes.recipes import forward_check
 
 WORKFLOWS = sorted(
     file
@@ -165,7 +165,7 @@ def test_every_text_recipe_is_a_complete_script_without_code_for_forward_passes(
 
 
 def test_a_recipe_moves_the_same_caches_as_a_worker() -> None:
-    assert serving.CACHES == variables.CACHES
+    assert forward_check.CACHES == variables.CACHES
 
 
 def test_a_recipe_sets_the_variables_of_a_worker(tmp_path: pathlib.Path) -> None:
@@ -196,7 +196,7 @@ def test_a_recipe_runs_and_prints_its_throughput_despite_other_output(
         "print('no JSON'); return device_inputs @ self.subject.matrix",
     )
     assert noisy != quiet
-    script = tmp_path / "serve.py"
+    script = tmp_path / "check.py"
     script.write_text(noisy)
     command = [
         sys.executable,
@@ -220,7 +220,7 @@ def test_a_recipe_runs_and_prints_its_throughput_despite_other_output(
 def run_recipe_of(workflow: str, tmp_path: pathlib.Path) -> tuple[dict[str, Any], str]:
     file = tmp_path / "workflow.py"
     file.write_text(workflow)
-    script = tmp_path / "serve.py"
+    script = tmp_path / "check.py"
     script.write_text(script_of(compose_recipe(workers.make_request(file, tmp_path))))
     answer = subprocess.run(
         [sys.executable, script, "--json", "--seconds", "0.02"],
@@ -260,7 +260,7 @@ def test_a_recipe_with_wrong_outputs_fails(
         "return device_inputs @ self.subject.matrix * 1.01",
     )
     assert wrong != right
-    script = tmp_path / "serve.py"
+    script = tmp_path / "check.py"
     script.write_text(wrong)
     answer = subprocess.run(
         [sys.executable, script, "--seconds", "0.05"], capture_output=True, text=True, check=False

@@ -232,7 +232,7 @@ def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> No
     values = {each.arg: ast.literal_eval(each.value) for each in request.keywords}
     assert values["arm"] == "compiled"
     assert values["subject"] == msgspec.to_builtins(decision.header.question.model)
-    assert {"serve", "time_block"} <= {
+    assert {"check_and_time", "time_block"} <= {
         node.name for node in body if isinstance(node, ast.FunctionDef)
     }
     assert recipe.SOURCE_CHANGED not in script

@@ -5,16 +5,20 @@ from __future__ import annotations
 import gc
 import itertools
 import types
-from typing import Any
 
-import numpy as np
 import pytest
 from fake_clock import replace_clocks
-from workers import rules
 
-from probes.checking.rules import allowed_error
 from probes.measuring import timing
-from probes.recipes import serving
+from probes.recipes import alternating_timing
+from probes.recipes.alternating_timing import (
+    IDLE_SECONDS,
+    MAX_IDLE_CHECKS,
+    MIN_ROUNDS,
+    Speed,
+    TimedProgram,
+    time_alternately,
+)
 
 CALL_SECONDS, LATE_SECONDS = 0.002, 0.004
 
@@ -51,15 +55,18 @@ class Device:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
-    monkeypatch.setattr(serving, "time", device)
+    monkeypatch.setattr(alternating_timing, "time", device)
     replace_clocks(monkeypatch, timing, device)
     return device
 
 
-def time_alone(device: Device, kind: str, seconds: float = 0.2) -> serving.Speed:
+def time_alone(device: Device, kind: str, seconds: float = 0.2) -> Speed:
     request = types.SimpleNamespace(device=kind, block_seconds=0.06)
-    (speed,) = serving.time_alternately(
-        [serving.TimedProgram(device.call, ["input"])], device.synchronise, seconds, request
+    (speed,) = time_alternately(
+        [TimedProgram(device.call, ["input"])],
+        device.synchronise,
+        seconds,
+        request,
     )
     return speed
 
@@ -84,21 +91,19 @@ def test_two_programs_alternate_with_all_their_inputs_until_their_time_is_over(
 ) -> None:
     called: list[str] = []
 
-    def program(name: str) -> serving.TimedProgram:
+    def program(name: str) -> TimedProgram:
         def call(value: str) -> None:
             called.append(name + value)
             device.call(value)
 
-        return serving.TimedProgram(call, ["1", "2", "3"])
+        return TimedProgram(call, ["1", "2", "3"])
 
     request = types.SimpleNamespace(device="cpu", block_seconds=0.03)
-    first, second = serving.time_alternately(
-        [program("a"), program("b")], device.synchronise, 0.4, request
-    )
+    first, second = time_alternately([program("a"), program("b")], device.synchronise, 0.4, request)
     assert first == second
     blocks = [next(group) for _, group in itertools.groupby(name[0] for name in called)]
     assert blocks == ["a", "b"] * (len(blocks) // 2)
-    assert len(blocks) // 2 - 1 > serving.MIN_ROUNDS, "the first block of each is the warm-up"
+    assert len(blocks) // 2 - 1 > MIN_ROUNDS, "the first block of each is the warm-up"
     assert device.sleeps == len(blocks) - 2, "each block except the warm-up waits until idle"
     assert {*called} == {"a1", "a2", "a3", "b1", "b2", "b3"}
     assert device.now == pytest.approx(0.9, rel=0.15)
@@ -114,58 +119,22 @@ def test_present_objects_are_not_collected_between_blocks(
         device.call(value)
 
     request = types.SimpleNamespace(device="cpu", block_seconds=0.03)
-    serving.time_alternately([serving.TimedProgram(call, ["1"])], device.synchronise, 0.0, request)
+    time_alternately([TimedProgram(call, ["1"])], device.synchronise, 0.0, request)
     assert all(frozen[1:]), "the first call is the warm-up"
     assert gc.get_freeze_count() == 0, "objects of a batch size must be freed after it"
 
 
 def test_every_program_is_timed_however_short_the_time(device: Device) -> None:
     time_alone(device, "cpu", 0.0)
-    assert device.calls == 1 + serving.MIN_ROUNDS * 11, (
+    assert device.calls == 1 + MIN_ROUNDS * 11, (
         "one warm-up call; ten calls a block after another warm-up call"
     )
 
 
 def test_the_wait_for_an_idle_process_is_limited(device: Device) -> None:
     device.spins_until = 0.06
-    serving.wait_until_idle()
-    assert device.now == pytest.approx(0.06 + serving.IDLE_SECONDS)
+    alternating_timing.wait_until_idle()
+    assert device.now == pytest.approx(0.06 + IDLE_SECONDS)
     device.spins_until = 1e9
-    serving.wait_until_idle()
-    assert device.now == pytest.approx(0.065 + serving.MAX_IDLE_CHECKS * serving.IDLE_SECONDS)
-
-
-class ConstantError:
-    """A model that returns its input, and a program that adds an error to it."""
-
-    dtype = "float32"
-
-    def __init__(self, error: float) -> None:
-        self.error = error
-        self.module = self
-
-    def run(self, inputs: list[Any]) -> list[Any]:
-        return inputs
-
-    def __call__(self, device_inputs: Any) -> Any:
-        return device_inputs + self.error
-
-    def collect(self, output: Any) -> list[Any]:
-        return [output]
-
-
-@pytest.mark.parametrize("elements", [10, 1000])
-def test_a_recipe_allows_the_error_of_the_measurement_plus_that_of_eager(elements: int) -> None:
-    target, eager = np.ones(elements), 1e-3
-    allowed = (3 + 1) * eager + 1e-5
-    assert allowed_error(1.0, eager, rules()) == pytest.approx(allowed - eager)
-
-    def compare(error: float) -> float:
-        program = ConstantError(error)
-        return serving.compare_with_eager(
-            program, [target], program, [[target]], lambda: None, [eager], rules()
-        )
-
-    assert compare(0.99 * allowed) == pytest.approx(0.99)
-    with pytest.raises(ArithmeticError, match="do not use this recipe"):
-        compare(1.01 * allowed)
+    alternating_timing.wait_until_idle()
+    assert device.now == pytest.approx(0.065 + MAX_IDLE_CHECKS * IDLE_SECONDS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from probes.checking.logprobs import keep_top_tokens
-from probes.recipes.text_serving import EagerText, compare_texts
+from probes.recipes.text_check import EagerText, compare_texts
 
 #: Log probabilities of three tokens at two positions. At the first, tokens 0 and 1 are nearly tied.
 LOGPROBS = np.log(np.array([[[0.5, 0.49, 0.01], [0.9, 0.09, 0.01]]]))

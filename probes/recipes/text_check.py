@@ -1,4 +1,4 @@
-"""The main program of a recipe that generates text; see `probes.recipes.serving`.
+"""The check script of a recipe that generates text; see `probes.recipes.forward_check`.
 
 Eager PyTorch runs first and alone, because many devices have no memory for its weights and those of
 an engine at the same time.
@@ -14,13 +14,12 @@ from typing import Any
 
 from probes.checking.logprobs import TokenLogprobs
 from probes.checking.text_correctness import find_divergence
-from probes.recipes.serving import (
-    TimedProgram,
+from probes.recipes.alternating_timing import TimedProgram, time_alternately
+from probes.recipes.forward_check import (
     cache_folder,
     make_parser,
     print_result,
     reserve_stdout,
-    time_alternately,
 )
 
 
@@ -41,7 +40,7 @@ class EagerText:
         return self.logprobs
 
 
-def serve_texts(
+def check_and_time_texts(
     request: Any, workflow: Any, allowed_gaps: dict[int, float], measured: dict[int, Any]
 ) -> None:
     """Generate with eager PyTorch; then build, compare and time each batch size."""
