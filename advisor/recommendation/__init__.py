@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from advisor.domain.decision import BatchAdvice, Recommendation, ScoredArm
+from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.measurement import Results, VerdictKind
 from advisor.domain.plan import Excluded
 from advisor.domain.published import DecisionTree, Guideline
-from advisor.domain.question import Constraint, Question, WeightFormat, has_random_weights
+from advisor.domain.question import Question, WeightFormat, has_random_weights
 from advisor.domain.rubric import Rubric
 from advisor.domain.workflow import Workflow
-from advisor.errors import MachineUnfitError, NothingViableError
 from advisor.recommendation import certainty, costs, guidelines, sensitivity, trust
+from advisor.recommendation.best_arms import (
+    advise_by_batch_size,
+    find_best_exact,
+    find_best_native,
+)
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.flips import SAME_SCORE, find_flips
 from advisor.recommendation.headline import HeadlineFacts, arm_titles, write_headline
+from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 from advisor.recommendation.reasons import (
     explain_constraints,
     explain_horizon,
@@ -69,12 +74,12 @@ def recommend(
     """
     viable = [arm for arm in scored if not arm.fails]
     if not viable:
-        raise _nothing_viable(scored, question.constraints)
+        raise nothing_viable(scored, question.constraints)
     found = certainty.assess(
         viable, scored, results, question.priorities, context.rubric, seed=question.seed
     )
     if found.decision == "OPEN" and trust.is_unfit(results):
-        raise _machine_unfit(results)
+        raise machine_unfit(results)
     missing = find_missing(results, question)
     grade, trust_reasons = trust.grade(results, found.decision, missing)
     winner = next(arm for arm in viable if arm.arm == found.arm)
@@ -218,7 +223,7 @@ def _add_headline(
     found: Certainty,
 ) -> Recommendation:
     arms = {arm.arm: arm for arm in scored}
-    by_size = advise_by_batch_size(arms[advice.arm], results, context)
+    by_size = advise_by_batch_size(arms[advice.arm], results, context.by_batch_size)
     best_exact = find_best_exact(scored, results)
     formats = weight_formats(context.workflows)
     best_native = find_best_native(scored, formats)
@@ -258,84 +263,6 @@ def weight_formats(workflows: Sequence[Workflow]) -> dict[str, WeightFormat]:
         for workflow in workflows
         for option, weights in workflow.arm_weights.items()
     }
-
-
-def find_best_native(
-    scored: Sequence[ScoredArm], formats: Mapping[str, WeightFormat]
-) -> str | None:
-    """Return the first arm by rank that meets the constraints and has no quantised weights."""
-    ranked = sorted(scored, key=lambda arm: arm.rank)
-    return next((arm.arm for arm in ranked if arm.arm not in formats and not arm.fails), None)
-
-
-def find_best_exact(scored: Sequence[ScoredArm], results: Results) -> str | None:
-    """Return the first arm by rank that meets the constraints and whose outputs are exact."""
-    exact = {
-        entry.arm
-        for entry in results.measurements
-        if all(checked.accuracy_class == "exact" for checked in entry.correctness)
-    }
-    ranked = sorted(scored, key=lambda arm: arm.rank)
-    return next((arm.arm for arm in ranked if arm.arm in exact and not arm.fails), None)
-
-
-def advise_by_batch_size(
-    advised: ScoredArm, results: Results, context: DecisionContext
-) -> tuple[BatchAdvice, ...]:
-    """Return the best arm by score at each batch size alone."""
-    speedups = {
-        (entry.arm, cell.batch_size): cell.speedup.value
-        for entry in results.measurements
-        for cell in entry.cells
-    }
-    found = []
-    for size, ranked in sorted(context.by_batch_size.items()):
-        best = next((arm for arm in ranked if not arm.fails), None)
-        if best is not None and (advised.arm, size) in speedups:
-            found.append(
-                BatchAdvice(
-                    batch_size=size,
-                    arm=best.arm,
-                    speedup=speedups[best.arm, size],
-                    advised_speedup=speedups[advised.arm, size],
-                )
-            )
-    return tuple(found)
-
-
-def _nothing_viable(
-    scored: Sequence[ScoredArm], constraints: Sequence[Constraint]
-) -> NothingViableError:
-    if not scored:
-        return NothingViableError(
-            "nothing was measured, so there is nothing to recommend",
-            "run p3-advisor show --json for the reason of each workflow",
-        )
-    fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
-    effects = sensitivity.weigh_constraints(scored, constraints, None)
-    ways = [
-        f"without {effect.constraint} the answer would be {effect.without}"
-        for effect in effects
-        if effect.without
-    ]
-    return NothingViableError(
-        f"every workflow fails a constraint ({fails})",
-        "; ".join(["relax or remove a constraint of --require", *ways]),
-    )
-
-
-def _machine_unfit(results: Results) -> MachineUnfitError:
-    visits, noise = results.visits, results.noise_floor or 0.0
-    busy = visits.unfit / max(visits.made, 1)
-    reason = (
-        f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
-        if busy > trust.UNFIT
-        else f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
-    )
-    return MachineUnfitError(
-        f"No answer: {reason}, so the measured speeds do not decide",
-        "stop other work on this machine and measure again",
-    )
 
 
 def is_tie(winner: ScoredArm, other: ScoredArm, results: Results) -> bool:

@@ -13,10 +13,10 @@ from advisor.domain.question import FURTHER_CRITERIA, PILLARS, Constraint, Prior
 #: A point of the weight simplex: the shares of performance and productivity; portability has the
 #: rest.
 Point = tuple[Fraction, Fraction]
-#: A score as a function of the point: value at the origin, slope along each axis.
-Line = tuple[Fraction, Fraction, Fraction]
+#: A score as a linear function of the point: value at the origin, slope along each axis.
+ScoreFunction = tuple[Fraction, Fraction, Fraction]
 
-WHOLE: tuple[Point, ...] = (
+ALL_WEIGHTS: tuple[Point, ...] = (
     (Fraction(0), Fraction(0)),
     (Fraction(1), Fraction(0)),
     (Fraction(0), Fraction(1)),
@@ -30,27 +30,29 @@ def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[s
 
     Of arms that score the same at all weights, the fastest has the whole share.
     """
-    lines: dict[Line, str] = {}
+    functions: dict[ScoreFunction, str] = {}
     for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):
-        lines.setdefault(_line(arm, priorities), arm.arm)
+        functions.setdefault(_score_function(arm, priorities), arm.arm)
     return {arm.arm: 0.0 for arm in viable} | dict(
-        zip(lines.values(), _share_between(tuple(lines)), strict=True)
+        zip(functions.values(), _share_between(tuple(functions)), strict=True)
     )
 
 
 @functools.lru_cache(maxsize=64)
-def _share_between(lines: tuple[Line, ...]) -> tuple[float, ...]:
-    """Return the share at which each line is highest; cached, as weights do not move lines."""
+def _share_between(functions: tuple[ScoreFunction, ...]) -> tuple[float, ...]:
+    """Return the share at which each function is highest; cached, as weights do not change them."""
     shares = []
-    for line in lines:
-        region = list(WHOLE)
-        for other in lines:
-            region = _clip(region, tuple(one - two for one, two in zip(line, other, strict=True)))
+    for function in functions:
+        region = list(ALL_WEIGHTS)
+        for other in functions:
+            region = _clip(
+                region, tuple(one - two for one, two in zip(function, other, strict=True))
+            )
         shares.append(float(2 * _area(region)))
     return tuple(shares)
 
 
-def _line(arm: ScoredArm, priorities: Priorities) -> Line:
+def _score_function(arm: ScoredArm, priorities: Priorities) -> ScoreFunction:
     further = {name: Fraction(getattr(priorities, name)) / 100 for name in FURTHER_CRITERIA}
     left = 1 - sum(further.values(), Fraction(0))
     performance, productivity, portability = (

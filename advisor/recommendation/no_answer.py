@@ -1,0 +1,48 @@
+"""The errors of a run whose measurements give no advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.decision import ScoredArm
+from advisor.domain.measurement import Results
+from advisor.domain.question import Constraint
+from advisor.errors import MachineUnfitError, NothingViableError
+from advisor.recommendation import sensitivity, trust
+
+
+def nothing_viable(
+    scored: Sequence[ScoredArm], constraints: Sequence[Constraint]
+) -> NothingViableError:
+    """Return the error of a run without a viable arm, with what would make one viable."""
+    if not scored:
+        return NothingViableError(
+            "nothing was measured, so there is nothing to recommend",
+            "run p3-advisor show --json for the reason of each workflow",
+        )
+    fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
+    effects = sensitivity.weigh_constraints(scored, constraints, None)
+    ways = [
+        f"without {effect.constraint} the answer would be {effect.without}"
+        for effect in effects
+        if effect.without
+    ]
+    return NothingViableError(
+        f"every workflow fails a constraint ({fails})",
+        "; ".join(["relax or remove a constraint of --require", *ways]),
+    )
+
+
+def machine_unfit(results: Results) -> MachineUnfitError:
+    """Return the error of a run that is open because the machine was not fit to measure on."""
+    visits, noise = results.visits, results.noise_floor or 0.0
+    busy = visits.unfit / max(visits.made, 1)
+    reason = (
+        f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
+        if busy > trust.UNFIT
+        else f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
+    )
+    return MachineUnfitError(
+        f"No answer: {reason}, so the measured speeds do not decide",
+        "stop other work on this machine and measure again",
+    )
