@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import json
 import pathlib
@@ -37,7 +38,7 @@ READING = (
 )
 
 
-class Target:
+class Target(abc.ABC):
     """One kind of input; subclasses say what it is and how it is tried."""
 
     name: str
@@ -45,13 +46,13 @@ class Target:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
 
+    @abc.abstractmethod
     def make_input(self, chance: random.Random) -> Any:
         """Return an input that JSON can hold."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def try_input(self, value: Any) -> None:
         """Give the input to the program; raise for a defect."""
-        raise NotImplementedError
 
     def fresh(self) -> pathlib.Path:
         """Return an empty directory."""

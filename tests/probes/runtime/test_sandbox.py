@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import platform
 import socket
-import sys
 from typing import Any
 
 import pytest
@@ -63,7 +63,7 @@ ALLOWED = {
     "talk to itself": "socket.socketpair()",
     "discard": "open('/dev/null', 'w').write('x')",
 }
-pytestmark = pytest.mark.skipif(
+needs_landlock = pytest.mark.skipif(
     sandbox.find_obstacle() is not None, reason=f"no sandbox here: {sandbox.find_obstacle()}"
 )
 
@@ -90,6 +90,7 @@ def try_in_worker(
     return result, outside
 
 
+@needs_landlock
 def test_a_confined_worker_cannot_reach_the_network_or_files_of_others(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_confined_worker_cannot_reach_the_network_or_files_of_others(
     assert (outside / "kept").read_text() == "content"
 
 
+@needs_landlock
 def test_a_confined_worker_keeps_what_a_stack_needs(tmp_path: pathlib.Path) -> None:
     result, _ = try_in_worker(tmp_path, ALLOWED, confined=True)
     assert set(result.versions.values()) == {"done"}
@@ -112,6 +114,7 @@ def test_a_worker_is_not_confined_unless_it_is_asked(tmp_path: pathlib.Path) -> 
     assert set(result.versions.values()) == {"done"}
 
 
+@needs_landlock
 @pytest.mark.skipif(sandbox.landlock_version() < sandbox.SCOPES_VERSION, reason="needs Linux 6.12")
 def test_a_confined_worker_cannot_end_its_watchdog(tmp_path: pathlib.Path) -> None:
     tries = {"kill": "os.kill(os.getppid(), signal.SIGKILL)"}
@@ -123,8 +126,8 @@ def test_a_confined_worker_cannot_end_its_watchdog(tmp_path: pathlib.Path) -> No
 def test_a_system_without_landlock_is_refused_with_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sandbox, "ARCHITECTURES", {platform.machine(): (0, 0)})
     monkeypatch.setattr(sandbox, "landlock_version", lambda: -1)
     with pytest.raises(SandboxError) as refused:
         sandboxing.require()
     assert "Landlock" in refused.value.what
-    assert sys.platform == "linux"
