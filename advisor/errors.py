@@ -2,7 +2,8 @@
 
 Each error has one line that says what is wrong and one line with the next step. `name` identifies
 the error in messages and documents. `exit_code` is 1 for no recommendation, 2 for usage, 3 for the
-environment, 4 for an answer that the figures do not give.
+environment, 4 for an answer that the figures do not give. All errors are in one module, so that
+they can be listed; it is therefore longer than others.
 """
 
 from __future__ import annotations

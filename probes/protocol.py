@@ -24,7 +24,8 @@ After `build`, `warm`, `sustain`, `diagnose` and `allocate` the worker reports `
 means that the advisor is gone; the watchdog then kills the worker and everything it started.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
-The protocol is one file with one version: the two interpreters may share nothing else.
+The protocol is one file with one version, and therefore longer than other modules: the two
+interpreters may share nothing else.
 """
 
 from __future__ import annotations

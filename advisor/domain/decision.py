@@ -1,4 +1,7 @@
-"""Grades, scores and the recommendation."""
+"""Grades, scores and the recommendation.
+
+The module is long because it declares the values of one tree and has hardly any functions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Summarised measurements: the input of scores and reports."""
+"""Summarised measurements: the input of scores and reports.
+
+The module is long because it declares the values of one tree and has no functions.
+"""
 
 from __future__ import annotations
 
@@ -211,7 +214,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     new_shape_results: tuple[NewShapeResult, ...] = msgspec.field(name="flexed", default=())
     #: The worst of these results, as the rubric's fact: `served`, `recompiles`, `refused`.
     new_shapes: str | None = None
-    #: Whether none of these shapes was left out for want of time.
+    #: Whether all of these shapes were tried before the time limit.
     new_shapes_complete: bool = True
 
 

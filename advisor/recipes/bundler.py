@@ -26,7 +26,8 @@ from advisor.recipes.source_index import (
     references,
 )
 
-#: Comments for our linters and type checker.
+#: Comments for our linters and type checker. A recipe goes without them, because the user's project
+#: does not run our rules.
 LINTER_COMMENTS = re.compile(rb" *# (?:noqa|type: ignore)\b.*$", re.MULTILINE)
 
 

@@ -16,7 +16,7 @@ from advisor.system.number_format import (
     format_speedup,
 )
 
-#: What a decision word says to somebody who does not know it.
+#: A short explanation of each decision word.
 CONFIDENCE = {
     "CLEAR": "the measurements decide",
     "EITHER": "several workflows are equally good",

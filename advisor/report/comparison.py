@@ -184,7 +184,7 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
                 speed=speed_ratio(first, second, noise),
                 speedup=ratio.value,
                 speedup_ratio=ratio,
-                verdict="not told apart" if is_unfit else classify_speed(ratio, threshold),
+                verdict="undecided" if is_unfit else classify_speed(ratio, threshold),
             )
         )
     return tuple(changes)

@@ -19,7 +19,7 @@ FAMILY_ERROR = 0.05
 #: Each bound of an interval in a run's document fails with this probability.
 TAIL = 0.025
 
-SpeedVerdict = Literal["slower", "faster", "same", "not told apart"]
+SpeedVerdict = Literal["slower", "faster", "same", "undecided"]
 
 
 class SpeedupError(NamedTuple):
@@ -121,13 +121,13 @@ def classify_speed(speed: Interval, threshold: float) -> SpeedVerdict:
     is the same if its whole interval is within the threshold.
     """
     if speed.low is None or speed.high is None:
-        return "not told apart"
+        return "undecided"
     if speed.value < 1 - threshold and speed.high < 1:
         return "slower"
     if speed.value > 1 + threshold and speed.low > 1:
         return "faster"
     is_within = speed.low >= 1 - threshold and speed.high <= 1 + threshold
-    return "same" if is_within else "not told apart"
+    return "same" if is_within else "undecided"
 
 
 def may_be_slower(speed: Interval, threshold: float) -> bool:

@@ -1,6 +1,7 @@
 """Further small models for the survey: architectures and kinds of outputs that users bring.
 
-Each is made by a factory that returns `(module, example_inputs)`, for batches of any size.
+Each is made by a factory that returns `(module, example_inputs)`, for batches of any size. The
+module is a list of independent models, so its length hides nothing.
 """
 
 from __future__ import annotations

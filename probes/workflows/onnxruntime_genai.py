@@ -26,8 +26,9 @@ open_subject = EngineSubject
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-#: The builder runs in its own process; its log ends with this exception for an unknown
-#: architecture.
+#: The builder runs in its own process, so its exception arrives as the last line of its log. The
+#: text is compared because an unknown architecture is a limit of the stack, while every other
+#: exception is a failed build.
 UNSUPPORTED_EXCEPTION = "NotImplementedError"
 #: Logit of a token that must not be chosen.
 MASKED_LOGIT = np.float32(-1e30)

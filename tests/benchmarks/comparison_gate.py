@@ -78,7 +78,7 @@ def count_found(
             "pairs found": sum(any(each.verdict == "slower" for each in one) for one in changes),
             "cells": len(cells),
             "cells found": sum(each.verdict == "slower" for each in cells),
-            "cells undecided": sum(each.verdict == "not told apart" for each in cells),
+            "cells undecided": sum(each.verdict == "undecided" for each in cells),
         }
     return counts
 

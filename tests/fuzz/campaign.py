@@ -82,7 +82,7 @@ def seeds(seed: int) -> Iterator[int]:
 
 
 def where(problem: BaseException) -> str:
-    """Return the innermost line of our code below a problem, by which defects are told apart."""
+    """Return the innermost line of our code in a traceback; it identifies the defect."""
     while problem.__cause__ is not None:
         problem = problem.__cause__
     frames = traceback.extract_tb(problem.__traceback__)

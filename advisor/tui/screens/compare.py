@@ -29,7 +29,7 @@ VERDICT_LABELS: dict[Verdict, str] = {
     "slower": "> A faster",
     "faster": "< B faster",
     "same": "= the same",
-    "not told apart": "? unclear",
+    "undecided": "? unclear",
     "only-in-first": "only in A",
     "only-in-second": "only in B",
     "not-compared": "not compared",

@@ -105,6 +105,8 @@ def open_subject(request):
 """
 
 
+# Python 3.10 ignores PYTHONSAFEPATH, so there the Python processes that a stack starts may import
+# from the current directory. docs/security.md says so.
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs PYTHONSAFEPATH of Python 3.11")
 @pytest.mark.parametrize("python_path", [None, "/nowhere:"])
 def test_processes_of_a_stack_import_nothing_from_the_current_directory(

@@ -1,7 +1,8 @@
 import argparse
 import pathlib
 
-#: The importer's options that the probe uses. The output names the scope of external weights.
+# A stand-in for IREE's importer with the options that the probe uses. It writes no program: its
+# outputs only show the tests which options it was given.
 parser = argparse.ArgumentParser()
 parser.add_argument("input", type=pathlib.Path)
 parser.add_argument("-o", type=pathlib.Path)
