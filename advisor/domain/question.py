@@ -199,6 +199,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     measuring_seconds: Annotated[float, msgspec.Meta(gt=0)]
     most_rounds: Annotated[int, msgspec.Meta(ge=4)]
+    #: Seconds of further rounds of the leaders while the decision is OPEN, after the races and
+    #: again in each repetition; 0 for none.
+    open_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Number of repetitions of the leading arms in fresh processes.
     repeats: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: Which arms are repeated: every arm that the races left open, or the advised arm, its rivals

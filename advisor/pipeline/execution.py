@@ -18,6 +18,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
 from advisor.pipeline import (
     building,
+    further_rounds,
     load_check,
     post_race,
     provisional,
@@ -79,9 +80,14 @@ def _execute_steps(
     with monitor.running(), open_session(run, header, context, monitor) as session:
         yield from _race_groups(session, recorder, header, context.clock)
         decide = functools.partial(evaluate, header)
+        yield from further_rounds.race_leaders(
+            session, recorder, question, limits, context.clock, decide
+        )
         yield from post_race.measure_further(session, recorder, question, decide)
         yield from recorder.record_each(session.stop())
-        yield from repetitions.repeat_leaders(session, recorder, question, limits, decide)
+        yield from repetitions.repeat_leaders(
+            session, recorder, question, limits, context.clock, decide
+        )
     if question.survey:
         yield from _survey(run, header, recorder, context, monitor)
     yield recorder.record(Finished())

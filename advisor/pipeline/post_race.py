@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from advisor.domain.question import Question
 from advisor.domain.run_events import LoggedEvent, RunEvent
 from advisor.domain.run_state import RunState
-from advisor.pipeline import racing, remaining, repetitions, replay
+from advisor.pipeline import racing, remaining, replay
 from advisor.pipeline.arms import arms_by_speed, plan_of
 from advisor.pipeline.decision import Decision
+from advisor.pipeline.leaders import leaders_of
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
 
@@ -56,7 +57,7 @@ def try_shapes_of_leaders(
     limit, tried = question.budget.new_shape_seconds, set[str]()
     end = recorder.state.at + question.budget.all_new_shapes_seconds
     while limit > 0 and recorder.state.at < end:
-        leaders = repetitions.leaders_of(evaluate(recorder.state))
+        leaders = leaders_of(evaluate(recorder.state))
         running = [arm.id for arm in leaders if session.is_running(arm.id)]
         untried = next((arm for arm in running if arm not in tried), None)
         if untried is None:

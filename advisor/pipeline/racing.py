@@ -165,7 +165,7 @@ def race_batch_sizes(
         )
         race = replay_race(recorder.state, size, question)
         rule = StopRule(stands, early=_is_early(session, recorder.state))
-        closed = yield from _run_rounds(session, recorder, race, size, counts, deadline, rule)
+        closed = yield from run_rounds(session, recorder, race, size, counts, deadline, rule)
         yield recorder.record(closed)
 
 
@@ -224,7 +224,7 @@ def share_of_measuring_time(session: Session, state: RunState, question: Questio
     return len(unraced) / len(unraced | waiting | raced_arms(state))
 
 
-def _run_rounds(
+def run_rounds(
     session: Session,
     recorder: Recorder,
     race: Race,
@@ -254,5 +254,5 @@ def _run_rounds(
                 )
             else:
                 race.withdraw(arm)
-    reason = f"the verdict stands: {race.verdict.kind}"
+    reason = f"ended after {race.rounds} rounds: {race.verdict.kind}"
     return RaceClosed(batch_size=batch_size, reason=reason, cause="decided")

@@ -13,15 +13,16 @@ from advisor.domain.run_state import RunState
 from advisor.pipeline import racing, replay
 from advisor.pipeline.arms import arms_by_speed, plan_of
 from advisor.pipeline.decision import Decision
+from advisor.pipeline.leaders import leaders_of, while_open
 from advisor.pipeline.recorder import Recorder
 from advisor.probing.session import Session
 
 #: Rounds of each batch size in a repetition.
 REPEAT_ROUNDS = 7
+#: Rounds that are added at once while the decision is OPEN.
+FURTHER_ROUNDS = 4
 #: Fewest arms of a repetition: the baseline and one arm to compare with it.
 FEWEST_ARMS = 2
-#: Most arms that a repetition of the leaders compares with the advised one.
-MOST_RIVALS = 2
 #: The fact whose grade depends on the cold build.
 BUILD_FACT = "build_seconds"
 
@@ -37,26 +38,6 @@ def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
         fastest = arms_by_speed(races, state, size)[:2]
         chosen |= {race.best, *race.tied, *race.unresolved, *fastest}
     return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
-
-
-def leaders_of(decision: Decision) -> tuple[Arm, ...]:
-    """Return the baseline, the advised arm and its rivals.
-
-    The rivals are the best arm of each other workflow that may lead, or the best arm of another
-    workflow where none may.
-    """
-    plan, advice = plan_of(decision.state), decision.recommendation
-    if advice is None:
-        return ()
-    advised = next(arm for arm in decision.scored if arm.arm == advice.arm)
-    others: dict[str, str] = {}
-    for scored in decision.scored:
-        if scored.workflow != advised.workflow:
-            others.setdefault(scored.workflow, scored.arm)
-    likely = [others[workflow] for workflow in advice.contenders if workflow in others]
-    rivals = likely[:MOST_RIVALS] or list(others.values())[:1]
-    chosen = {plan.baseline.id, advised.arm, *rivals}
-    return tuple(arm for arm in plan.arms if arm.id in chosen)
 
 
 def builds_to_repeat(decision: Decision) -> set[str]:
@@ -83,11 +64,13 @@ def repeat_leaders(
     recorder: Recorder,
     question: Question,
     limits: VisitQualityLimits,
+    clock: Callable[[], float],
     evaluate: Callable[[RunState], Decision] | None = None,
 ) -> Iterator[LoggedEvent]:
     """Measure the leaders again in fresh processes, most of which start with warm caches.
 
-    `evaluate` decides which arms lead where the budget asks for the leaders of the decision alone.
+    `evaluate` decides which arms lead where the budget asks for the leaders of the decision alone,
+    and how long the repetition goes on while the decision is OPEN.
     """
     for number in range(1, question.budget.repeats + 1):
         if is_repetition_complete(recorder.state, number, question):
@@ -104,6 +87,10 @@ def repeat_leaders(
             yield recorder.record(started)
         cold = builds_to_repeat(evaluate(recorder.state)) if evaluate is not None else set()
         yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
+        if evaluate is not None:
+            is_open = while_open(recorder, question, clock, evaluate)
+            yield from _repeat_further(session, recorder, number, question, limits, is_open)
+        yield from recorder.record_each(session.stop())
 
 
 def _repeat_in_groups(
@@ -117,7 +104,7 @@ def _repeat_in_groups(
     """Make one repetition in groups that fit in memory, each with the baseline.
 
     The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
-    Without a shortage there is one group.
+    Without a shortage there is one group. The workers of the last group keep running.
     """
     plan, repeated, first_round = plan_of(recorder.state), recorder.state.repeats[number], 1
     waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
@@ -136,8 +123,30 @@ def _repeat_in_groups(
             yield from recorder.record_each(session.build(group[-1].id))
         rounds = range(first_round, first_round + REPEAT_ROUNDS)
         yield from recorder.record_each(_visit_in_turn(session, group, rounds, question, limits))
-        yield from recorder.record_each(session.stop({arm.id for arm in group}))
+        if waiting:
+            yield from recorder.record_each(session.stop({arm.id for arm in group}))
         first_round += REPEAT_ROUNDS
+
+
+def _repeat_further(
+    session: Session,
+    recorder: Recorder,
+    number: int,
+    question: Question,
+    limits: VisitQualityLimits,
+    is_open: Callable[[], object],
+) -> Iterator[LoggedEvent]:
+    """Add a few rounds of the workers that run while `is_open` is true."""
+    repeated = recorder.state.repeats[number]
+    arms = [arm for arm in plan_of(recorder.state).arms if arm.id in repeated]
+    arms = [arm for arm in arms if session.is_running(arm.id)]
+    if len(arms) < len(repeated):
+        return  # Some failed or did not fit: rounds without them would not settle the decision.
+    first_round = 1 + REPEAT_ROUNDS
+    while is_open():
+        rounds = range(first_round, first_round + FURTHER_ROUNDS)
+        yield from recorder.record_each(_visit_in_turn(session, arms, rounds, question, limits))
+        first_round += FURTHER_ROUNDS
 
 
 def _visit_in_turn(

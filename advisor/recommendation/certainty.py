@@ -67,7 +67,7 @@ def assess(
     shares = _shares_within(scores, viable, rubric.indifference)
     equal = [workflow for workflow, share in shares.items() if share >= CERTAIN]
     first = _cheapest(equal, viable) if len(equal) > 1 else viable[0].workflow
-    advised = next(arm for arm in viable if arm.workflow == first)
+    advised = _best_arm(first, viable)
     certainty = shares[first]
     decision: DecisionWord = (
         "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"
@@ -83,7 +83,9 @@ def assess(
         score_regret=ScoreRegret(
             expected=_rounded(lost.mean()), high=_rounded(_quantile(lost, CERTAIN))
         ),
-        needed_seconds=_needed_seconds(draws, viable, results, priorities, rubric)
+        needed_seconds=_needed_seconds(
+            draws, viable, _spent_seconds(results, viable, contenders), priorities, rubric
+        )
         if decision == "OPEN"
         else None,
     )
@@ -239,7 +241,7 @@ def _shares_within(
 
 def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:
     """Return the workflow that is the cheapest to adopt; among equals the one that scores more."""
-    best = {name: next(arm for arm in viable if arm.workflow == name) for name in workflows}
+    best = {name: _best_arm(name, viable) for name in workflows}
     return min(
         workflows,
         key=lambda name: (-best[name].ratings["productivity"].graded, best[name].rank),
@@ -249,20 +251,16 @@ def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:
 def _needed_seconds(
     draws: _Draws,
     viable: Sequence[ScoredArm],
-    results: Results,
+    spent: float,
     priorities: Priorities,
     rubric: Rubric,
 ) -> float | None:
     """Return the further seconds of measuring after which the decision would be certain.
 
-    The error within processes falls with the square root of the measuring time, the error between
-    processes does not. None where no amount of time in the same processes is enough.
+    The error within processes falls with the square root of the measuring time, of which `spent`
+    seconds are spent; the error between processes does not fall. None where no amount of time in
+    the same processes is enough.
     """
-    spent = sum(
-        cell.seconds.median * cell.seconds.samples
-        for entry in results.measurements
-        for cell in entry.cells
-    )
     for factor in (2.0, 4.0, 8.0, 16.0, 32.0):
         logs = draws.within_rounds(1 / math.sqrt(factor))
         scores = draws.scores(viable, priorities, rubric, logs)
@@ -270,6 +268,24 @@ def _needed_seconds(
         if max(shares.values()) >= CERTAIN:
             return round((factor - 1) * spent, 1)
     return None
+
+
+def _spent_seconds(
+    results: Results, viable: Sequence[ScoredArm], contenders: Sequence[str]
+) -> float:
+    """Return the seconds of timed calls of the baseline and the best arms of the contenders."""
+    best = {workflow: _best_arm(workflow, viable).arm for workflow in contenders}
+    compared = {results.baseline, *best.values()}
+    return sum(
+        cell.seconds.median * cell.seconds.samples
+        for entry in results.measurements
+        if entry.arm in compared
+        for cell in entry.cells
+    )
+
+
+def _best_arm(workflow: str, viable: Sequence[ScoredArm]) -> ScoredArm:
+    return next(arm for arm in viable if arm.workflow == workflow)
 
 
 def _quantile(values: Draws, share: float) -> float:

@@ -38,7 +38,15 @@ def simulate(noise: str, seed: int) -> dict[str, Interval]:
     clock, limits = session.machine.clock, PRESETS.guard
     sessions.exhaust(racing.race_batch_sizes(session, recorder, question, limits, clock))  # type: ignore[arg-type]
     sessions.exhaust(recorder.record_each(session.stop()))
-    sessions.exhaust(repetitions.repeat_leaders(session, recorder, question, limits))  # type: ignore[arg-type]
+    sessions.exhaust(
+        repetitions.repeat_leaders(
+            session,  # type: ignore[arg-type]
+            recorder,
+            question,
+            limits,
+            session.machine.clock,
+        )
+    )
     races = replay.results_by_batch_size(recorder.state, question)
     results = measure.summarise(
         recorder.state, races, dtype="float32", margin=0.02, noise=PRESETS.noise

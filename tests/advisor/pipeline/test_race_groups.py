@@ -142,7 +142,13 @@ def test_a_repetition_runs_in_groups_that_fit_in_memory_each_with_the_baseline()
     question = builders.question(budget=budget)
     recorder.record(RepetitionStarted(repeat=1, arms=(BASELINE, *arms)))
     sessions.exhaust(
-        repetitions.repeat_leaders(session, recorder, question, catalogue.load().presets.guard)  # type: ignore[arg-type]
+        repetitions.repeat_leaders(
+            session,  # type: ignore[arg-type]
+            recorder,
+            question,
+            catalogue.load().presets.guard,
+            session.machine.clock,
+        )
     )
     assert session.most_built == 3
     rounds = measure.visits_by_round(recorder.state, 1, repeat=1)

@@ -16,6 +16,7 @@ from advisor.domain.worker_events import BlockTimed, Sustained
 from advisor.pipeline import repetitions
 from advisor.pipeline.arms import arms_by_speed
 from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.leaders import leaders_of
 from advisor.question.answers import Answers
 
 Outcome = tuple[list[LoggedEvent], Decision]
@@ -159,7 +160,7 @@ def test_the_leaders_of_a_quick_run_try_one_new_batch_size(
         for measurement in decision.results.measurements
         if measurement.new_shape_results
     }
-    leaders = {arm.id for arm in repetitions.leaders_of(decision)}
+    leaders = {arm.id for arm in leaders_of(decision)}
     assert decision.recommendation.arm in tried
     assert leaders <= set(tried)
     assert set(map(tuple, tried.values())) == {(3,)}

@@ -89,7 +89,15 @@ def race(
     sessions.exhaust(racing.race_batch_sizes(session, recorder, question, LIMITS, clock))  # type: ignore[arg-type]
     sessions.exhaust(recorder.record_each(session.stop()))
     if repeats:
-        sessions.exhaust(repetitions.repeat_leaders(session, recorder, question, LIMITS))  # type: ignore[arg-type]
+        sessions.exhaust(
+            repetitions.repeat_leaders(
+                session,  # type: ignore[arg-type]
+                recorder,
+                question,
+                LIMITS,
+                clock,
+            )
+        )
     result = replay.race_result(recorder.state, 1, question)
     return Instance(gaps, session, recorder.state, result)
 
