@@ -282,6 +282,8 @@ class Engagement:
     share: float
     proof: str
     facts: dict[str, Any]
+    #: Bytes of all weights as the program stores them, where it does not store those of the model.
+    weight_bytes: int | None = None
     event: str = "engaged"
 
 

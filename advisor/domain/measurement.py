@@ -200,6 +200,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     speedup: Interval
     build_seconds: BuildSeconds
     memory_bytes: MemoryBytes
+    #: Bytes of all weights as the arm stores them; null if not known.
+    weight_bytes: int | None = None
     correctness: tuple[Checked, ...]
     engaged_share: float
     engagement: str

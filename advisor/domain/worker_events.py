@@ -151,6 +151,8 @@ class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     share: Amount
     proof: str
     facts: dict[str, Any]
+    #: Bytes of all weights as the program stores them; null where they are those of the model.
+    weight_bytes: Count | None = None
 
 
 class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):

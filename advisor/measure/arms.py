@@ -91,6 +91,7 @@ def summarise_arm(
             proven_cold=is_proven_cold(cold),
         ),
         memory_bytes=summarise_memory(main, state.memory_checked),
+        weight_bytes=stored_weight_bytes(main),
         correctness=tuple(checked for _, checked in sorted(main.checked.items())),
         engaged_share=main.engaged.share if main.engaged else 0.0,
         engagement=main.engaged.proof if main.engaged else "",
@@ -106,6 +107,13 @@ def summarise_arm(
         new_shapes=rate_new_shapes(new_shapes),
         new_shapes_complete=is_complete(new_shapes),
     )
+
+
+def stored_weight_bytes(process: ProcessState) -> int | None:
+    """Return the bytes of the weights that the arm stores: those of the model unless it says."""
+    if process.engaged is not None and process.engaged.weight_bytes is not None:
+        return process.engaged.weight_bytes
+    return process.loaded.parameter_bytes if process.loaded is not None else None
 
 
 def count_visits(processes: Sequence[ProcessState]) -> VisitCounts:

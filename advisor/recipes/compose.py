@@ -40,9 +40,10 @@ INTEGRATION_TITLE = (
     "With `model` or `CHECKPOINT`, and `prompts` as token numbers, these lines are enough:",
     "",
 )
-#: Conditions of adapters that the task and the kind of model decide.
+#: Conditions of adapters that the task, the kind of model and the arm's options decide.
 GENERATES_TEXT = "request.task == protocol.GENERATE"
 IS_ONNX_FILE = 'request.subject["kind"] == "onnx"'
+IS_QUANTISED = 'request.options.get("weights")'
 
 
 def compose(
@@ -66,7 +67,11 @@ def compose(
         probes,
         {module: workflow_file},
         kept_keys={"OPENERS": kind},
-        conditions={GENERATES_TEXT: task == "generate", IS_ONNX_FILE: kind == "onnx"},
+        conditions={
+            GENERATES_TEXT: task == "generate",
+            IS_ONNX_FILE: kind == "onnx",
+            IS_QUANTISED: bool(request["options"].get("weights")),
+        },
     )
     for name in WORKFLOW_FUNCTIONS:
         bundler.add(module, name)

@@ -144,6 +144,8 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     speedup: Interval | None = None
     build_seconds: BuildSeconds | None = None
     memory_bytes: MemoryBytes | None = None
+    #: Bytes of all weights as the arm stores them.
+    weight_bytes: int | None = None
     correctness: Correctness | None = None
     diagnosis: Diagnosis | None = None
     #: The results of batch sizes that were not built; null if none was tried.

@@ -116,6 +116,7 @@ def _measured_entry(
         speedup=measurement.speedup,
         build_seconds=measurement.build_seconds,
         memory_bytes=measurement.memory_bytes,
+        weight_bytes=measurement.weight_bytes,
         correctness=_correctness(measurement.correctness),
         diagnosis=Diagnosis(
             summary=measurement.diagnosis[-1].summary, by_batch_size=measurement.diagnosis

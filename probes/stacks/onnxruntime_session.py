@@ -45,6 +45,8 @@ class SessionProgram:
     session: ort.InferenceSession
     provider: str
     feeding: HostFeeding | HostValues | IoBinding | TensorBinding
+    #: The model's file if its weights are quantised.
+    quantised: pathlib.Path | None = None
 
     def feed(self, inputs: list[Any]) -> Any:
         return self.feeding.feed(inputs)
@@ -124,7 +126,12 @@ _sessions: dict[pathlib.Path, ort.InferenceSession] = {}
 def build(
     subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
 ) -> SessionProgram:
-    """Export for these shapes, or for any if the arm is dynamic, and open a session on the CPU."""
+    """Export for these shapes, or for any if the arm is dynamic, and open a session on the CPU.
+
+    The weights are quantised if the arm has a format for them.
+    """
+    if request.options.get("weights"):
+        return build_quantised(subject, inputs, request, provider)
     if request.options.get("dynamic"):
         file = onnx_export.for_any_shape(subject, inputs, request)
         if file not in _sessions:
@@ -137,6 +144,18 @@ def build(
     return SessionProgram(
         session, provider, IoBinding(session, "cpu") if binding else HostFeeding(session)
     )
+
+
+def build_quantised(
+    subject: TorchSubject | OnnxSubject, inputs: list[Any], request: Request, provider: str
+) -> SessionProgram:
+    """Export for these shapes, quantise the file, and open a session on the CPU."""
+    from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - native arms do not need it
+
+    exported = onnx_export.for_shapes(subject, inputs, request)
+    file = onnxruntime_quantisation.quantise(exported, request.options["weights"], request)
+    session = open_session(file, [(provider, {})], request)
+    return SessionProgram(session, provider, HostFeeding(session), file)
 
 
 def build_on_gpu(
@@ -160,7 +179,15 @@ def gpu_program(session: ort.InferenceSession, provider: str, request: Request) 
 
 
 def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the session's nodes that run on the provider it was opened for."""
+    """Return the share of the session's nodes that run on the provider it was opened for.
+
+    With quantised weights it is the share of those that are quantised.
+    """
+    if program.quantised:
+        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
+
+        operators = collections.Counter(node.op_type for node in nodes_of(program.session))
+        return onnxruntime_quantisation.engagement(program.quantised, operators)
     placed: collections.Counter[str] = collections.Counter()
     for part in program.session.get_provider_graph_assignment_info():
         placed[part.ep_name] += len(part.get_nodes())
@@ -173,12 +200,13 @@ def engagement(program: SessionProgram, device_inputs: Any) -> Engagement:  # no
 
 def racing_operators(program: SessionProgram) -> list[str]:
     """Return the operators of the session that may give other results for the same input."""
-    found = {
-        node.op_type
-        for part in program.session.get_provider_graph_assignment_info()
-        for node in part.get_nodes()
-    }
-    return sorted(found & RACING_OPERATORS)
+    return sorted({node.op_type for node in nodes_of(program.session)} & RACING_OPERATORS)
+
+
+def nodes_of(session: ort.InferenceSession) -> list[Any]:
+    """Return the nodes of a session, on all providers."""
+    parts = session.get_provider_graph_assignment_info()
+    return [node for part in parts for node in part.get_nodes()]
 
 
 def integration(request: Request, provider: str, opening: str | None = None) -> str:
@@ -202,7 +230,13 @@ for value, tensor in zip(session.get_inputs(), inputs):
 session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
-    plain = f'session = onnxruntime.InferenceSession("model.onnx", providers=["{provider}"])'
+    quantise, file = "", "model.onnx"
+    if request.options.get("weights"):
+        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
+
+        quantise = onnxruntime_quantisation.integration(request.options["weights"])
+        file = "quantised.onnx"
+    plain = f'session = onnxruntime.InferenceSession("{file}", providers=["{provider}"])'
     host = """\
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
 output = session.run(None, feeds)
@@ -218,6 +252,6 @@ import torch
 
 {shapes if free else ""}with torch.no_grad():
     torch.onnx.export(model, inputs, dynamo=True{free}).save("model.onnx", external_data=True)
-{opening or plain}
+{quantise}{opening or plain}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -1,0 +1,119 @@
+"""Quantise an ONNX file with ONNX Runtime's tools, and read the stored weights of the result."""
+
+from __future__ import annotations
+
+import collections
+import math
+import pathlib
+from typing import Any
+
+import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.quantization.onnx_model import ONNXModel
+
+from probes.partial_file import replace_when_complete
+from probes.protocol import Engagement, Request
+from probes.subjects.onnx_file import item_bytes
+
+#: Operators whose weights become INT8. Convolutions do not: ONNX Runtime's guide recommends dynamic
+#: quantisation for recurrent networks and transformers.
+DYNAMIC_OPERATORS = ["MatMul", "Gather"]
+#: Weights that share a scale in the 4-bit format.
+BLOCK = 32
+#: The least exact level of `MatMulNBits`: it also rounds the activations to 8 bits.
+ACCURACY_LEVEL = 4
+#: Operators that multiply by a weight, and those of them whose weight is quantised.
+PRODUCTS = {"MatMul", "Gemm", "Conv", "ConvTranspose"}
+QUANTISED_PRODUCTS = {"MatMulInteger", "MatMulNBits"}
+QUANTISED_OPERATORS = (*sorted(QUANTISED_PRODUCTS), "DynamicQuantizeLinear")
+
+
+def quantise(file: pathlib.Path, weights: str, request: Request) -> pathlib.Path:
+    """Return `file` with weights in the format `int8` or `int4`, written if it does not exist."""
+    folder = pathlib.Path(request.scratch_directory) / f"{weights}-{file.parent.name}"
+    if not folder.exists():
+        with replace_when_complete(folder) as directory:
+            directory.mkdir(parents=True, exist_ok=True)
+            write_quantised(onnx.load(file), weights, directory / file.name)
+    return folder / file.name
+
+
+def write_quantised(model: Any, weights: str, file: pathlib.Path) -> None:
+    """Write the model to `file` with its weights in a file next to it."""
+    if weights == "int8":
+        quantize_dynamic(
+            model,
+            file,
+            op_types_to_quantize=DYNAMIC_OPERATORS,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            use_external_data_format=True,
+        )
+        return
+    converted = ONNXModel(model)
+    converted.replace_gemm_with_matmul()
+    quantiser = MatMulNBitsQuantizer(
+        converted.model, block_size=BLOCK, is_symmetric=True, accuracy_level=ACCURACY_LEVEL
+    )
+    quantiser.process()
+    quantiser.model.save_model_to_file(file, use_external_data_format=True)
+
+
+def engagement(file: pathlib.Path, placed: collections.Counter[str]) -> Engagement:
+    """Return the share of the elements of matrix products' weights that are quantised.
+
+    `placed` counts the operators of the session that was opened on `file`. The share is 0 if the
+    session has none of the quantised ones.
+    """
+    graph = onnx.load(file, load_external_data=False).graph
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    elements: collections.Counter[str] = collections.Counter()
+    for node in graph.node:
+        if node.op_type in PRODUCTS | QUANTISED_PRODUCTS and node.input[1] in stored:
+            kind = onnx.TensorProto.DataType.Name(stored[node.input[1]].data_type)
+            elements[f"{node.op_type} {kind}"] += count_elements(node, stored[node.input[1]])
+    quantised = sum(
+        count for name, count in elements.items() if name.split()[0] in QUANTISED_PRODUCTS
+    )
+    runs = {name: placed[name] for name in QUANTISED_OPERATORS if placed[name]}
+    is_run = bool(QUANTISED_PRODUCTS & {*runs})
+    share = quantised / elements.total() if is_run and elements.total() else 0.0
+    operators = ", ".join(f"{count} {name}" for name, count in runs.items()) or "none of them"
+    kinds = ", ".join(f"{name} {count:,}" for name, count in elements.most_common())
+    return Engagement(
+        share,
+        f"{share:.0%} of the weights of matrix products are quantised, by elements: "
+        f"{kinds or 'there are none'}; of the quantised operators the session runs {operators}",
+        {"product_weights": dict(elements), "quantised_operators": runs},
+        weight_bytes=sum(
+            math.prod(tensor.dims) * item_bytes(tensor.data_type) for tensor in graph.initializer
+        ),
+    )
+
+
+def count_elements(node: Any, weight: Any) -> int:
+    """Return the number of weights; `MatMulNBits` stores several in one byte."""
+    sizes = {attribute.name: attribute.i for attribute in node.attribute}
+    return sizes["K"] * sizes["N"] if node.op_type == "MatMulNBits" else math.prod(weight.dims)
+
+
+def integration(weights: str) -> str:
+    """Return the lines that quantise `model.onnx`; they write `quantised.onnx`."""
+    if weights == "int8":
+        return f"""\
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+quantize_dynamic("model.onnx", "quantised.onnx", op_types_to_quantize={DYNAMIC_OPERATORS}, per_channel=True, weight_type=QuantType.QInt8, use_external_data_format=True)
+""".replace("'", '"')  # noqa: E501 - the lines are counted, so they are not wrapped
+    return f"""\
+import onnx
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.quantization.onnx_model import ONNXModel
+
+converted = ONNXModel(onnx.load("model.onnx"))
+converted.replace_gemm_with_matmul()
+quantiser = MatMulNBitsQuantizer(converted.model, block_size={BLOCK}, is_symmetric=True, accuracy_level={ACCURACY_LEVEL})
+quantiser.process()
+quantiser.model.save_model_to_file("quantised.onnx", use_external_data_format=True)
+"""  # noqa: E501 - as above

@@ -1,0 +1,102 @@
+"""Quantised arms with the real stacks on the CPU: their weights are stored in the asked format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from stack_scripts import run
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+PREPARE = """
+import dataclasses
+
+import numpy as np
+
+SIZES = {"hidden": 64, "intermediate": 128, "layers": 2, "heads": 4}
+
+
+def quantised(workflow, block, options):
+    shared = directory / f"{block}-{'-'.join(map(str, options.values()))}"
+    shared.mkdir()
+    asked = dataclasses.replace(
+        request,
+        subject={"kind": "synthetic", "block": block, **SIZES},
+        dtype="float32",
+        options=options,
+        shared_directory=str(shared),
+        scratch_directory=str(shared),
+    )
+    workflow.settings(asked)
+    subject = workflow.open_subject(asked)
+    inputs = subject.inputs(3, 0)
+    program = workflow.build(subject, inputs, asked)
+    fed = program.feed(inputs)
+    (found,), (wanted,) = program.collect(program(fed)), subject.run(inputs)
+    engaged = workflow.engagement(program, fed)
+    return {
+        "error": float(np.sqrt(((found - wanted) ** 2).mean() / (wanted**2).mean())),
+        "share": engaged.share,
+        "proof": engaged.proof,
+        "facts": engaged.facts,
+        "bytes": engaged.weight_bytes / subject.parameter_bytes,
+    }
+"""
+ONNXRUNTIME = """
+from probes.workflows import onnxruntime_cpu as workflow
+
+for block in ("ffn-multilayer", "encoder"):
+    for weights in ("int8", "int4"):
+        record(
+            f"{block} {weights}",
+            lambda: quantised(workflow, block, {"feeding": "host", "weights": weights}),
+        )
+"""
+#: Largest relative error by format, and largest share of the native bytes: scales come on top.
+LIMITS = {"int8": (0.05, 0.35), "int4": (0.3, 0.25)}
+
+
+def assert_quantised(found: dict[str, Any], weights: str) -> None:
+    assert "raised" not in found, found
+    error, size = LIMITS[weights]
+    assert 1e-4 < found["error"] < error
+    assert found["bytes"] < size
+    assert found["share"] == 1.0, found["proof"]
+
+
+def test_onnxruntime_stores_and_multiplies_quantised_weights() -> None:
+    results = run(PREPARE + ONNXRUNTIME)
+    for block in ("ffn-multilayer", "encoder"):
+        assert_quantised(results[f"{block} int8"], "int8")
+        assert_quantised(results[f"{block} int4"], "int4")
+        int8, int4 = (results[f"{block} {name}"]["facts"] for name in ("int8", "int4"))
+        assert set(int8["product_weights"]) == {"MatMulInteger INT8"}
+        assert int8["quantised_operators"].keys() == {"MatMulInteger", "DynamicQuantizeLinear"}
+        assert set(int4["product_weights"]) == {"MatMulNBits UINT8"}
+        assert int4["product_weights"].popitem()[1] == int8["product_weights"].popitem()[1]
+
+
+NATIVE = """
+import collections
+from probes.stacks import onnx_export, onnxruntime_quantisation
+from probes.subjects.torch_subject import open_torch_subject
+
+asked = dataclasses.replace(
+    request, dtype="float32", shared_directory=str(directory), scratch_directory=str(directory)
+)
+subject = open_torch_subject(asked)
+file = onnx_export.for_shapes(subject, subject.inputs(3, 0), asked)
+quantised_file = onnxruntime_quantisation.quantise(file, "int8", asked)
+operators = {"native": collections.Counter(Gemm=2), "integer": collections.Counter(MatMulInteger=2)}
+for name, opened, session in (
+    ("native file", file, "native"),
+    ("fallen back", quantised_file, "native"),
+    ("engaged", quantised_file, "integer"),
+):
+    results[name] = onnxruntime_quantisation.engagement(opened, operators[session]).share
+"""
+
+
+def test_native_weights_and_native_operators_are_not_engaged() -> None:
+    assert run(PREPARE + NATIVE) == {"native file": 0.0, "fallen back": 0.0, "engaged": 1.0}
