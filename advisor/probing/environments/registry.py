@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import pathlib
 import platform
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -24,6 +25,8 @@ from advisor.system.home import named_home
 RECORD_FILE = "made.json"
 #: Characters of the digest in the name of a directory.
 DIGEST_LENGTH = 12
+#: The hash of a file of the pinned package; each follows the pin in a line of its own.
+HASH = re.compile(r" \\\n    --hash=\S+")
 INTERPRETER_MISSING = "its interpreter is missing"
 STALE_LOCK = "it was created from an earlier lock file"
 
@@ -110,17 +113,21 @@ def lock_file(rubric: pathlib.Path, name: str) -> pathlib.Path:
     return rubric / "locks" / f"{platform.system().lower()}-{platform.machine()}" / f"{name}.txt"
 
 
+def read_pins(lock: pathlib.Path) -> str:
+    """Return the lines of a lock file without the hashes; empty without the file."""
+    return HASH.sub("", lock.read_text(encoding="utf-8")) if lock.is_file() else ""
+
+
 def environment_digest(environment: Environment, lock: pathlib.Path) -> str:
-    """Return the digest of an environment's lock file and requirements."""
-    content = lock.read_bytes() if lock.is_file() else b""
+    """Return the digest of an environment's requirements and pinned versions."""
     requirements = (
         *environment.requirements,
         environment.python,
         environment.torch,
         *environment.excluded_packages,
     )
-    text = content + "\n".join(requirements).encode()
-    return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
+    text = read_pins(lock) + "\n".join(requirements)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def environment_directory(root: pathlib.Path, name: str, digest: str) -> pathlib.Path:

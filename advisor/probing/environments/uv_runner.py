@@ -22,6 +22,8 @@ from advisor.probing.environments import registry
 #: Messages of uv and of the operating system about a full disk.
 DISK_FULL = ("No space left on device", "os error 28", "Disk quota exceeded")
 DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
+#: Part of the message of uv about a file with another hash than the lock has.
+HASH_MISMATCH = "Hash mismatch"
 #: Beginnings of lines of uv that do not help the user: one for each package, and its directories.
 IGNORED_LINES = (" + ", " - ", " ~ ", "Activate with", "Using ", "Creating virtual environment")
 MEBIBYTE = 2**20
@@ -122,6 +124,13 @@ class UvRunner:
                 "set UV_FIND_LINKS to a folder with a wheel of torch, or set UV_TORCH_BACKEND, "
                 "or repair the network",
             )
+        if HASH_MISMATCH in output:
+            return EnvironmentNotUsableError(
+                f"{self.name} cannot be created: a package is not the file that the lock names;"
+                f" uv reports: {reason}",
+                "if you trust the source, such as an index with builds of your own, set "
+                "UV_NO_VERIFY_HASHES=1",
+            )
         return EnvironmentNotUsableError(
             f"{self.name} cannot be created; uv reports: {reason}",
             "fix the reported problem and repeat: downloads are kept",
@@ -171,9 +180,7 @@ def find_uncached_pins(
     lock: pathlib.Path, variables: Mapping[str, str], root: pathlib.Path
 ) -> list[str]:
     """Return the pins of a lock file that uv cannot install without a network."""
-    if not lock.is_file():
-        return []
-    lines = lock.read_text(encoding="utf-8").splitlines()
+    lines = registry.read_pins(lock).splitlines()
     pins = [line for line in lines if line and not line.startswith(("#", " "))]
     dry_run = [
         *(uv.find_uv_bin(), "pip", "install"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import platform
@@ -114,6 +115,32 @@ def test_a_new_lock_file_replaces_the_environment(
     assert record is not None
     assert (record.packages, versions(new.parent)) == ({"tiny-stack": "2.0"}, [new])
     assert old != new
+
+
+def write_lock(tmp_path: pathlib.Path, digest: str) -> None:
+    lock = registry.lock_file(tmp_path / "rubric", "tiny")
+    lock.parent.mkdir(parents=True)
+    lock.write_text(f"tiny-stack==1.0 \\\n    --hash=sha256:{digest}\n")
+
+
+def test_a_file_with_the_hash_of_the_lock_file_is_installed(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    write_lock(tmp_path, hashlib.sha256(wheel.read_bytes()).hexdigest())
+    directory = creation.create("tiny", TINY, make_settings())
+    assert health.check(directory, TINY, {}).fault is None
+
+
+def test_a_file_with_another_hash_is_not_installed_unless_the_user_allows_it(
+    make_settings: MakeSettings, tmp_path: pathlib.Path
+) -> None:
+    write_lock(tmp_path, "0" * 64)
+    problem = creation_error(make_settings())
+    assert "tiny-stack==1.0" in problem.what
+    assert "UV_NO_VERIFY_HASHES=1" in problem.next_step
+    allowed = make_settings(variables={"UV_NO_VERIFY_HASHES": "1"})
+    assert creation.create("tiny", TINY, allowed).is_dir()
 
 
 def test_a_lock_file_pins_an_older_version(

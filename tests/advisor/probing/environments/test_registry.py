@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import builders
 import msgspec
@@ -65,7 +66,10 @@ def test_the_digest_depends_on_the_lock_file_and_the_requirements(tmp_path: path
     lock = registry.lock_file(tmp_path, "apart")
     lock.parent.mkdir(parents=True)
     lock.write_text("rare-stack==2.1\n")
-    assert digest(tmp_path) != before
+    with_lock = digest(tmp_path)
+    assert with_lock != before
+    lock.write_text("rare-stack==2.1 \\\n    --hash=sha256:0a \\\n    --hash=sha256:0b\n")
+    assert digest(tmp_path) == with_lock, "hashes do not change what is installed"
 
 
 def test_an_environment_of_an_earlier_lock_file_or_without_interpreter_has_a_fault(
@@ -133,8 +137,15 @@ def test_shipped_environments_have_requirements_imports_and_a_licence() -> None:
 
 def test_lock_files_pin_versions_and_name_no_index_or_path() -> None:
     for file in (catalogue.rubric_directory() / "locks").rglob("*.txt"):
-        pins = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        pins = [line for line in registry.read_pins(file).splitlines() if line[0] != "#"]
         assert pins
-        assert all(
-            "==" in pin and "://" not in pin and "+" not in pin and "/" not in pin for pin in pins
-        ), file.name
+        assert all(re.fullmatch(r"[a-z0-9-]+==[a-z0-9.]+", pin) for pin in pins), file.name
+
+
+def test_lock_files_have_hashes_of_all_packages_but_those_that_pytorch_builds() -> None:
+    for file in (catalogue.rubric_directory() / "locks").rglob("*.txt"):
+        _, *entries = file.read_text().replace(" \\\n    ", " ").splitlines()
+        for entry in entries:
+            pin, *hashes = entry.split()
+            assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes)
+            assert bool(hashes) != pin.startswith(("torch", "triton")), (file.name, pin)
