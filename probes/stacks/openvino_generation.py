@@ -47,8 +47,17 @@ class CachedForward(torch.nn.Module):
 class OpenVinoGeneration:
     """See `probes.adapter.TextProgram`."""
 
-    def __init__(self, prompt: Any, step: Any, empty: list[Any], request: Request) -> None:
+    def __init__(
+        self,
+        prompt: Any,
+        step: Any,
+        empty: list[Any],
+        request: Request,
+        weight_bytes: int | None = None,
+    ) -> None:
         self.compiled = step
+        #: Bytes of the decode step's weights if they are compressed.
+        self.weight_bytes = weight_bytes
         self._empty_cache = empty
         self.request = request
         self._prompt = prompt.create_infer_request()
@@ -119,16 +128,30 @@ def build(subject: CausalLm, inputs: list[Any], request: Request) -> OpenVinoGen
             module, (tokens[:, :1].clone(), past), dynamic_shapes=shapes, strict=False
         )
         step = openvino.convert_model(exported)
+    weight_bytes = None
+    if request.options.get("weights"):
+        from probes.stacks import openvino_compression  # noqa: PLC0415 - native arms do not need it
+
+        prompt, step = (
+            openvino_compression.compress(model, request.options["weights"])
+            for model in (prompt, step)
+        )
+        weight_bytes = openvino_compression.count_weight_bytes(step)
     compiled = [core.compile_model(model, "CPU", configuration) for model in (prompt, step)]
-    return OpenVinoGeneration(
-        compiled[0], compiled[1], [tensor.numpy() for tensor in empty], request
-    )
+    arrays = [tensor.numpy() for tensor in empty]
+    return OpenVinoGeneration(compiled[0], compiled[1], arrays, request, weight_bytes)
 
 
 def integration(request: Request, hint: str) -> str:
     """Return the lines that export both passes, compile them and run them."""
+    converted, package = "openvino.convert_model(each)", ""
+    if weights := request.options.get("weights"):
+        from probes.stacks import openvino_compression  # noqa: PLC0415 - as above
+
+        converted = openvino_compression.integration(converted, weights)
+        package = "import nncf\n"
     return f"""\
-import numpy as np
+{package}import numpy as np
 import openvino
 import torch
 import transformers
@@ -150,7 +173,7 @@ with torch.no_grad():
     step = torch.export.export(CachedForward(), (prompts[:, :1], past), dynamic_shapes=({{}}, free_length), strict=False)
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 settings = {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}
-first, step = (openvino.compile_model(openvino.convert_model(each), "CPU", settings) for each in (first, step))
+first, step = (openvino.compile_model({converted}, "CPU", settings) for each in (first, step))
 logits, *past = first([prompts.numpy(), *(tensor.numpy() for tensor in empty)]).values()
 tokens = [logits.argmax(-1)]
 for _ in range({request.output_tokens - 1}):

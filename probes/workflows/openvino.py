@@ -30,6 +30,8 @@ class OpenVinoProgram:
 
     compiled: Any
     request: Any
+    #: Bytes of the weights if they are compressed.
+    weight_bytes: int | None = None
 
     def feed(self, inputs: list[Any]) -> list[Any]:
         """Return the arrays as tensors of the types that the model declares."""
@@ -91,12 +93,18 @@ def build(subject: Any, inputs: list[Any], request: Request) -> Program:
             model = openvino.convert_model(export(subject, inputs, request))
     else:
         model = core.read_model(subject.file)
+    weight_bytes = None
+    if request.options.get("weights"):
+        from probes.stacks import openvino_compression  # noqa: PLC0415 - native arms do not need it
+
+        model = openvino_compression.compress(model, request.options["weights"])
+        weight_bytes = openvino_compression.count_weight_bytes(model)
     compiled = core.compile_model(
         model, "CPU", openvino_model.configuration(subject.dtype, request)
     )
     if request.options.get("dynamic"):
         _dynamic_models.append(compiled)
-    return OpenVinoProgram(compiled, compiled.create_infer_request())
+    return OpenVinoProgram(compiled, compiled.create_infer_request(), weight_bytes)
 
 
 def export(subject: TorchSubject, inputs: list[Any], request: Request) -> Any:
@@ -119,7 +127,14 @@ def synchronise() -> None:
 
 
 def engagement(program: OpenVinoProgram | OpenVinoGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
-    """Return a full share: OpenVINO runs a compiled model as a whole or not at all."""
+    """Return a full share: OpenVINO runs a compiled model as a whole or not at all.
+
+    With compressed weights it is the share of those that the compiled model has.
+    """
+    if program.weight_bytes is not None:
+        from probes.stacks import openvino_compression  # noqa: PLC0415 - as above
+
+        return openvino_compression.engagement(program.compiled, program.weight_bytes)
     facts = openvino_model.describe_compiled(program.compiled)
     layers = ", ".join(
         f"{count} {kind}"
@@ -146,13 +161,19 @@ def integration(request: Request) -> str:
 # The example needs two rows or more: torch.export fixes a size of 1.
 shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
 """
+    converted, package = "openvino.convert_model(exported)", ""
+    if weights := request.options.get("weights"):
+        from probes.stacks import openvino_compression  # noqa: PLC0415 - as above
+
+        converted = openvino_compression.integration(converted, weights)
+        package = "import nncf\n"
     return f"""\
-import openvino
+{package}import openvino
 import torch
 
 {shapes if free else ""}with torch.no_grad():
     exported = torch.export.export(model, inputs{free}, strict=False)
-converted = openvino.convert_model(exported)
+converted = {converted}
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 output = compiled([tensor.numpy() for tensor in inputs])
