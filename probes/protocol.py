@@ -293,7 +293,7 @@ class RecipeFacts:
 
     `allowances` has, by batch size, how far outputs may be from eager PyTorch's: for the task
     `forward` eager's error for each output, for `generate` a gap in nats. `integration` has the
-    workflow's lines for text, and is empty for `forward`.
+    workflow's lines.
     """
 
     allowances: dict[int, Any]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -105,28 +106,32 @@ def recipe(
         str,
         typer.Option(
             help="snippet: load, compile and call in a few lines; check: a script that also checks"
-            " the outputs and the measured throughput; dockerfile: an image that runs recipe.py"
+            " the outputs and the measured throughput; server: a server for the model, or the"
+            " command of an engine's own; dockerfile: an image of the server in server.py"
         ),
     ] = "snippet",
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured."""
     from advisor.report import recipe as recipes
+    from advisor.report import server_recipe
 
-    styles = {
+    probes = make_context().probes
+    styles: dict[str, Callable[..., str]] = {
         "snippet": recipes.render_snippet,
         "check": recipes.render,
-        "dockerfile": recipes.render_dockerfile,
+        "server": functools.partial(server_recipe.render_server, probes=probes),
+        "dockerfile": server_recipe.render_dockerfile,
     }
     if style not in styles:
         raise FormatError(f"unknown style {style!r}", f"use one of {', '.join(styles)}")
     decision, run_document = _decide(open_store().find(run))
-    entry, found_recipe = recipes.choose(run_document, decision, workflow, make_context().probes)
+    entry, found_recipe = recipes.choose(run_document, decision, workflow, probes)
     name = pathlib.Path(output).name
     if recipes.shadows_import(name, found_recipe.recipe):
         raise OutputFileError(
             f"a file named {name} would shadow the Python module of that name",
-            "choose another name, such as serve.py",
+            "choose another name, such as recipe.py",
         )
     if run_document.imported:
         print_status("the run comes from another machine: read the script before you run it")

@@ -118,7 +118,7 @@ def _example_lines(examples: str, question: Question, batch_size: int) -> list[s
 
 def _language_model_lines(model: TransformersModel, question: Question) -> list[str]:
     """Return the lines that open the checkpoint, or a model with random weights."""
-    name = _model_name(model.name)
+    name = model_name(model.name)
     dtype = f"dtype=torch.{question.dtype}"
     if model.weights != "random":
         source = f'transformers.AutoModelForCausalLM.from_pretrained("{name}", {dtype})'
@@ -129,6 +129,29 @@ def _language_model_lines(model: TransformersModel, question: Question) -> list[
         config = f"transformers.AutoConfig.for_model(**{fields})"
     source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
     return [f"config = {config}", f"model = {source}{_to_device(question)}.eval()"]
+
+
+def checkpoint_lines(question: Question) -> list[str]:
+    """Return the lines of a function `load`, which opens the model of a checkpoint.
+
+    Raise `NoRecipeError` for what is no language model. `CHECKPOINT` is empty for random weights.
+    """
+    model = question.model
+    if not isinstance(model, TransformersModel):
+        raise _no_snippet("text of another model than transformers'")
+    opened = [
+        "def load(checkpoint):",
+        '    """Return the model in a directory or on the hub; without one, random weights."""',
+    ]
+    dtype = f"dtype=torch.{question.dtype}"
+    source = f"transformers.AutoModelForCausalLM.from_pretrained(checkpoint, {dtype})"
+    found = f"return {source}{_to_device(question)}.eval()"
+    if model.weights != "random":
+        return [f'CHECKPOINT = "{model_name(model.name)}"', "", "", *opened, f"    {found}"]
+    *made, last = _language_model_lines(model, question)
+    made.append("return " + last.removeprefix("model = "))
+    indented = [f"    {line}" for each in made for line in each.splitlines()]
+    return ['CHECKPOINT = ""', "", "", *opened, "    if checkpoint:", f"        {found}", *indented]
 
 
 def _prompt_lines(question: Question, batch_size: int) -> list[str]:
@@ -158,6 +181,6 @@ def _file_name(path: str) -> str:
     return pathlib.PurePath(path).name
 
 
-def _model_name(name: str) -> str:
-    """Return a name on the hub, or the name of a local directory."""
+def model_name(name: str) -> str:
+    """Return a name on the hub, or the name of a local file or directory without its directory."""
     return _file_name(name) if pathlib.PurePath(name).is_absolute() else name

@@ -28,7 +28,7 @@ def compose_snippet(question: Question, batch_size: int, integration: str) -> st
     loaded_imports, loading = split_imports("\n".join(lines))
     text = "\n".join(lines)
     used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in text]
-    needed = sorted({*imports, *loaded_imports, *used}, key=_import_order)
+    needed = sorted({*imports, *loaded_imports, *used}, key=import_order)
     body = "\n".join([*needed, "", *loading, "", *steps]).strip() + "\n"
     ast.parse(body)  # what a stack or a name of a file broke is an error here
     return body
@@ -52,5 +52,5 @@ def strip_blank(lines: Sequence[str]) -> list[str]:
     return "\n".join(lines).strip("\n").splitlines()
 
 
-def _import_order(line: str) -> tuple[bool, str]:
+def import_order(line: str) -> tuple[bool, str]:
     return line.startswith("from "), line

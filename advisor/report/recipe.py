@@ -13,6 +13,7 @@ import pathlib
 import pprint
 import re
 import sys
+from collections.abc import Sequence
 
 from advisor.catalogue import probe_file, read_shipped_accuracy
 from advisor.domain.measurement import Cell, Interval
@@ -39,13 +40,13 @@ PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 OS_IMPORT = "import os"
 
 FORWARD_USAGE = (
-    "    uv run serve.py               create that environment, build, check and time",
-    "    uv run serve.py --cache DIR   the same; artefacts and compiler caches stay in DIR",
+    "    uv run check.py               create that environment, build, check and time",
+    "    uv run check.py --cache DIR   the same; artefacts and compiler caches stay in DIR",
 )
 GENERATE_USAGE = (
-    "    uv run serve.py               create that environment, build, generate, check and time",
-    "    uv run serve.py CHECKPOINT    the same with that directory or name on the hub",
-    "    uv run serve.py --cache DIR   the same; checkpoint, artefacts and caches stay in DIR",
+    "    uv run check.py               create that environment, build, generate, check and time",
+    "    uv run check.py CHECKPOINT    the same with that directory or name on the hub",
+    "    uv run check.py --cache DIR   the same; checkpoint, artefacts and caches stay in DIR",
 )
 
 #: Note for a script that is composed by another version than the one that measured.
@@ -182,8 +183,8 @@ def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> s
     intervals = {cell.batch_size: throughput_interval(cell) for cell in entry.cells}
     measured = {size: (each.low, each.value, each.high) for size, each in intervals.items()}
     return f'''\
-{_script_header(recipe)}
-"""{_clean(_title(document, entry))}
+{script_header(recipe)}
+"""{clean(_title(document, entry))}
 
 {_description(document, entry, found)}
 """
@@ -206,45 +207,34 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     measured = f": {format_interval(fastest.speedup)} eager PyTorch" if fastest else ""
     title = f"{entry.arm}, batch size {size}, {question.dtype}, {device_name(document)}{measured}."
     return f'''\
-{_script_header(found.recipe)}
-"""{_clean(title)}
+{script_header(found.recipe)}
+"""{clean(title)}
 
-{_install_command(question.device)}
+{install_command(question.device)}
 """
 
 {body}'''
 
 
-def render_dockerfile(document: RunDocument, _entry: WorkflowEntry, found: FoundRecipe) -> str:
-    """Return a Dockerfile for a file `recipe.py` with one of the other styles."""
-    _script_header(found.recipe)  # refuses a Python version that is none
-    python = found.recipe.python.removeprefix("==").removesuffix(".*")
-    backend = "cpu" if document.question.device == "cpu" else "auto"
-    return f"""\
-# docker build -t recipe . && docker run {"" if backend == "cpu" else "--gpus all "}recipe
-FROM python:{python}-slim
-RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-RUN pip install --no-cache-dir uv
-WORKDIR /recipe
-COPY recipe.py .
-RUN uv pip install --system --no-cache --torch-backend {backend} -r recipe.py
-CMD ["python", "recipe.py"]
-"""
-
-
-def _install_command(device: str) -> str:
+def install_command(device: str) -> str:
+    """Return the command that makes the environment of a script and runs it."""
     if device == "cpu":
         return "uv venv && uv pip install --torch-backend cpu -r FILE && .venv/bin/python FILE"
     return "uv run FILE"
 
 
-def _script_header(recipe: Recipe) -> str:
-    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are no pins."""
+def script_header(recipe: Recipe, additional: Sequence[str] = ()) -> str:
+    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are no pins.
+
+    `additional` requirements are the program's own.
+    """
     if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
         raise NoRecipeError(
             "the stored recipe asks for something that is no pinned requirement", "measure again"
         )
-    requirements = "\n".join(f'#     "{requirement}",' for requirement in recipe.requirements)
+    requirements = "\n".join(
+        f'#     "{requirement}",' for requirement in (*recipe.requirements, *additional)
+    )
     return f"""\
 # /// script
 # requires-python = "{recipe.python}"
@@ -288,9 +278,7 @@ def _description(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe
     ]
     for note in _notes(document, entry, found):
         lines += ["", note]
-    if found.recipe.serving_command:
-        lines += ["", "As a server:", f"    {found.recipe.serving_command}"]
-    return "\n".join(_clean(line) for line in lines)
+    return "\n".join(clean(line) for line in lines)
 
 
 def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> list[str]:
@@ -324,7 +312,7 @@ def throughput_interval(cell: Cell) -> Interval:
     )
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Return the text without characters that could end a docstring or a line."""
     return "".join(
         character if character.isprintable() and character not in '"\\' else "'"

@@ -80,6 +80,6 @@ with torch.inference_mode():
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = {name}(*inputs)
-    # For new values: copy them into the tensors in `inputs`, then replay; `output` is overwritten.
-    graph.replay()
+# Each call, after new values are copied into the tensors in `inputs`; `output` is overwritten:
+graph.replay()
 """

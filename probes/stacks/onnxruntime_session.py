@@ -224,7 +224,7 @@ def integration(request: Request, provider: str, opening: str | None = None) -> 
 binding = session.io_binding()
 for value in session.get_outputs():
     binding.bind_output(value.name, "{device}")
-# Each call binds its inputs.
+# Each call, which binds its inputs:
 for value, tensor in zip(session.get_inputs(), inputs):
     {bind}
 session.run_with_iobinding(binding)
@@ -238,6 +238,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
         file = "quantised.onnx"
     plain = f'session = onnxruntime.InferenceSession("{file}", providers=["{provider}"])'
     host = """\
+# Each call:
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
 output = session.run(None, feeds)
 """

@@ -190,13 +190,14 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
 
 def integration(module: str, *, cuda_graph: bool) -> str:
     """Return the lines that export, build, save, load and run the engine."""
-    run = "context.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"
+    run = "# Each call:\ncontext.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"
     capture = """\
 context.execute_async_v3(stream.cuda_stream)  # once before the capture
 stream.synchronize()
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph, stream=stream):
     context.execute_async_v3(stream.cuda_stream)
+# Each call:
 graph.replay()
 torch.cuda.synchronize()
 """

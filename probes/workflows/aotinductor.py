@@ -68,7 +68,7 @@ def integration(request: Request) -> str:
     run = (
         cuda_graphs.integration("compiled")
         if captured
-        else "with torch.inference_mode():\n    output = compiled(*inputs)\n"
+        else "# Each call:\nwith torch.inference_mode():\n    output = compiled(*inputs)\n"
     )
     return f"""\
 import torch

@@ -128,5 +128,6 @@ with torch.no_grad():
 program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
 pathlib.Path("model.pte").write_bytes(program.buffer)
 method = Runtime.get().load_program("model.pte").load_method("forward")
+# Each call:
 output = method.execute(list(inputs))
 """

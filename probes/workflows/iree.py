@@ -272,5 +272,6 @@ context = runtime.SystemContext(config=runtime.Config("{driver_of(request)}"))
 module = runtime.VmModule.copy_buffer(context.instance, built)
 context.add_vm_module(module)
 main = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))
+# Each call:
 output = context.modules[module.name][main](*(tensor.numpy() for tensor in inputs)).to_host()
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -86,6 +86,7 @@ import torch
 from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
 
 MODEL_TYPE_TO_APPLY_LIGER_FN[model.config.model_type](model=model)
+# Each call:
 with torch.inference_mode():
     {run}
 """

@@ -104,6 +104,7 @@ litert_torch.convert(model, inputs).export("model.tflite")
 interpreter = Interpreter("model.tflite")
 interpreter.allocate_tensors()
 signature = interpreter.get_signature_runner()
+# Each call:
 arguments = {f"args_{number}": tensor.numpy() for number, tensor in enumerate(inputs)}
 output = signature(**arguments)["output_0"]
 """

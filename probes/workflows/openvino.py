@@ -176,5 +176,6 @@ import torch
 converted = {converted}
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
+# Each call:
 output = compiled([tensor.numpy() for tensor in inputs])
 """  # noqa: E501 - the lines are counted, so they are not wrapped

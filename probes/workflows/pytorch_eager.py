@@ -58,6 +58,7 @@ def integration(request: Request) -> str:
         return f"""\
 import torch
 
+# Each call:
 with torch.inference_mode():
     tokens = model.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
 """  # noqa: E501 - the lines are counted, so they are not wrapped
@@ -66,6 +67,7 @@ with torch.inference_mode():
     return f"""\
 import torch
 
-{pytorch.precision_lines(request)}with torch.inference_mode():
+{pytorch.precision_lines(request)}# Each call:
+with torch.inference_mode():
     output = model(*inputs)
 """

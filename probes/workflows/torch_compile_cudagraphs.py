@@ -54,6 +54,7 @@ def integration(request: Request) -> str:  # noqa: ARG001 - the same for every m
 import torch
 
 compiled = torch.compile(model, dynamic=False, backend="cudagraphs")
+# Each call:
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call warms up, the second captures
 """

@@ -159,6 +159,7 @@ def integration(request: Request) -> str:
 import torch
 
 compiled = torch.compile(model{f', mode="{mode}"' if mode else ""})
+# Each call:
 with torch.inference_mode():
     tokens = compiled.generate(prompts, attention_mask=torch.ones_like(prompts), do_sample=False, max_new_tokens={request.output_tokens})
 """  # noqa: E501 - the lines are counted, so they are not wrapped
@@ -166,6 +167,7 @@ with torch.inference_mode():
 import torch
 
 {pytorch.precision_lines(request)}compiled = torch.compile(model{arguments})
+# Each call:
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
 """

@@ -80,12 +80,11 @@ def integration(request: Request) -> str:
     if request.options.get("loop"):
         return decode_step.integration(request)
     length = request.input_tokens + request.output_tokens
-    cache, prepared = 'cache_implementation="static"', []
+    cache, emptied, prepared = 'cache_implementation="static"', "", []
     if request.options.get("cache") == "kept":
-        cache = "past_key_values=cache"
+        cache, emptied = "past_key_values=cache", "    cache.reset()\n"
         prepared.append(
             f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})"
-            "  # cache.reset() between calls"
         )
     if request.device == "cpu":
         cache += ", compile_config=compile_config"
@@ -101,6 +100,7 @@ def integration(request: Request) -> str:
     return f"""\
 import torch
 {before}
+# Each call:
 with torch.inference_mode():
-    tokens = model.generate(prompts, {fixed}, {cache})
+{emptied}    tokens = model.generate(prompts, {fixed}, {cache})
 """

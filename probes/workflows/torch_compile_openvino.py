@@ -134,6 +134,7 @@ import torch
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 options = {{"device": "CPU", "aot_autograd": True, "config": {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}}}}
 compiled = torch.compile(model, backend="openvino", dynamic=False, options=options)
+# Each call:
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call compiles
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -117,6 +117,7 @@ import torch_xla
 
 device = torch_xla.device()
 compiled = torch.compile(model.to(device), backend="openxla")
+# Each call:
 output = compiled(*(tensor.to(device) for tensor in inputs))  # the first call compiles
 torch_xla.core.xla_model.wait_device_ops()
 """

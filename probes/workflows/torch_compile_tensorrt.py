@@ -101,6 +101,7 @@ import torch
 import torch_tensorrt
 
 compiled = torch.compile(model, backend="tensorrt", dynamic=False, options={options})
+# Each call:
 with torch.inference_mode():
     output = compiled(*inputs)  # the first call builds the engines
 """
@@ -118,6 +119,7 @@ import torch
 import torch_tensorrt
 
 compiled = torch.compile(model, backend="tensorrt", options={options})
+# Each call:
 with torch.inference_mode():
     tokens = compiled.generate(prompts, {fixed})
 """
@@ -127,6 +129,7 @@ import torch_tensorrt
 import transformers
 
 config = transformers.CompileConfig(backend="tensorrt", dynamic=False, mode=None, options={options | IN_PYTORCH})
+# Each call:
 with torch.inference_mode():
     tokens = model.generate(prompts, {fixed}, cache_implementation="static", compile_config=config)
 """  # noqa: E501 - the lines are counted, so they are not wrapped

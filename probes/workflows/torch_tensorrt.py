@@ -154,6 +154,7 @@ with torch.no_grad():
     compiled = torch_tensorrt.dynamo.compile(exported, arg_inputs=arguments, min_block_size=1{accumulate})
     torch_tensorrt.save(compiled, "model.pt2", arg_inputs=list(inputs), retrace=False)
 loaded = torch_tensorrt.load("model.pt2").module()
-{graphs}with torch.inference_mode():
+{graphs}# Each call:
+with torch.inference_mode():
     output = loaded(*inputs)
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -113,5 +113,6 @@ with torch.no_grad():
 module, weights = relax.frontend.detach_params(from_exported_program(exported, keep_params_as_input=True))
 compiled = tvm.compile(relax.get_pipeline("zero")(module), target="llvm")
 machine = relax.VirtualMachine(compiled, tvm.cpu())
+# Each call:
 output = machine["main"](*(tvm.runtime.tensor(tensor.numpy()) for tensor in inputs), *weights["main"])
 """  # noqa: E501 - the lines are counted, so they are not wrapped

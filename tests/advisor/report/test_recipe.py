@@ -173,8 +173,7 @@ def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> 
         render(**changes)
 
 
-def test_the_description_has_the_serving_command_and_the_origin() -> None:
-    assert "engine serve --port 80" in render(serving_command="engine serve --port 80")
+def test_the_description_has_the_origin() -> None:
     assert "read this script before using it" in render(builders.document(imported=True))
     assert "imported" not in render()
 

@@ -1,0 +1,137 @@
+"""Compose a server for a compiled model: the lines of its workflow around the source of a server.
+
+`probes.recipes.array_server` and `probes.recipes.text_server` are the servers. Engines have servers
+of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+import textwrap
+from collections.abc import Sequence
+
+from advisor.domain.question import Question
+from advisor.errors import NoRecipeError
+from advisor.recipes.bundler import LINTER_COMMENTS
+from advisor.recipes.loading import checkpoint_lines, loading_lines
+from advisor.recipes.snippet import USED_PACKAGES, import_order, split_imports
+
+#: What the servers need in addition to what was measured.
+REQUIREMENTS = ("starlette>=0.40,<2", "uvicorn>=0.30,<1")
+#: The comment of an integration above the lines of each call.
+EACH_CALL = re.compile(r"^# Each call\b.*\n", re.MULTILINE)
+#: What `generate` of transformers gets in a snippet, and in a server, where prompts are padded.
+WITHOUT_PADDING = "attention_mask=torch.ones_like(prompts)"
+WITH_PADDING = "attention_mask=mask, stopping_criteria=stopping_criteria"
+SIZES_COMMENT = "#: What is compiled; requests share the smallest one that holds them."
+SOURCES = {
+    "forward": ("batching.py", "array_server.py"),
+    "generate": ("batching.py", "text_server.py"),
+}
+
+
+def compose_server(
+    question: Question, batch_sizes: Sequence[int], integration: str, probes: pathlib.Path
+) -> str:
+    """Return the imports and the code of a server; raise `NoRecipeError` where there is none.
+
+    It compiles for each batch size. `probes` is the directory of the package.
+    """
+    once, each = divide(integration)
+    if question.task == "generate":
+        loading = checkpoint_lines(question)
+        functions = _text_functions(loading, once, each)
+        tokens = (question.input_tokens, question.output_tokens)
+        call = f"serve_texts(load, build, BATCH_SIZES, CHECKPOINT, tokens={tokens})"
+    else:
+        loading = loading_lines(question, 1)
+        functions = _array_functions(loading, once, each)
+        call = "serve_arrays(load, build, BATCH_SIZES)"
+    sources = [_read_source(probes / "recipes" / name) for name in SOURCES[question.task]]
+    used = [f"import {name}" for name in USED_PACKAGES if f"{name}." in functions]
+    imports = {
+        *used,
+        *(line for text in (*sources, integration) for line in split_imports(text)[0]),
+    }
+    imports.update(split_imports("\n".join(loading))[0])
+    imports = {line for line in imports if not line.startswith(("from probes", "from __future__"))}
+    sections = [
+        "from __future__ import annotations\n\n" + "\n".join(sorted(imports, key=import_order)),
+        f"{SIZES_COMMENT}\nBATCH_SIZES = {tuple(sorted(batch_sizes))}\n\n\n{functions}",
+        *("\n".join(split_imports(source)[1]) for source in sources),
+        f'if __name__ == "__main__":\n    {call}\n',
+    ]
+    body = "\n\n\n".join(sections)
+    ast.parse(body)  # what a stack or a name of a file broke is an error here
+    return body
+
+
+def divide(integration: str) -> tuple[str, str]:
+    """Return the lines of an integration that run once, without imports, and those of each call.
+
+    Raise `NoRecipeError` for one that has no comment between them.
+    """
+    lines = "\n".join(split_imports(integration)[1])
+    mark = EACH_CALL.search(lines)
+    if mark is None:
+        raise NoRecipeError(
+            "no server can be composed: the run does not have the lines of each call",
+            "use --style check, or measure again; --workflow names another workflow",
+        )
+    return lines[: mark.start()], lines[mark.end() :]
+
+
+def _array_functions(loading: Sequence[str], once: str, each: str) -> str:
+    return f'''\
+def load():
+    """Return the model and one row of inputs."""
+{_body(split_imports(_join(loading))[1])}
+    return model, inputs
+
+
+def build(model, inputs):
+    """Compile for the shapes of `inputs`; return a function of their present values."""
+{_body([once])}
+
+    def call():
+{_body([each], 8)}
+        return output
+
+    return call'''
+
+
+def _text_functions(loading: Sequence[str], once: str, each: str) -> str:
+    if WITHOUT_PADDING not in each:
+        raise NoRecipeError(
+            "no server can be composed: the workflow's own loop takes no padded prompts",
+            "--workflow names another workflow",
+        )
+    return f'''\
+{_join(split_imports(_join(loading))[1])}
+
+
+def build(model, prompts, mask):
+    """Compile for the shape of `prompts`; return a function of their present values."""
+{_body([once])}
+
+    def call(stopping_criteria):
+{_body([each.replace(WITHOUT_PADDING, WITH_PADDING)], 8)}
+
+    return call'''
+
+
+def _read_source(file: pathlib.Path) -> str:
+    """Return the source of a module without its docstring and comments for linters."""
+    text = LINTER_COMMENTS.sub(b"", file.read_bytes()).decode()
+    docstring = ast.parse(text).body[0]
+    return "\n".join(text.splitlines()[docstring.end_lineno :])
+
+
+def _join(lines: Sequence[str]) -> str:
+    return "\n".join(lines)
+
+
+def _body(lines: Sequence[str], indent: int = 4) -> str:
+    return textwrap.indent(_join(lines).strip("\n"), " " * indent) or " " * indent + "pass"
