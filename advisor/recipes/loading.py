@@ -22,6 +22,22 @@ from advisor.errors import NoRecipeError
 WIDTH = 100
 #: The token numbers of random prompts.
 INPUT_IDS = "torch.randint(0, model.config.vocab_size, ({batch_size}, {tokens}){device})"
+#: The forward pass that is measured: positional tensors in, one tensor out.
+FORWARD_CLASS = (
+    "class Forward(torch.nn.Module):",
+    "    def __init__(self, model):",
+    "        super().__init__()",
+    "        self.model = model",
+    "",
+    "    def forward(self, tensor):",
+    "        inputs = {self.model.main_input_name: tensor}",
+    "        if self.model.config.is_encoder_decoder:",
+    '            inputs["decoder_input_ids"] = tensor',
+    "        output = self.model(**inputs, return_dict=True)",
+    '        return output["logits"] if "logits" in output else output["last_hidden_state"]',
+    "",
+    "",
+)
 
 
 def loading_lines(question: Question, batch_size: int) -> list[str]:
@@ -41,16 +57,10 @@ def loading_lines(question: Question, batch_size: int) -> list[str]:
             return _factory_lines(name, question, batch_size)
         case TransformersModel() as model if question.task == "generate":
             return [*_language_model_lines(model, question), *_prompt_lines(question, batch_size)]
-        case OnnxModel():
-            raise _no_snippet("an ONNX file")
-        case TransformersModel():
-            raise _no_snippet("a forward pass of a transformers model")
-
-
-def _no_snippet(what: str) -> NoRecipeError:
-    return NoRecipeError(
-        f"there is no short recipe for {what}", "use --style check, which has all of it"
-    )
+        case OnnxModel(name=name):
+            return _onnx_lines(name, question, batch_size)
+        case TransformersModel() as model:
+            return _forward_model_lines(model, question, batch_size)
 
 
 def _synthetic_lines(model: SyntheticModel) -> list[str]:
@@ -123,12 +133,67 @@ def _language_model_lines(model: TransformersModel, question: Question) -> list[
     if model.weights != "random":
         source = f'transformers.AutoModelForCausalLM.from_pretrained("{name}", {dtype})'
         return [f'CHECKPOINT = "{name}"', f"model = {source}{_to_device(question)}.eval()"]
-    config = f'transformers.AutoConfig.from_pretrained("{name}")'
-    if model.config is not None:
-        fields = pprint.pformat(model.config, width=WIDTH, sort_dicts=False, compact=True)
-        config = f"transformers.AutoConfig.for_model(**{fields})"
     source = f"transformers.AutoModelForCausalLM.from_config(config, {dtype})"
-    return [f"config = {config}", f"model = {source}{_to_device(question)}.eval()"]
+    return [f"config = {_config(model)}", f"model = {source}{_to_device(question)}.eval()"]
+
+
+def _onnx_lines(name: str, question: Question, batch_size: int) -> list[str]:
+    """Return the lines that name an ONNX file and make inputs as it declares them.
+
+    A free first dimension is the batch; other free dimensions have the measured tokens.
+    """
+    return [
+        f'model = os.path.abspath("{_file_name(name)}")  # path of your file',
+        'types = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16,',
+        '         "tensor(double)": torch.float64, "tensor(int64)": torch.int64,',
+        '         "tensor(int32)": torch.int32, "tensor(bool)": torch.bool}',
+        "inputs = []",
+        "for value in onnxruntime.InferenceSession(model).get_inputs():",
+        f"    sizes = [{batch_size}] + [{question.input_tokens}] * len(value.shape)",
+        "    shape = [",
+        "        size if isinstance(size, int) else free for size, free in zip(value.shape, sizes)",
+        "    ]",
+        f"    inputs.append(torch.randint(2, shape).to(types[value.type]){_to_device(question)})",
+        "inputs = tuple(inputs)",
+    ]
+
+
+def _forward_model_lines(
+    model: TransformersModel, question: Question, batch_size: int
+) -> list[str]:
+    """Return the lines that wrap the model of a configuration or checkpoint for a forward pass."""
+    name = model_name(model.name)
+    dtype = f"torch.{question.dtype}" if question.dtype != "native" else '"auto"'
+    opened = f'from_pretrained("{name}", config=config, dtype={dtype})'
+    if model.weights == "random":
+        opened = (
+            f"_from_config(config, dtype={dtype})" if dtype != '"auto"' else "_from_config(config)"
+        )
+    tokens = f"({batch_size}, {question.input_tokens})"
+    pixels = f"{batch_size}, config.num_channels, config.image_size, config.image_size"
+    return [
+        *FORWARD_CLASS,
+        f"config = {_config(model)}",
+        "config.use_cache = False",
+        "if config.architectures:",
+        "    model_class = getattr(transformers, config.architectures[0])",
+        "else:",
+        "    model_class = transformers.MODEL_MAPPING[type(config)]",
+        f"model = Forward(model_class.{opened}{_to_device(question)}).eval()",
+        'if model.model.main_input_name == "pixel_values":',
+        f"    inputs = (torch.randn({pixels}).to(model.model.dtype){_to_device(question)},)",
+        "else:",
+        "    vocabulary = config.get_text_config().vocab_size",
+        f"    inputs = (torch.randint(vocabulary, {tokens}){_to_device(question)},)",
+    ]
+
+
+def _config(model: TransformersModel) -> str:
+    """Return the expression that opens the configuration."""
+    if model.config is None:
+        return f'transformers.AutoConfig.from_pretrained("{model_name(model.name)}")'
+    fields = pprint.pformat(model.config, width=WIDTH, sort_dicts=False, compact=True)
+    return f"transformers.AutoConfig.for_model(**{fields})"
 
 
 def checkpoint_lines(question: Question) -> list[str]:
@@ -138,7 +203,9 @@ def checkpoint_lines(question: Question) -> list[str]:
     """
     model = question.model
     if not isinstance(model, TransformersModel):
-        raise _no_snippet("text of another model than transformers'")
+        raise NoRecipeError(
+            "only models of transformers generate text", "measure a name or a directory of one"
+        )
     opened = [
         "def load(checkpoint):",
         '    """Return the model in a directory or on the hub; without one, random weights."""',

@@ -13,7 +13,7 @@ from advisor.errors import NoRecipeError
 from advisor.recipes.loading import loading_lines
 
 #: Packages that the lines may use, and how they are imported.
-USED_PACKAGES = ("torch", "transformers")
+USED_PACKAGES = ("onnxruntime", "os", "torch", "transformers")
 
 
 def compose_snippet(question: Question, batch_size: int, integration: str) -> str:

@@ -79,6 +79,23 @@ def for_any_shape(
     return file
 
 
+def integration(request: Request, arguments: str = "") -> tuple[str, str]:
+    """Return the lines that export `model`, and the expression for the path of the file.
+
+    There are no lines for an ONNX file: `model` is then its path. `arguments` are further arguments
+    of the export.
+    """
+    if request.subject["kind"] == "onnx":
+        return "", "model"
+    return (
+        f"""\
+with torch.no_grad():
+    torch.onnx.export(model, inputs, dynamo=True{arguments}).save("model.onnx", external_data=True)
+""",
+        '"model.onnx"',
+    )
+
+
 def _model_file(request: Request, name: str) -> pathlib.Path:
     return pathlib.Path(request.scratch_directory) / name / "model.onnx"
 

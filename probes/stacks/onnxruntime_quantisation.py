@@ -98,20 +98,20 @@ def count_elements(node: Any, weight: Any) -> int:
     return sizes["K"] * sizes["N"] if node.op_type == "MatMulNBits" else math.prod(weight.dims)
 
 
-def integration(weights: str) -> str:
-    """Return the lines that quantise `model.onnx`; they write `quantised.onnx`."""
+def integration(weights: str, file: str) -> str:
+    """Return the lines that quantise the model at the path `file`; they write `quantised.onnx`."""
     if weights == "int8":
         return f"""\
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-quantize_dynamic("model.onnx", "quantised.onnx", op_types_to_quantize={DYNAMIC_OPERATORS}, per_channel=True, weight_type=QuantType.QInt8, use_external_data_format=True)
+quantize_dynamic({file}, "quantised.onnx", op_types_to_quantize={DYNAMIC_OPERATORS}, per_channel=True, weight_type=QuantType.QInt8, use_external_data_format=True)
 """.replace("'", '"')  # noqa: E501 - the lines are counted, so they are not wrapped
     return f"""\
 import onnx
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.onnx_model import ONNXModel
 
-converted = ONNXModel(onnx.load("model.onnx"))
+converted = ONNXModel(onnx.load({file}))
 converted.replace_gemm_with_matmul()
 quantiser = MatMulNBitsQuantizer(converted.model, block_size={BLOCK}, is_symmetric=True, accuracy_level={ACCURACY_LEVEL})
 quantiser.process()

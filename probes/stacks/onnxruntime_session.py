@@ -212,7 +212,7 @@ def nodes_of(session: ort.InferenceSession) -> list[Any]:
 def integration(request: Request, provider: str, opening: str | None = None) -> str:
     """Return the lines that export, open the session and run it.
 
-    `opening` replaces the lines that open the session.
+    `opening` replaces the lines that open the session; `FILE` in it is the path of the model.
     """
     device = "cpu" if provider == CPU else "cuda"
     bind = (
@@ -230,19 +230,21 @@ for value, tensor in zip(session.get_inputs(), inputs):
 session.run_with_iobinding(binding)
 output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 """
-    quantise, file = "", "model.onnx"
+    free = bool(request.options.get("dynamic")) and request.subject["kind"] != "onnx"
+    export, file = onnx_export.integration(request, ", dynamic_shapes=shapes" if free else "")
+    quantise = ""
     if request.options.get("weights"):
         from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - as above
 
-        quantise = onnxruntime_quantisation.integration(request.options["weights"])
-        file = "quantised.onnx"
-    plain = f'session = onnxruntime.InferenceSession("{file}", providers=["{provider}"])'
+        quantise = onnxruntime_quantisation.integration(request.options["weights"], file)
+        file = '"quantised.onnx"'
+    plain = f'session = onnxruntime.InferenceSession(FILE, providers=["{provider}"])'
+    opened = (opening or plain).replace("FILE", file)
     host = """\
 # Each call:
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}
 output = session.run(None, feeds)
 """
-    free = ", dynamic_shapes=shapes" if request.options.get("dynamic") else ""
     shapes = """\
 # The example needs two rows or more: torch.export fixes a size of 1.
 shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
@@ -251,8 +253,6 @@ shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inp
 import onnxruntime
 import torch
 
-{shapes if free else ""}with torch.no_grad():
-    torch.onnx.export(model, inputs, dynamo=True{free}).save("model.onnx", external_data=True)
-{quantise}{opening or plain}
+{shapes if free else ""}{export}{quantise}{opened}
 assert session.get_providers()[0] == "{provider}", "ONNX Runtime fell back without an error; see its log for the reason"
 {binding if request.options["feeding"] == IO_BINDING else host}"""  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -188,8 +188,9 @@ def engagement(program: EngineContext | CapturedProgram, device_inputs: Any) -> 
     return Engagement(1.0 if kernels else 0.0, proof, facts)
 
 
-def integration(module: str, *, cuda_graph: bool) -> str:
+def integration(module: str, request: Request) -> str:
     """Return the lines that export, build, save, load and run the engine."""
+    export, file = onnx_export.integration(request)
     run = "# Each call:\ncontext.execute_async_v3(stream.cuda_stream)\nstream.synchronize()\n"
     capture = """\
 context.execute_async_v3(stream.cuda_stream)  # once before the capture
@@ -207,13 +208,11 @@ import pathlib
 import {module} as trt
 import torch
 
-with torch.no_grad():
-    torch.onnx.export(model, inputs, dynamo=True).save("model.onnx", external_data=True)
-logger = trt.Logger(trt.Logger.WARNING)
+{export}logger = trt.Logger(trt.Logger.WARNING)
 builder = trt.Builder(logger)
 network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
 parser = trt.OnnxParser(network, logger)
-assert parser.parse_from_file("model.onnx"), [parser.get_error(index).desc() for index in range(parser.num_errors)]
+assert parser.parse_from_file({file}), [parser.get_error(index).desc() for index in range(parser.num_errors)]
 pathlib.Path("model.engine").write_bytes(builder.build_serialized_network(network, builder.create_builder_config()))
 
 engine = trt.Runtime(logger).deserialize_cuda_engine(pathlib.Path("model.engine").read_bytes())
@@ -226,5 +225,5 @@ for name in names[len(inputs):]:
 for name, tensor in tensors.items():
     context.set_tensor_address(name, tensor.data_ptr())
 stream = torch.cuda.Stream()
-{capture if cuda_graph else run}output = [tensors[name] for name in names[len(inputs):]]
+{capture if request.options.get("cuda_graph") else run}output = [tensors[name] for name in names[len(inputs):]]
 """  # noqa: E501 - the lines are counted, so they are not wrapped

@@ -255,6 +255,12 @@ def engagement(program: IreeProgram, device_inputs: Any) -> Engagement:
 
 def integration(request: Request) -> str:
     """Return the lines that export, import, compile, load and run the module."""
+    is_file = request.subject["kind"] == "onnx"
+    file = "model" if is_file else '"model.onnx"'
+    export = f"""\
+with torch.no_grad():
+    torch.onnx.export(model, inputs, "model.onnx", dynamo=True, opset_version={OPSET})
+"""
     return f"""\
 # Weights of more than 2 GiB need an archive next to the module; the script that `p3-advisor recipe`
 # writes makes one.
@@ -263,9 +269,7 @@ import subprocess, sys
 import torch
 from iree import compiler, runtime
 
-with torch.no_grad():
-    torch.onnx.export(model, inputs, "model.onnx", dynamo=True, opset_version={OPSET})
-subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", "model.onnx", "-o", "model.mlir"], check=True)
+{"" if is_file else export}subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", {file}, "-o", "model.mlir"], check=True)
 flags = {compile_flags(request.device)!r}
 built = compiler.compile_file("model.mlir", input_type="onnx", target_backends=["{TARGET[request.device]}"], extra_args=flags)
 context = runtime.SystemContext(config=runtime.Config("{driver_of(request)}"))

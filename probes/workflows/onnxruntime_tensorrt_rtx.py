@@ -62,5 +62,5 @@ onnxruntime.register_execution_provider_library(plugin.get_ep_name(), plugin.get
 devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == plugin.get_ep_name()]
 options = onnxruntime.SessionOptions()
 options.add_provider_for_devices(devices[:1], {})
-session = onnxruntime.InferenceSession("model.onnx", options)"""  # noqa: E501 - the lines are counted, so they are not wrapped
+session = onnxruntime.InferenceSession(FILE, options)"""  # noqa: E501 - the lines are counted, so they are not wrapped
     return onnxruntime_session.integration(request, "NvTensorRTRTXExecutionProvider", opening)

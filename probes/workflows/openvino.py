@@ -156,12 +156,17 @@ def integration(request: Request) -> str:
         from probes.stacks import openvino_generation  # noqa: PLC0415 - as above
 
         return openvino_generation.integration(request, hint)
-    free = ", dynamic_shapes=shapes" if request.options.get("dynamic") else ""
+    is_file = request.subject["kind"] == "onnx"
+    free = ", dynamic_shapes=shapes" if request.options.get("dynamic") and not is_file else ""
     shapes = """\
 # The example needs two rows or more: torch.export fixes a size of 1.
 shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inputs)
 """
-    converted, package = "openvino.convert_model(exported)", ""
+    export = f"""\
+{shapes if free else ""}with torch.no_grad():
+    exported = torch.export.export(model, inputs{free}, strict=False)
+"""
+    converted, package = f"openvino.convert_model({'model' if is_file else 'exported'})", ""
     if weights := request.options.get("weights"):
         from probes.stacks import openvino_compression  # noqa: PLC0415 - as above
 
@@ -171,9 +176,7 @@ shapes = tuple({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for _ in inp
 {package}import openvino
 import torch
 
-{shapes if free else ""}with torch.no_grad():
-    exported = torch.export.export(model, inputs{free}, strict=False)
-converted = {converted}
+{"" if is_file else export}converted = {converted}
 # Without the hint OpenVINO computes in bfloat16 on CPUs that have instructions for it.
 compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{hint}", "PERFORMANCE_HINT": "LATENCY"}})
 # Each call:

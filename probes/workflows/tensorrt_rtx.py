@@ -46,6 +46,4 @@ def build_for(
 
 def integration(request: Request) -> str:
     """Return the lines that export, build, save, load and run the engine."""
-    return tensorrt_engine.integration(
-        trt.__name__, cuda_graph=bool(request.options.get("cuda_graph"))
-    )
+    return tensorrt_engine.integration(trt.__name__, request)
