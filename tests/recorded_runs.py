@@ -159,12 +159,18 @@ GPU_NAME = "NVIDIA H100 80GB HBM3"
 
 
 def make_gpu_run(
-    store: Store, run_id: str = "20261101-000000-0000", *, finished: bool = True, **asked: Any
+    store: Store,
+    run_id: str = "20261101-000000-0000",
+    *,
+    finished: bool = True,
+    imported: bool = False,
+    **asked: Any,
 ) -> Run:
     """Store a run that was measured on a GPU in November 2026; `asked` changes its question."""
     return make_run(
         store,
         finished=finished,
+        imported=imported,
         run_id=run_id,
         created="2026-11-01T12:00:00+00:00",
         machine=builders.gpu_machine(),

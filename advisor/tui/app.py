@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -13,26 +14,25 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.theme import Theme
 
 from advisor import catalogue as catalogue_files
+from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
 from advisor.errors import DefectError, UserError
 from advisor.question.answers import Answers
-from advisor.settings import Settings, read, save_theme
+from advisor.tui.appearance import Appearance
 from advisor.tui.background import BackgroundTasks
 from advisor.tui.options import LaunchOptions
-from advisor.tui.rendering.themes import THEMES
 from advisor.tui.screens.home import HomeScreen
 
 if TYPE_CHECKING:
     from advisor.context import Context
-    from advisor.pipeline.draft import DraftRun
-    from advisor.report.document import RunDocument
     from advisor.store import Run
+    from advisor.tui.answer_actions import AnswerActions
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.unfinished import UnfinishedRun
     from advisor.tui.run_controller import RunController
+    from advisor.tui.run_starter import RunStarter
     from advisor.tui.screens.setup import SetupScreen
 
 
@@ -67,7 +67,6 @@ class AdvisorApp(App[int]):
         super().__init__(ansi_color=True if no_color else None)
         self.launch_options, self.context = launch_options, context
         self.answers: Answers = launch_options.answers
-        self.catalogue = catalogue_files.load(context.rubric, probes=context.probes)
         self.machine: Machine | None = None
         self.defect: DefectError | None = None
         self.background = BackgroundTasks(self._call_in_app, self.show_error)
@@ -75,12 +74,7 @@ class AdvisorApp(App[int]):
         self._setup_screen: SetupScreen | None = None
         self.unfinished_run: UnfinishedRun | None = None
         self._start_host = start_host
-        self._settings_file = settings_file
-        self._settings = read(settings_file) if settings_file else Settings()
-        for theme in THEMES:
-            self.register_theme(theme)
-        if not no_color:
-            self.theme = "p3-dark"
+        self._appearance = Appearance(self, launch_options, settings_file, no_color=no_color)
 
     def _call_in_app(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a function in the thread of the screens, unless the program is ending.
@@ -89,18 +83,33 @@ class AdvisorApp(App[int]):
         """
         self.call_later(lambda: function(*arguments) if self.screen_stack else None)
 
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """The models, workflows and presets, read on first use: the first screen needs none."""
+        return catalogue_files.load(self.context.rubric, probes=self.context.probes)
+
     @property
     def run_controller(self) -> RunController:
         """The controller of the run, created on first use."""
         if self._run_controller is None:
             from advisor.tui import run_controller  # noqa: PLC0415 - see the class
 
-            self._run_controller = (
-                run_controller.RunController(self, self._start_host)
-                if self._start_host
-                else run_controller.RunController(self)
-            )
+            self._run_controller = run_controller.RunController(self, self._start_host)
         return self._run_controller
+
+    @functools.cached_property
+    def run_starter(self) -> RunStarter:
+        """Makes plans and starts runs."""
+        from advisor.tui.run_starter import RunStarter  # noqa: PLC0415 - see the class
+
+        return RunStarter(self)
+
+    @functools.cached_property
+    def answer_actions(self) -> AnswerActions:
+        """The actions on a finished answer."""
+        from advisor.tui.answer_actions import AnswerActions  # noqa: PLC0415 - see the class
+
+        return AnswerActions(self)
 
     def run_status(self) -> str:
         return self._run_controller.status() if self._run_controller is not None else ""
@@ -113,27 +122,9 @@ class AdvisorApp(App[int]):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             # Only the main thread can handle signals; tests run the app in others.
             with contextlib.suppress(ValueError, RuntimeError):
-                loop.add_signal_handler(number, self.exit_on_signal, number)
-        if self.launch_options.ascii_only:
-            from advisor.tui.rendering.ascii_filter import AsciiFilter  # noqa: PLC0415 - rarely used
-
-            self._filters.append(AsciiFilter())
-        self.set_keymap(self._settings.keys)
-        theme = self.launch_options.theme or self._settings.theme
-        if theme in self.available_themes and not self.ansi_color:
-            self.theme = theme
-        self._saved_theme = self.theme
-        self.theme_changed_signal.subscribe(self, self._save_theme)
+                loop.add_signal_handler(number, self.shut_down, 128 + number)
+        self._appearance.apply(self.show_error)
         self.call_after_refresh(self._start_background_work)
-
-    def _save_theme(self, theme: Theme) -> None:
-        if theme.name == self._saved_theme or self._settings_file is None or self.ansi_color:
-            return
-        self._saved_theme = theme.name
-        try:
-            save_theme(self._settings_file, theme.name)
-        except UserError as error:
-            self.show_error(error)
 
     def _start_background_work(self) -> None:
         """Do the work that the first screen does not wait for."""
@@ -177,11 +168,6 @@ class AdvisorApp(App[int]):
         """Whether the questions are shown."""
         return self._setup_screen is not None and self.screen is self._setup_screen
 
-    def go_to_next_step(self) -> None:
-        """Go to the next question."""
-        if self.is_asking:
-            self.setup_screen.action_next()
-
     def _detect_machine(self) -> Machine:
         from advisor import applicability, machine, question  # noqa: PLC0415 - see the class
         from advisor.tui import run_controller  # noqa: F401, PLC0415 - preloaded for the next key
@@ -190,6 +176,12 @@ class AdvisorApp(App[int]):
             question.worker_interpreter(self.answers),
             applicability.required_packages(self.catalogue),
         )
+
+    @property
+    def known_machine(self) -> Machine | None:
+        """This machine with the interpreter of the answers; None if it was not inspected yet."""
+        is_same_interpreter = self.answers.python == self.launch_options.answers.python
+        return self.machine if is_same_interpreter else None
 
     def _show_machine(self, machine: Machine) -> None:
         self.machine = machine
@@ -216,37 +208,6 @@ class AdvisorApp(App[int]):
         else:
             self.notify(f"{error.what}; next: {error.next_step}", severity="error", markup=False)
 
-    def show_field_error(self, error: UserError | None) -> None:
-        """Show what is wrong with a field of the questions, or remove it."""
-        if self.is_asking:
-            self.setup_screen.show_error(error)
-
-    def show_plan(self) -> None:
-        """Make the plan in the background and show it."""
-        from advisor.tui.steps.plan import PlanStep  # noqa: PLC0415 - see the class
-
-        def show(drafted: DraftRun | RunDocument) -> None:
-            for step in self.setup_screen.query(PlanStep):
-                step.show(drafted)
-
-        self.background.start("plan", self._draft_or_answer, show)
-
-    def _draft(self) -> DraftRun:
-        from advisor.pipeline.draft import propose  # noqa: PLC0415 - see the class
-
-        # The machine was inspected with the interpreter of the launch options.
-        is_same_interpreter = self.answers.python == self.launch_options.answers.python
-        return propose(self.answers, self.context, self.machine if is_same_interpreter else None)
-
-    def _draft_or_answer(self) -> DraftRun | RunDocument:
-        from advisor.report import absent_gpu  # noqa: PLC0415 - see the class
-
-        return absent_gpu.draft_or_answer(self.answers, self.context, self._draft)
-
-    def start_run(self) -> None:
-        """Start a run with the current answers; show the answer for a GPU that is absent."""
-        self.run_controller.start(self._draft_or_answer)
-
     # Screens
 
     def action_home(self) -> None:
@@ -267,7 +228,7 @@ class AdvisorApp(App[int]):
 
     def action_start_now(self) -> None:
         """Start a run with the current answers."""
-        self.start_run()
+        self.run_starter.start_from_answers()
 
     def action_go_on(self) -> None:
         """Show the run that is going on, or resume the newest unfinished one."""
@@ -308,19 +269,10 @@ class AdvisorApp(App[int]):
 
     def action_leave(self) -> None:
         """Quit, after a confirmation if a run is in progress."""
-        if self._run_controller is None or self._run_controller.owned_host is None:
+        if self._run_controller is None:
             self.shut_down(0)
-            return
-        from advisor.tui.dialogs.confirmations import QuitDialog  # noqa: PLC0415 - see the class
-
-        def on_answer(choice: str | None) -> None:
-            if choice == "keep":
-                self.run_controller.detach()
-            if choice:
-                self.shut_down(0 if choice == "keep" else 130)
-
-        if not isinstance(self.screen, QuitDialog):
-            self.push_screen(QuitDialog(self.run_controller.description()), on_answer)
+        else:
+            self._run_controller.ask_to_leave(self.shut_down)
 
     def action_interrupt(self) -> None:
         """Handle ctrl+c: offer to cancel the run, or name the key that quits."""
@@ -328,10 +280,6 @@ class AdvisorApp(App[int]):
             self._run_controller.ask_to_cancel()
         else:
             self.notify("ctrl+q quits", markup=False)
-
-    def exit_on_signal(self, number: int) -> None:
-        """End the program and the run after a signal."""
-        self.shut_down(128 + number)
 
     def shut_down(self, code: int) -> None:
         """End the host process, then exit with this code."""
@@ -345,13 +293,8 @@ class AdvisorApp(App[int]):
 
     def _fatal_error(self) -> None:
         """Write a crash report; Textual's own traceback would print the values of variables."""
-        from advisor.store import default_home  # noqa: PLC0415 - see the class
         from advisor.tui import crash_report  # noqa: PLC0415 - see the class
 
         if self._exception is not None and self.defect is None:
-            self.defect = crash_report.write_crash_report(
-                self._exception,
-                default_home(self.context.environment),
-                f"{self.context.now():%Y%m%d-%H%M%S}",
-            )
+            self.defect = crash_report.write_crash_report(self._exception, self.context)
         self._close_messages_no_wait()

@@ -52,7 +52,9 @@ def available_commands(app: AppInterface) -> Iterable[SystemCommand]:
         app.action_fleet,
     )
     yield SystemCommand("go: Doctor", "check this machine for problems", app.action_doctor)
-    yield SystemCommand("run: Start", "measure with the current answers", app.start_run)
+    yield SystemCommand(
+        "run: Start", "measure with the current answers", app.run_starter.start_from_answers
+    )
     controller = app.run_controller
     if controller.session is not None and controller.session.is_controlled:
         yield SystemCommand("run: Show", "the run that is going on", app.action_go_on)

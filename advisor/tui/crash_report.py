@@ -5,18 +5,18 @@ The report contains no values of variables, because they could be secrets.
 
 from __future__ import annotations
 
-import pathlib
 import traceback
 
+from advisor.context import Context
 from advisor.errors import DefectError
+from advisor.store import default_home
 from advisor.version import __version__
 
 
-def write_crash_report(
-    error: BaseException, directory: pathlib.Path, timestamp: str
-) -> DefectError:
-    """Write the traceback to `crash-TIMESTAMP.txt` and return the error to show to the user."""
-    file = directory / f"crash-{timestamp}.txt"
+def write_crash_report(error: BaseException, context: Context) -> DefectError:
+    """Write the traceback to a file in the user's directory; return the error to show."""
+    directory = default_home(context.environment)
+    file = directory / f"crash-{context.now():%Y%m%d-%H%M%S}.txt"
     what = f"p3-advisor has crashed because of an internal error, {type(error).__name__}"
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ Screens import these instead of the implementations, which import the screens.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.domain.catalogue import Catalogue
@@ -16,7 +17,9 @@ from advisor.tui.background import BackgroundTasks
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.pipeline.decision import Decision
+    from advisor.pipeline.draft import DraftRun
     from advisor.report.document import RunDocument
+    from advisor.store import Run
     from advisor.tui.answer import RunAnswer
     from advisor.tui.run.host_process import HostProcess
     from advisor.tui.run.session import RunSession
@@ -35,17 +38,43 @@ class RunControllerInterface(Protocol):
     def open(self, run_id: str) -> None:
         """Show the results of a stored run, or its progress if it is running."""
 
-    def show_absent_gpu_answer(self, document: RunDocument) -> None:
-        """Show the answer for a GPU that is not attached."""
-
     def resume(self, run_id: str) -> None:
         """Resume a stopped run."""
+
+    def refuse_if_busy(self) -> bool:
+        """Return whether this program runs a run already, after notifying the user."""
+
+    def run(self, run: Run) -> None:
+        """Start the host process of a run and show its progress."""
+
+    def toggle_pause(self) -> None:
+        """Pause the run after the current timed section, or continue it."""
+
+    def ask_to_cancel(self) -> None:
+        """End the run after a confirmation; then show the results so far."""
+
+
+class RunStarterInterface(Protocol):
+    """Makes plans and starts runs."""
+
+    def propose(self, show: Callable[[DraftRun | RunDocument], object]) -> None:
+        """Make the plan of the current answers in the background and show it."""
+
+    def start_from_answers(self) -> None:
+        """Start a run with the current answers; show the answer for a GPU that is absent."""
+
+    def show_absent_gpu_answer(self, document: RunDocument) -> None:
+        """Show the answer for a GPU that is not attached."""
 
     def retry_failed(self, decision: Decision) -> None:
         """Measure the failed arms of a run again, in a new run."""
 
     def measure_again(self, answer: RunAnswer) -> None:
         """Measure what an answer leaves undecided for longer, in a new run."""
+
+
+class AnswerActionsInterface(Protocol):
+    """Acts on a finished answer."""
 
     def show_code(self, answer: RunAnswer, arm: str) -> None:
         """Show the script that does what was measured."""
@@ -61,19 +90,12 @@ class RunControllerInterface(Protocol):
     ) -> None:
         """Write a document, with the script of its `decision`, to a file that the user names."""
 
-    def toggle_pause(self) -> None:
-        """Pause the run after the current timed section, or continue it."""
-
-    def ask_to_cancel(self) -> None:
-        """End the run after a confirmation; then show the results so far."""
-
 
 class AppInterface(Protocol):
     """The app."""
 
     answers: Answers
     background: BackgroundTasks
-    catalogue: Catalogue
     machine: Machine | None
     context: Context
 
@@ -81,23 +103,27 @@ class AppInterface(Protocol):
     def run_controller(self) -> RunControllerInterface:
         """The controller of the run."""
 
+    @property
+    def run_starter(self) -> RunStarterInterface:
+        """Makes plans and starts runs."""
+
+    @property
+    def answer_actions(self) -> AnswerActionsInterface:
+        """The actions on a finished answer."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The models, workflows and presets."""
+
+    @property
+    def known_machine(self) -> Machine | None:
+        """This machine with the interpreter of the answers; None if it was not inspected yet."""
+
     def run_status(self) -> str:
         """Return the status of the run for the title bar, empty if no run is in progress."""
 
-    def go_to_next_step(self) -> None:
-        """Go to the next question."""
-
-    def show_plan(self) -> None:
-        """Make the plan in the background and show it."""
-
-    def start_run(self) -> None:
-        """Start a run with the current answers."""
-
     def show_error(self, error: UserError) -> None:
         """Show an error and its next step."""
-
-    def show_field_error(self, error: UserError | None) -> None:
-        """Show what is wrong with a field of the questions, or remove it."""
 
     unfinished_run: UnfinishedRun | None
 

@@ -1,49 +1,26 @@
-"""Start, show, pause, cancel, resume and export the run that the screens show."""
+"""Show, pause, cancel and resume the run of the screens, and show its answer."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import pathlib
 from collections.abc import Callable
 from typing import cast
 
-import msgspec
 from textual.app import App
 
-from advisor.domain.machine import LoadProblem
 from advisor.domain.run import Header, resume_command
 from advisor.errors import UserError
-from advisor.pipeline.decision import Decision, decide
-from advisor.pipeline.draft import DraftRun, create
+from advisor.pipeline.decision import Decision
 from advisor.pipeline.execution import check_resumable
-from advisor.report.document import RunDocument
-from advisor.report.measured_document import compose as compose_document
 from advisor.report.opening import is_document, read_document
 from advisor.report.text_report import headline
 from advisor.store import Run
-from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
-from advisor.tui.dialogs.code_dialog import CodeDialog
-from advisor.tui.dialogs.confirmations import CancelDialog
-from advisor.tui.dialogs.export_dialog import ExportDialog
-from advisor.tui.dialogs.load_dialog import LoadDialog
-from advisor.tui.dialogs.verify_dialog import VerifyDialog
+from advisor.tui.dialogs.confirmations import CancelDialog, QuitDialog
 from advisor.tui.interfaces import AppInterface
 from advisor.tui.rendering.text import printable
-from advisor.tui.run.comparison import RunComparison, compare_runs
-from advisor.tui.run.export import RENDERERS, write_document
 from advisor.tui.run.host_process import HostProcess
-from advisor.tui.run.machine_check import find_load_problems
-from advisor.tui.run.retry import (
-    failed_arms,
-    longer_budget,
-    propose_retry,
-    undecided_workflows,
-)
 from advisor.tui.run.session import NOT_CONTROLLED_MESSAGE, RunSession
-from advisor.tui.screens.absent_gpu import AbsentGpuScreen
-from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
 
@@ -54,11 +31,11 @@ class RunController:
     """Controls the run that is shown; this program owns at most one host process at a time."""
 
     def __init__(
-        self, app: App[int], start_host: Callable[[Run], HostProcess] = HostProcess
+        self, app: App[int], start_host: Callable[[Run], HostProcess] | None = None
     ) -> None:
         self._app = app
         self._app_interface = cast("AppInterface", app)
-        self._start_host = start_host
+        self._start_host = start_host or HostProcess
         self.session: RunSession | None = None
         #: The last answer that was shown, and the run that was left to itself.
         self._answer: RunAnswer | None = None
@@ -84,101 +61,14 @@ class RunController:
         state = "is paused" if self.session.is_paused else "is going on"
         return f"Run {self.session.follower.run.directory.name[-4:]} {state}."
 
-    def start(self, draft: Callable[[], DraftRun | RunDocument]) -> None:
-        """Create a run from a draft and start it; show the answer for a GPU that is absent."""
-        if self._is_busy():
-            return
-        self._app.notify("making the plan ...", timeout=2, markup=False)
-
-        context = self._app_interface.context
-
-        def check() -> tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]:
-            drafted = draft()
-            if isinstance(drafted, RunDocument):
-                return drafted, ()
-            return drafted, find_load_problems(drafted, context)
-
-        def show(checked: tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]) -> None:
-            drafted, problems = checked
-            if isinstance(drafted, RunDocument):
-                self.show_absent_gpu_answer(drafted)
-            elif problems and not drafted.question.wait_seconds:
-                self._ask_to_wait(drafted, problems)
-            else:
-                self._create_and_start(drafted)
-
-        self._app_interface.background.start("start", check, show)
-
-    def _ask_to_wait(self, drafted: DraftRun, problems: tuple[LoadProblem, ...]) -> None:
-        """Start the run on a busy machine only if the user chooses so."""
-
-        def on_answer(wait_seconds: float | None) -> None:
-            if wait_seconds is not None:
-                question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
-                self._create_and_start(dataclasses.replace(drafted, question=question))
-
-        self._app.push_screen(LoadDialog(problems), on_answer)
-
-    def _create_and_start(self, drafted: DraftRun) -> None:
-        context = self._app_interface.context
-        self._app_interface.background.start(
-            "create", lambda: create(drafted, context), self._start_run
-        )
-
-    def show_absent_gpu_answer(self, document: RunDocument) -> None:
-        """Show the answer for a GPU that is not attached."""
-        self._app.push_screen(AbsentGpuScreen(document))
-
-    def retry_failed(self, decision: Decision) -> None:
-        """Measure the failed arms of a run again.
-
-        They are measured in a new run, because times of two runs must not be ranked together.
-        """
-        failed = failed_arms(decision)
-        if failed:
-            self.start(lambda: propose_retry(decision.header, failed))
-
-    def measure_again(self, answer: RunAnswer) -> None:
-        """Measure what an answer leaves undecided for longer, in a new run."""
-        if answer.decision is None:
-            return
-        header, workflows = answer.decision.header, undecided_workflows(answer)
-        budget = longer_budget(answer)
-        names = ", ".join(workflows) or "all workflows"
-        self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
-        self.start(lambda: propose_retry(header, workflows, budget))
-
-    def show_code(self, answer: RunAnswer, arm: str) -> None:
-        """Show the script that does what was measured."""
-        decision, probes = answer.decision, self._app_interface.context.probes
-        if decision is None:
-            return
-
-        def compose_script() -> str:
-            from advisor.report import recipe  # noqa: PLC0415 - most sessions need no script
-
-            entry, found = recipe.choose(answer.document, decision, arm, probes)
-            return recipe.render(answer.document, entry, found)
-
-        self._app_interface.background.start(
-            "code", compose_script, lambda script: self._app.push_screen(CodeDialog(arm, script))
-        )
-
-    def verify(self, answer: RunAnswer, arm: str) -> None:
-        """Run the script of an arm and check that it reaches the measured speed."""
-        if answer.decision is None or self._is_busy():
-            return
-        command = (*ADVISOR_COMMAND, "verify", answer.document.run_id, "--workflow", arm)
-        environment = self._app_interface.context.environment
-        self._app.push_screen(VerifyDialog(arm, " ".join(command[4:]), command, environment))
-
-    def _is_busy(self) -> bool:
-        """Return whether a run is in progress, after notifying the user."""
+    def refuse_if_busy(self) -> bool:
+        """Return whether this program runs a run already, after notifying the user."""
         if self.owned_host is not None:
             self._app.notify(BUSY_MESSAGE, severity="warning", markup=False)
         return self.owned_host is not None
 
-    def _start_run(self, run: Run) -> None:
+    def run(self, run: Run) -> None:
+        """Start the host process of a run and show its progress."""
         self.show(RunSession.for_run(run, self._start_host(run)))
 
     def replay(self, directory: str, speed: float) -> None:
@@ -250,7 +140,7 @@ class RunController:
             and self.session.follower.run.directory == run.directory
         ):
             self.show(self.session)
-        elif not self._is_busy():
+        elif not self.refuse_if_busy():
             self._open(run)
 
     def _open_document(self, file: str) -> None:
@@ -281,8 +171,8 @@ class RunController:
             return
         if run.is_active():
             self.open(run_id)
-        elif not self._is_busy():
-            self._start_run(run)
+        elif not self.refuse_if_busy():
+            self.run(run)
 
     def _find(self, run_id: str, check: Callable[[Header], None] = lambda _: None) -> Run | None:
         """Return the run, or None after showing why it cannot be read or does not pass `check`."""
@@ -294,47 +184,6 @@ class RunController:
             self._app_interface.show_error(error)
             return None
         return run
-
-    def compare(self, first: str, second: str) -> None:
-        """Show the comparison of two stored runs."""
-
-        def compare_stored() -> RunComparison:
-            return compare_runs(self._decide_again(first), self._decide_again(second))
-
-        self._app_interface.background.start(
-            "compare", compare_stored, lambda found: self._app.push_screen(CompareScreen(found))
-        )
-
-    def _decide_again(self, name: str) -> RunDocument:
-        """Return the document of a stored run or of a file."""
-        if is_document(name):
-            catalogue = self._app_interface.catalogue
-            return RunAnswer.of_document(read_document(name), catalogue).document
-        return compose_document(decide(self._app_interface.context.store.find(name)))
-
-    def export(
-        self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
-    ) -> None:
-        """Write a document, with the script of its `decision`, to a file that the user names."""
-
-        def make_script() -> str | None:
-            from advisor.report import recipe  # noqa: PLC0415 - most sessions export nothing
-
-            probes = self._app_interface.context.probes
-            return recipe.render_recommended(document, decision, probes) if decision else None
-
-        def write(file: pathlib.Path | None) -> None:
-            if file is None:
-                return
-            try:
-                write_document(document, file, make_script)
-            except UserError as error:
-                self._app_interface.show_error(error)
-            else:
-                self._app.notify(f"written: {file.absolute()}", markup=False)
-
-        name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
-        self._app.push_screen(ExportDialog(pathlib.Path.cwd() / name, list(RENDERERS)), write)
 
     def toggle_pause(self) -> None:
         """Pause the run after the current timed section, or continue it."""
@@ -363,6 +212,21 @@ class RunController:
             self._app.notify(NOT_CONTROLLED_MESSAGE, markup=False)
         elif not isinstance(self._app.screen, CancelDialog):
             self._app.push_screen(CancelDialog(), on_answer)
+
+    def ask_to_leave(self, leave: Callable[[int], None]) -> None:
+        """Call `leave` with the exit code; while a run goes on, only after a confirmation."""
+        if self.owned_host is None:
+            leave(0)
+            return
+
+        def on_answer(choice: str | None) -> None:
+            if choice == "keep":
+                self.detach()
+            if choice:
+                leave(0 if choice == "keep" else 130)
+
+        if not isinstance(self._app.screen, QuitDialog):
+            self._app.push_screen(QuitDialog(self.description()), on_answer)
 
     def farewell(self) -> str:
         """Return a line for the shell: how to come back to a run, or the last answer."""

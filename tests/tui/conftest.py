@@ -17,7 +17,7 @@ from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
 from advisor.question.answers import Answers
 from advisor.store import HOME_VARIABLE, Run, Store
-from advisor.tui import run_controller
+from advisor.tui import run_starter
 from advisor.tui.run.host_process import HostProcess
 
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
@@ -34,7 +34,7 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start runs without a question, however busy the machine of the tests is."""
-    monkeypatch.setattr(run_controller, "find_load_problems", lambda *_: ())
+    monkeypatch.setattr(run_starter, "find_load_problems", lambda *_: ())
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,8 @@ class AppOnRecordedMachine(AdvisorApp):
             LaunchOptions(answers=Answers(model=self.header.question.model.name)), context
         )
 
+        self.run_starter.draft = self._draft  # type: ignore[method-assign]
+
     def _detect_machine(self) -> Machine:
         return self.header.machine
 

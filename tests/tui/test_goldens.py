@@ -7,6 +7,7 @@ their figures never change.
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import sys
 import time
@@ -24,7 +25,7 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
-from recorded_runs import SECONDS, make_long_run, make_run
+from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
 from advisor.context import Context
@@ -32,8 +33,10 @@ from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog
+from advisor.tui.dialogs.load_dialog import LoadDialog
 from advisor.tui.options import LaunchOptions
 from advisor.tui.run.session import RunSession
+from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.history import HistoryScreen
@@ -190,6 +193,53 @@ async def test_questions_help_history_and_comparison(
         await pilot.press("c")
         await wait_for_screen(pilot, CompareScreen)
         await compare("compare", pilot, update=update)
+
+
+@async_test
+async def test_home(
+    finished: Run,
+    unfinished: Run,
+    tui_context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    update: bool,
+) -> None:
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
+    assert finished.directory.parent == unfinished.directory.parent
+    store = Store(finished.directory.parents[1])
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        await wait_for(pilot, lambda: app.machine is not None)
+        await wait_for_text(pilot, "2.29x")
+        await compare("home", pilot, update=update)
+        app.push_screen(LoadDialog(("cpu-busy", "gpu-processes")))
+        await wait_for_screen(pilot, LoadDialog)
+        await compare("busy-machine", pilot, update=update)
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("absent-imported", Answers(gpu="H100", model="synthetic/ffn@8x16")),
+        (
+            "absent-published",
+            Answers(gpu="RTX 4090", model="TinyLlama/TinyLlama-1.1B-Chat-v1.0"),
+        ),
+    ],
+)
+@async_test
+async def test_gpus_that_are_not_attached(
+    name: str, answers: Answers, tui_context: Context, tmp_path: pathlib.Path, *, update: bool
+) -> None:
+    make_gpu_run(Store(tmp_path), imported=True)
+    shipped = Context(
+        environment=tui_context.environment, store=Store(tmp_path), now=tui_context.now
+    )
+    async with running_app(AdvisorApp(LaunchOptions(answers=answers), shipped)) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, AbsentGpuScreen)
+        await compare(name, pilot, update=update)
 
 
 @async_test

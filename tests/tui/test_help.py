@@ -1,22 +1,40 @@
-"""The help dialog: it starts with the focused widget and the option that the widget answers."""
+"""The help dialog: it starts with the word at the focus, or with what the focused widget does."""
 
 from __future__ import annotations
 
 import pytest
-from onscreen import async_test, go_to_step, replay_app, running_app, screen_text, wait_for_screen
+from onscreen import (
+    SIZES,
+    async_test,
+    go_to_step,
+    replay_app,
+    running_app,
+    screen_text,
+    wait_for_screen,
+)
+from textual.pilot import Pilot
 from textual.widget import Widget
+from textual.widgets import Static
 
+from advisor.catalogue import read_glossary, rubric_directory
 from advisor.context import Context
+from advisor.domain.question import PILLARS
 from advisor.question.answers import Answers
 from advisor.store import Run
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.help_dialog import HelpDialog, describe_widget
 from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
+from advisor.tui.screens.live_table import process_columns
 from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.results_panes import TextPane
+from advisor.tui.screens.results_table import CRITERION_TITLES
 from advisor.tui.widgets.answer_input import AnswerInput
 from advisor.tui.widgets.choice import Choice
 from advisor.tui.widgets.table import SelectableTable
 from advisor.tui.widgets.weights import WeightBar
+
+GLOSSARY = read_glossary(rubric_directory() / "glossary.toml")
 
 
 @pytest.mark.parametrize(
@@ -58,3 +76,84 @@ async def test_weights_and_ranking_have_help_of_their_own(
             assert describe_widget(focused)[:60] in screen_text(pilot)
             await pilot.press("escape")
             await wait_for_screen(pilot, ResultsScreen)
+
+
+async def open_help(pilot: Pilot[int]) -> str:
+    """Open the help and return what it says about the focus; close it again."""
+    below = pilot.app.screen
+    await pilot.press("question_mark")
+    dialog = await wait_for_screen(pilot, HelpDialog)
+    shown = "\n".join(str(found.render()) for found in dialog.query("#at-focus").results(Static))
+    await pilot.press("escape")
+    await wait_for_screen(pilot, type(below))
+    return shown
+
+
+@pytest.mark.parametrize("size", SIZES)
+@async_test
+async def test_question_mark_explains_each_line_of_the_answer(
+    size: tuple[int, int], tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run), size) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("up")  # from the first row of the ranking
+        assert screen.focused_part == "answer"
+        for label, _ in answer_lines(screen.answer):
+            shown = await open_help(pilot)
+            for term in LINE_TERMS[label]:
+                assert f"{term}  {GLOSSARY[term]}" in shown
+            await pilot.press("down")
+        assert screen.focused_part == "ranking"
+
+
+@async_test
+async def test_question_mark_explains_the_marked_column_or_the_arm(
+    tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run), (200, 60)) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        table = screen.query_one(SelectableTable)
+        arm = await open_help(pilot)
+        assert arm.startswith(f"{table.key_at_cursor()}: ")
+        explained = []
+        columns = len(table.ordered_columns)
+        for _ in range(columns):
+            await pilot.press("right")
+            shown = await open_help(pilot)
+            assert all(f"{term}  {GLOSSARY[term]}" in shown for term in table.help_terms())
+            explained.append(table.help_terms())
+        assert ("Productivity", "grade") in explained
+        assert ("score", "weights") in explained
+        assert all(explained)
+        await pilot.press("right")  # after the last column, none is marked
+        assert await open_help(pilot) == arm
+        await pilot.press("left", "down")
+        assert table.help_terms() == explained[-1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "term"),
+    [(("1",), "declared"), (("2",), "Performance"), (("3",), "trust"), (("6",), "break-even")],
+)
+@async_test
+async def test_question_mark_explains_the_terms_of_a_pane(
+    keys: tuple[str, ...], term: str, tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run)) as pilot:
+        await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press(*keys)
+        assert f"{term}  {GLOSSARY[term]}" in await open_help(pilot)
+
+
+def test_every_term_that_a_screen_explains_is_in_the_glossary() -> None:
+    explained = {term for terms in LINE_TERMS.values() for term in terms}
+    explained |= {term for terms in TextPane.TERMS.values() for term in terms}
+    explained |= set(CRITERION_TITLES.values())
+    explained |= {term for pillar in PILLARS for term in WeightBar(pillar).help_terms()}
+    explained |= {term for size in (False, True) for term in _terms_of_live(generates_text=size)}
+    assert explained <= GLOSSARY.keys()
+
+
+def _terms_of_live(*, generates_text: bool) -> set[str]:
+    columns = process_columns(200, generates_text=generates_text, longest=20)
+    return {term for column in columns for term in column.terms}

@@ -26,7 +26,8 @@ from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
-from advisor.tui.screens.results import PANES, RANKING, ResultsScreen
+from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
+from advisor.tui.screens.results_panes import PANES
 from advisor.tui.widgets.pane_bar import PaneBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
@@ -82,15 +83,15 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
     async with running_app(replay_app(tui_context, sample_run), size) as pilot:
         screen = await wait_for_screen(pilot, ResultsScreen)
         seen = []
-        for _ in range(len(PANES) + 1):
+        for _ in PARTS:
             await pilot.press("tab")
-            seen.append(screen.focused_pane)
-        assert seen == [*PANES, RANKING]
-        await pilot.press("shift+tab")
-        assert screen.focused_pane == list(PANES)[-1]
+            seen.append(screen.focused_part)
+        assert seen == [*PANES, ANSWER, RANKING]
+        await pilot.press("shift+tab", "shift+tab")
+        assert screen.focused_part == list(PANES)[-1]
         for number, pane in enumerate(PANES, 1):
             await pilot.press(str(number))
-            assert screen.focused_pane == pane
+            assert screen.focused_part == pane
             focused = screen.focused
             assert focused is not None
             assert focused.region.height > 0
@@ -100,7 +101,7 @@ async def test_every_pane_is_reached_by_tab_by_number_and_by_mouse(
             column = str(bar.render()).index(f"{number} {title}")
             assert await pilot.click(bar, offset=(column, 0))
             await settle(pilot)
-            assert screen.focused_pane == pane
+            assert screen.focused_part == pane
         assert line
 
 

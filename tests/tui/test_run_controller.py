@@ -25,6 +25,7 @@ from advisor.errors import GpuNotAttachedError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
+from advisor.report import text_report
 from advisor.report.document import encode
 from advisor.report.measured_document import compose as compose_document
 from advisor.store import Run, Store
@@ -178,3 +179,42 @@ def test_the_extension_selects_the_format_of_an_export(
     assert ("the script" in written) == (extension == ".html")
     assert set(RENDERERS) == {".html", ".md", ".csv", ".json"}
     assert not list(tmp_path.glob(".*"))
+
+
+@async_test
+async def test_the_farewell_is_the_last_answer_with_the_command_that_shows_it(
+    tui_context: Context, tmp_path: pathlib.Path
+) -> None:
+    run = make_run(Store(tmp_path), finished=True)
+    app = AdvisorApp(LaunchOptions(open=str(run.directory)), tui_context)
+    async with running_app(app) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        await pilot.press("q")
+        await wait_for(pilot, lambda: app.return_value == 0)
+    farewell = app.farewell()
+    assert text_report.headline(results.original.document) in farewell
+    assert farewell.endswith(f"p3-advisor show {run.directory.name}")
+
+
+@pytest.mark.parametrize(("key", "code"), [("k", 0), ("c", 130)])
+@async_test
+async def test_leaving_a_run_says_how_to_come_back(
+    key: str, code: int, tui_context: Context, fake_host: Callable[[Run], HostProcess]
+) -> None:
+    answers = Answers(gpu="cpu", workflows="misbehaving/escapes", batch_sizes="1", budget="1")
+    app = AdvisorApp(LaunchOptions(answers=answers), tui_context, start_host=fake_host)
+    async with running_app(app) as pilot:
+        await pilot.press("ctrl+r")
+        await wait_for_screen(pilot, LiveScreen)
+        session = app.run_controller.session
+        assert session is not None
+        await wait_for(pilot, sleep_processes)
+        await pilot.press("q", key)
+        await wait_for(pilot, lambda: app.return_value == code)
+    run = session.follower.run
+    assert run.directory.name in app.farewell()
+    assert ("--open" in app.farewell()) == (key == "k")
+    assert run.is_active() == (key == "k")
+    if session.host is not None:
+        session.host.terminate()
+    assert psutil.wait_procs(sleep_processes(), 30)[1] == []

@@ -291,7 +291,7 @@ def test_the_plain_prompts_and_the_screens_ask_the_same_question(
     app = AdvisorApp(
         LaunchOptions(answers=msgspec.structs.replace(answers, preset="serving")), tui_context
     )
-    on_screen = app._draft()
+    on_screen = app.run_starter.draft()
     assert (plain.question, plain.plan) == (on_screen.question, on_screen.plan)
     assert "pytorch-eager, quick" in capsys.readouterr().out
 

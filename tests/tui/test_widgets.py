@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pathlib
 import threading
 import uuid
@@ -22,7 +23,7 @@ from textual.widgets._footer import FooterKey
 
 from advisor.context import Context
 from advisor.errors import SizeError, UserError
-from advisor.store import Run
+from advisor.store import HOME_VARIABLE, Run, Store
 from advisor.tui import crash_report
 from advisor.tui.app import AdvisorApp
 from advisor.tui.background import BackgroundTasks
@@ -127,7 +128,12 @@ def test_a_crash_report_has_no_values_of_variables(tmp_path: pathlib.Path) -> No
     password = uuid.uuid4().hex
     with pytest.raises(KeyError) as raised:
         fail(password)
-    error = crash_report.write_crash_report(raised.value, tmp_path, "20261121-120000")
+    context = Context(
+        environment={HOME_VARIABLE: str(tmp_path)},
+        store=Store(tmp_path),
+        now=lambda: dt.datetime(2026, 11, 21, 12, tzinfo=dt.timezone.utc),
+    )
+    error = crash_report.write_crash_report(raised.value, context)
     written = (tmp_path / "crash-20261121-120000.txt").read_text()
     assert "KeyError" in error.what
     assert str(tmp_path) in error.what

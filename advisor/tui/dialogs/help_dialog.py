@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 from rich.text import Text
@@ -31,6 +31,22 @@ ctrl+z       suspend; fg returns, and a run continues meanwhile
 OPTION_NAMES = {"device": "gpu", "absent_gpu": "gpu"}
 
 
+@runtime_checkable
+class ExplainsTerms(Protocol):
+    """A widget with words that the glossary explains."""
+
+    def help_terms(self) -> tuple[str, ...]:
+        """Return the terms at the cursor of the widget."""
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A screen that can say what is under its cursor."""
+
+    def describe_focus(self) -> str:
+        """Return a description of what is under the cursor, or an empty text."""
+
+
 class HelpDialog(Dialog[None]):
     """The help dialog."""
 
@@ -44,10 +60,14 @@ class HelpDialog(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         focused = self._below.focused
+        at_focus = self._describe_focus()
         widget_help = describe_widget(focused) if focused is not None else ""
         with VerticalScroll(classes="dialog"):
+            if at_focus:
+                yield Static(at_focus, id="at-focus", markup=False)
             if widget_help:
                 yield Static(Text(widget_help), markup=False)
+            if at_focus or widget_help:
                 yield Static(Text("\nThis screen", style="bold"), markup=False)
             yield Static(
                 Text(" ".join(getattr(self._below, "HELP_TEXT", "").split()) + "\n"), markup=False
@@ -59,6 +79,14 @@ class HelpDialog(Dialog[None]):
             yield Static(Text("Terms", style="bold"), markup=False)
             yield Static(render_terms(getattr(self._below, "TERMS", ())), id="terms", markup=False)
         yield KeyFooter()
+
+    def _describe_focus(self) -> Text:
+        """Return the terms at the focus; without terms, the row under the cursor."""
+        terms = terms_at(self._below.focused)
+        if terms:
+            return render_entries(terms, read_glossary(rubric_directory() / "glossary.toml"))
+        description = self._below.describe_focus() if isinstance(self._below, Describing) else ""
+        return Text(f"{description}\n" if description else "")
 
     def _keys(self) -> Text:
         lines = []
@@ -77,10 +105,20 @@ def render_terms(first: Sequence[str]) -> Text:
     """Return the glossary, with the terms in `first` before the others."""
     glossary = read_glossary(rubric_directory() / "glossary.toml")
     others = sorted(glossary.keys() - set(first), key=str.lower)
-    lines = Text()
-    for term in (*first, *others):
-        lines += Text(term, "bold") + Text(f"  {glossary[term]}\n")
-    return lines
+    return render_entries((*first, *others), glossary)
+
+
+def render_entries(terms: Sequence[str], glossary: Mapping[str, str]) -> Text:
+    """Return terms with their meanings."""
+    parts = [((term, "bold"), f"  {glossary[term]}\n") for term in terms]
+    return Text.assemble(*(part for pair in parts for part in pair))
+
+
+def terms_at(widget: Widget | None) -> tuple[str, ...]:
+    """Return the terms of the glossary that explain a widget, or what it contains at its cursor."""
+    nodes = widget.ancestors_with_self if widget is not None else ()
+    explaining = (node for node in nodes if isinstance(node, ExplainsTerms))
+    return next((node.help_terms() for node in explaining), ())
 
 
 def describe_widget(widget: Widget) -> str:

@@ -14,21 +14,24 @@ from advisor.tui.rendering import text
 NOT_MEASURED = "Not measured here. "
 FROM_FIGURES = "From published figures: "
 FROM_RUN = "From a stored run: "
-ARM_WIDTH = 36
+#: Width of the names of arms, at most, and of the rest of a row.
+MAX_ARM_WIDTH, REST_WIDTH = 36, 40
+MIN_ARM_WIDTH = 12
 
 
-def render_absent_gpu(document: RunDocument) -> Text:
-    """Return the origin, the answer, a table of at most 80 cells, and the reasons."""
+def render_absent_gpu(document: RunDocument, width: int) -> Text:
+    """Return the origin, the answer, a table that fits into `width` cells, and the reasons."""
     origin = FROM_FIGURES if document.provenance is None else FROM_RUN
     headline = text.printable(text_report.headline(document), 300)
-    lines = Text(f"{NOT_MEASURED}{origin}{headline}\n", "bold")
+    lines = text.styled(f"{NOT_MEASURED}{origin}{headline}\n", "bold")
     lines += _lines(text_report.confidence(document))
-    lines += Text("\n") + _table(document) + Text("\n")
+    arm_width = max(min(width - REST_WIDTH, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
+    lines += Text("\n") + _table(document, arm_width) + Text("\n")
     advice = document.recommendation
     if advice is not None:
-        lines += Text("Why\n", "bold") + _lines(advice.reasons)
-        lines += Text("Why trust is not higher\n", "bold") + _lines(advice.trust_reasons)
-        lines += Text("Next\n", "bold") + _lines(advice.next_steps)
+        lines += text.styled("Why\n", "bold") + _lines(advice.reasons)
+        lines += text.styled("Why trust is not higher\n", "bold") + _lines(advice.trust_reasons)
+        lines += text.styled("Next\n", "bold") + _lines(advice.next_steps)
     missing = text_report.unranked(document)
     return lines + Text("\n") + Text("\n".join(text.printable(line, 600) for line in missing))
 
@@ -37,25 +40,25 @@ def _lines(items: tuple[str, ...] | list[str]) -> Text:
     return Text("".join(f"{text.printable(item, 600)}\n" for item in items))
 
 
-def _table(document: RunDocument) -> Text:
+def _table(document: RunDocument, arm_width: int) -> Text:
     ranked = sorted(
         (entry for entry in document.workflows if entry.rank is not None),
         key=lambda entry: entry.rank or 0,
     )
     if not ranked:
         return Text()
-    head = f" #  {'Workflow':<{ARM_WIDTH}} {'Speed':>7}  {' '.join(CRITERION_HEADS.values())}\n"
-    return Text(head, "bold") + Text("".join(map(_row, ranked)))
+    head = f" #  {'Workflow':<{arm_width}} {'Speed':>7}  {' '.join(CRITERION_HEADS.values())}\n"
+    return text.styled(head, "bold") + Text("".join(_row(entry, arm_width) for entry in ranked))
 
 
-def _row(entry: WorkflowEntry) -> str:
+def _row(entry: WorkflowEntry, arm_width: int) -> str:
     scores = entry.scores or {}
     letters = "".join(
         f"{LETTERS[scores[name].tier] if name in scores else MISSING:^5}"
         for name in CRITERION_HEADS
     )
-    arm = text.truncate_middle(text.printable(entry.arm), ARM_WIDTH)
+    arm = text.truncate_middle(text.printable(entry.arm), arm_width)
     mark = "!" if entry.fails else " "
     return (
-        f"{entry.rank:>2}{mark} {arm:<{ARM_WIDTH}} {format_speedup(entry.speedup):>7}  {letters}\n"
+        f"{entry.rank:>2}{mark} {arm:<{arm_width}} {format_speedup(entry.speedup):>7}  {letters}\n"
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +18,19 @@ HEADLINE_LABELS = ("Answer", "Sure?", "Unless")
 #: Place in the headline of the line about batch sizes, which comes last: a pane repeats it.
 SIZES_PLACE = 3
 LABEL_WIDTH = 8
+#: Terms of the glossary that explain a line, by its label.
+LINE_TERMS = {
+    "Answer": ("workflow", "arm"),
+    "Sure?": ("CLEAR, EITHER, OPEN", "certainty", "speed-up", "interval", "baseline"),
+    "Unless": ("flip", "weights", "criterion"),
+    "Cost": ("cold build", "memory", "break-even"),
+    "Trust": ("trust", "noise floor"),
+    "Sizes": ("speed-up",),
+    "Note": ("unfit visit", "trust"),
+    "Stopped": ("run",),
+}
+#: Largest number of lines of an answer.
+MOST_LINES = 8
 #: Labels of the lines of which short terminals show one row.
 CUT_LABELS = {"Cost", "Trust"}
 #: Colours of the decision's word.
@@ -70,8 +81,18 @@ def cost_line(answer: RunAnswer, entry: WorkflowEntry) -> str:
     parts = [*_code(answer.workflow(entry)), *_build(entry), *_memory(entry, baseline)]
     advice = answer.recommendation
     if advice is not None and advice.arm == entry.arm and advice.break_even_requests is not None:
-        parts.append(f"repaid after {_round(advice.break_even_requests)} requests")
+        requests = _round(advice.break_even_requests)
+        parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
     return "; ".join(parts)
+
+
+def describe_arm(answer: RunAnswer, arm: str) -> str:
+    """Return the title of an arm, its options and its cost."""
+    entry = answer.entry(arm)
+    workflow = answer.workflow(entry)
+    title = f": {text.printable(workflow.title, 80)}" if workflow is not None else ""
+    options = f", options {text.printable(entry.options, 40)}" if entry.options else ""
+    return f"{text.printable(arm, 60)}{title}{options}. {cost_line(answer, entry)}."
 
 
 def _round(requests: float) -> str:
@@ -105,21 +126,21 @@ def _memory(entry: WorkflowEntry, baseline: WorkflowEntry) -> list[str]:
     return [f"{format_mebibytes(ours.peak)} MiB{against}"]
 
 
-def render_lines(lines: Sequence[tuple[str, str]], *, is_short: bool) -> Table:
-    """Return the lines as a grid: long lines wrap next to their label.
+def render_line(label: str, line: str, *, is_short: bool, is_marked: bool = False) -> Table:
+    """Return a label and its line, which wraps next to the label.
 
     In a short terminal the lines about cost and trust do not wrap.
     """
     grid = Table.grid(padding=(0, 1, 0, 0), expand=True)
     grid.add_column(width=LABEL_WIDTH - 1, no_wrap=True)
     grid.add_column(ratio=1)
-    for label, line in lines:
-        is_answer = label == "Answer"
-        cut = is_short and label in CUT_LABELS
-        shown = Text(text.printable(line, 600), "bold" if is_answer else "", no_wrap=cut)
-        shown.overflow = "ellipsis" if cut else "fold"
-        for word, colour in DECISION_COLOURS.items():
-            if line.startswith(f"{word}:"):
-                shown.stylize(f"bold {colour}", 0, len(word))
-        grid.add_row(Text(label, "bold" if is_answer else "dim"), shown)
+    is_answer = label == "Answer"
+    cut = is_short and label in CUT_LABELS
+    shown = Text(text.printable(line, 600), "bold" if is_answer else "", no_wrap=cut)
+    shown.overflow = "ellipsis" if cut else "fold"
+    for word, colour in DECISION_COLOURS.items():
+        if line.startswith(f"{word}:"):
+            shown.stylize(f"bold {colour}", 0, len(word))
+    style = "reverse" if is_marked else "bold" if is_answer else "dim"
+    grid.add_row(Text(label, style), shown)
     return grid

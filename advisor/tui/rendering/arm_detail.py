@@ -12,7 +12,7 @@ from rich.text import Text
 from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
-from advisor.report import recipe
+from advisor.report import new_shapes, recipe
 from advisor.report.accuracy_text import accuracy_line
 from advisor.report.document import ScoreEntry, WorkflowEntry
 from advisor.report.text_generation import render_generation
@@ -29,12 +29,13 @@ from advisor.tui.rendering import text
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 FULL = "\N{FULL BLOCK}"
 BAR_CELLS = 40
+NEW_SHAPES = "Shapes that were not built"
 
 
 def render_score(answer: RunAnswer, entry: WorkflowEntry) -> Text:
     """Return the grade of each criterion, its rule, and the distance to the next letter."""
     shares, scores = answer.priorities.shares(), entry.scores or {}
-    lines = Text(f"{'Criterion':<22}Grade   Weight  Value\n", "bold")
+    lines = text.styled(f"{'Criterion':<22}Grade   Weight  Value\n", "bold")
     for criterion in answer.catalogue.rubric.criteria:
         if criterion.id in scores:
             lines += Text(f"{criterion.title:<22}", "bold")
@@ -83,8 +84,16 @@ def render_timing(answer: RunAnswer, entry: WorkflowEntry) -> Text:
     return lines
 
 
+def render_new_shapes(entry: WorkflowEntry) -> Text:
+    """Return what the arm did with each batch size and length that was not built."""
+    if not entry.flexibility:
+        return Text()
+    lines = [f"  {text.printable(new_shapes.describe(each), 300)}\n" for each in entry.flexibility]
+    return text.styled(f"{NEW_SHAPES}\n", "bold") + Text("".join(lines))
+
+
 def _render_cell(cell: Cell) -> Text:
-    lines = Text(f"Batch {cell.batch_size}", "bold")
+    lines = text.styled(f"Batch {cell.batch_size}", "bold")
     lines += Text(
         f"   {text.format_milliseconds(cell.seconds.median)} ms"
         f"   {format_interval(cell.speedup)} at 95 %"
@@ -127,7 +136,7 @@ def render_code(answer: RunAnswer, entry: WorkflowEntry, probes: pathlib.Path) -
     options = workflow.arms.get(entry.options or "default", {})
     values = ", ".join(f"{name} = {value!r}" for name, value in options.items())
     export = "yes" if declared.export_step.value else "no"
-    lines = Text(f"{text.printable(workflow.title)}\n", "bold")
+    lines = text.styled(f"{text.printable(workflow.title)}\n", "bold")
     lines += Text(f"options   {text.printable(values or 'defaults of the stack', 300)}\n")
     lines += Text(f"install   {text.printable(workflow.how_to_get, 300)}\n")
     lines += Text(f"changes   {declared.lines_changed.value} lines, export step: {export}\n")
@@ -169,7 +178,7 @@ def _render_script(answer: RunAnswer, arm: str, probes: pathlib.Path) -> Text:
     ]
     run_id = answer.document.run_id
     command = text.printable(f"p3-advisor recipe {run_id} --workflow {arm}", 200)
-    title = Text("\nThe measured code", "bold")
+    title = text.styled("\nThe measured code", "bold")
     title += Text(f"   {command} writes it with its figures\n", "dim")
     return title + Text("".join(f"{text.printable(line, 400)}\n" for line in lines))
 
@@ -194,7 +203,7 @@ def _render_pairs(title: str, pairs: Mapping[str, str], separator: str) -> Text:
         f"  {text.printable(name)}{separator}{text.printable(value, 200)}\n"
         for name, value in pairs.items()
     )
-    return Text(f"{title}\n", "bold") + Text(lines)
+    return text.styled(f"{title}\n", "bold") + Text(lines)
 
 
 def bar(share: float, cells: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from advisor.domain.question import FURTHER_CRITERIA
-from advisor.report import text_report
+from advisor.report import new_shapes, text_report
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
@@ -36,7 +36,15 @@ def render_why(answer: RunAnswer) -> Text:
             ),
             " ",
         )
-    return lines
+    return lines + _render_new_shapes(answer)
+
+
+def _render_new_shapes(answer: RunAnswer) -> Text:
+    """Return what the best arms did with shapes that were not built; nothing if none was tried."""
+    heading, *lines = new_shapes.summary(answer.document) or [""]
+    if not heading:
+        return Text()
+    return text.styled(f"{heading.rstrip(':')}\n", "bold") + _items(map(str.strip, lines), " ")
 
 
 def render_trust(answer: RunAnswer) -> Text:
@@ -44,7 +52,7 @@ def render_trust(answer: RunAnswer) -> Text:
     advice, race = answer.recommendation, answer.document.race
     if advice is None:
         return Text("Nothing is advised, so there is nothing to trust.\n")
-    lines = Text(f"Trust {advice.trust}", "bold") + Text(" on the scale from A to D.\n")
+    lines = text.styled(f"Trust {advice.trust}", "bold") + Text(" on the scale from A to D.\n")
     lines += _items(advice.trust_reasons, "-")
     found = []
     if advice.certainty is not None:
@@ -91,7 +99,9 @@ def describe_weights(answer: RunAnswer) -> Text:
         f"{name.replace('_', ' ')} {getattr(priorities, name):g} %" for name in FURTHER_CRITERIA
     ]
     share = 100 - sum(getattr(priorities, name) for name in FURTHER_CRITERIA)
-    lines = Text(f"The three share {share:g} % of the score; {' and '.join(further)}.\n", "dim")
+    lines = text.styled(
+        f"The three share {share:g} % of the score; {' and '.join(further)}.\n", "dim"
+    )
     return lines + _items(text_report.flip_lines(answer.document) or [NO_FLIP], " ")
 
 

@@ -110,7 +110,7 @@ def describe_row(draft: DraftRun, row: str) -> Text:
         values = ", ".join(f"{name} = {value}" for name, value in options.items())
         lines.append(_requirements(draft, row))
         lines.append(f"options: {text.printable(values or 'defaults of the stack', 300)}")
-    title = Text(text.printable(workflow.title if workflow else row), "bold")
+    title = text.styled(text.printable(workflow.title if workflow else row), "bold")
     return title + Text("".join(f"\n{line}" for line in lines))
 
 

@@ -5,6 +5,8 @@ The results are data for Textual's `Content` and Rich's `Text`, not markup.
 
 from __future__ import annotations
 
+from rich.text import Text
+
 from advisor.system import number_format
 from advisor.system.number_format import MISSING
 from advisor.system.terminal_text import escape_char
@@ -38,6 +40,11 @@ def truncate_middle(text: str, width: int) -> str:
         return text
     right = (width - 1) // 2
     return text[: width - 1 - right] + ELLIPSIS + text[len(text) - right :]
+
+
+def styled(content: str, style: str) -> Text:
+    """Return a text with a style that does not apply to what is appended to it."""
+    return Text.assemble((content, style))
 
 
 def format_duration(seconds: float) -> str:

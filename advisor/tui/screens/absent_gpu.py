@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -15,6 +16,9 @@ from advisor.tui.rendering import text
 from advisor.tui.rendering.absent_gpu import render_absent_gpu
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
 from advisor.tui.widgets.key_footer import KeyFooter
+
+#: Cells of padding and scrollbar.
+MARGIN = 4
 
 
 class AbsentGpuScreen(AdvisorScreen):
@@ -46,7 +50,7 @@ format."""
     def compose(self) -> ComposeResult:
         yield TitleBar()
         with VerticalScroll(id="body"):
-            yield Static(render_absent_gpu(self._document), markup=False)
+            yield Static("", id="absent-answer", markup=False)
         yield self.compose_too_small_notice()
         yield KeyFooter()
 
@@ -61,6 +65,11 @@ format."""
             Text(f"Not measured here  {text.printable(question.model.name, 30)}"), f"{origin} "
         )
 
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        shown = render_absent_gpu(self._document, event.size.width - MARGIN)
+        self.query_one("#absent-answer", Static).update(shown)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Offer to open the run if the answer has one."""
         return action != "open" or self._document.provenance is not None
@@ -72,4 +81,4 @@ format."""
 
     def action_export(self) -> None:
         """Write the answer to a file that the user names."""
-        self.app_interface.run_controller.export(self._document)
+        self.app_interface.answer_actions.export(self._document)

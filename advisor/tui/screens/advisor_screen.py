@@ -46,7 +46,7 @@ class TitleBar(Static):
             self._draw()
 
     def _draw(self) -> None:
-        line = Text(" p3 ", style="bold reverse", no_wrap=True) + Text(" ") + self._left
+        line = Text.assemble((" p3 ", "bold reverse"), " ", self._left, no_wrap=True)
         right = Text(self._status, "bold reverse") if self._status else Text(self._right)
         gap = self.size.width - line.cell_len - right.cell_len
         if gap <= 1 and self._status:

@@ -100,7 +100,7 @@ as the same. p3-advisor compare prints the same comparison."""
     def _differences(self) -> Text:
         lines = Text()
         for run, answer in zip("AB", self._run_comparison.answers, strict=True):
-            lines += Text(f"{run} ", "bold") + Text(f"{text.printable(answer, 300)}\n")
+            lines += text.styled(f"{run} ", "bold") + Text(f"{text.printable(answer, 300)}\n")
         if not self._comparison.differences:
             return lines + Text(NOTHING_DIFFERS, "dim")
         for difference in self._comparison.differences:

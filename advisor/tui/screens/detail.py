@@ -17,6 +17,7 @@ from advisor.tui.rendering import text
 from advisor.tui.rendering.arm_detail import (
     render_code,
     render_environment,
+    render_new_shapes,
     render_score,
     render_timing,
     repeat_command,
@@ -34,8 +35,8 @@ class DetailScreen(AdvisorScreen):
 
     HELP_TEXT = """\
 Score: each criterion with its value, the rule of its grade, and what the next letter requires.
-Timing: one bar for each visit; bars of equal length mean stable times. Log: the output of the
-stack."""
+Timing: one bar for each visit; bars of equal length mean stable times; below them, what the arm
+did with shapes that were not built. Log: the output of the stack."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket,left", "step(-1)", "Previous", key_display="[", id="previous"),
         Binding("right_square_bracket,right", "step(1)", "Next", key_display="]", id="next-arm"),
@@ -94,7 +95,7 @@ stack."""
         """Fill the tabs."""
         answer, entry = self._answer, self._answer.entry(self._arm)
         self.query_one(TitleBar).set_text(
-            Text(text.printable(entry.arm, 60), "bold")
+            text.styled(text.printable(entry.arm, 60), "bold")
             + Text(
                 f"   rank {entry.rank} of {len(answer.ranked)}   score {entry.score or 0:.2f}"
                 f"   {format_interval(entry.speedup)}"
@@ -102,7 +103,7 @@ stack."""
         )
         for name, content in (
             ("score", render_score(answer, entry)),
-            ("timing", render_timing(answer, entry)),
+            ("timing", render_timing(answer, entry) + render_new_shapes(entry)),
             ("code", render_code(answer, entry, self.app_interface.context.probes)),
             ("environment", render_environment(answer, entry)),
             ("log", self._log()),

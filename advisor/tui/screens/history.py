@@ -155,8 +155,8 @@ and kind of device."""
         is_wide = width >= WIDE_WIDTH
         fixed = [
             Column("state", "State", 8),
-            Column("speed", "Speed", 6, is_numeric=True),
-            Column("trust", "Trust", 5),
+            Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
+            Column("trust", "Trust", 5, terms=("trust",)),
             *([Column("age", "Age", 10), Column("id", "Run", 20)] if is_wide else []),
         ]
         rest = width - 4 - sum(column.width + 1 for column in fixed)
@@ -235,7 +235,7 @@ and kind of device."""
         if len(chosen) < PAIR and run_id is not None:
             chosen.append(run_id)
         if len(set(chosen)) == PAIR:
-            self.app_interface.run_controller.compare(chosen[0], chosen[1])
+            self.app_interface.answer_actions.compare(chosen[0], chosen[1])
         else:
             self.notify("mark two runs with space, then press c", markup=False)
 

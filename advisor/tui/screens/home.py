@@ -61,18 +61,31 @@ H lists all stored runs."""
     TERMS = ("P3", "workflow", "run", "trust")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="open"),
-        Binding("n", "app.new_question", "New", id="new"),
-        Binding("ctrl+r", "app.start_now", "Run now", key_display="^r", id="run"),
+        Binding("n", "app.new_question", "New question", id="new"),
+        Binding(
+            "ctrl+r",
+            "app.start_now",
+            "Measure demo",
+            key_display="^r",
+            id="run",
+            tooltip="measure with the default answers, without a question",
+        ),
         Binding(
             "ctrl+g",
             "app.go_on",
-            "Go on",
+            "Current run",
             key_display="^g",
             id="go-on",
             tooltip="show the run that is going on, or resume the newest stopped one",
         ),
         Binding("H", "app.history", "History", id="history"),
-        Binding("d", "app.doctor", "Doctor", id="doctor", tooltip="check this machine"),
+        Binding(
+            "d",
+            "app.doctor",
+            "Check machine",
+            id="doctor",
+            tooltip="check this machine for problems",
+        ),
         Binding("q", "app.leave", "Quit", id="quit"),
     ]
 
@@ -168,7 +181,7 @@ H lists all stored runs."""
             rows[f"{EXAMPLE_PREFIX}{file}"] = {
                 "mark": MARKS["example"],
                 "what": text.truncate(EXAMPLE, widths["what"]),
-                "answer": "a recorded run",
+                "answer": "opens a recorded run",
                 "device": "NVIDIA H200",
             }
         table.set_rows(rows)
@@ -214,16 +227,16 @@ def _columns(width: int) -> list[Column]:
     figures = []
     if width >= MEDIUM_WIDTH:
         figures = [
-            Column("speed", "Speed", 6, is_numeric=True),
-            Column("trust", "Trust", 5),
-            Column("age", "", 10),
+            Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")),
+            Column("trust", "Trust", 5, terms=("trust",)),
+            Column("age", "Age", 10),
         ]
     rest = width - 6 - sum(column.width + 1 for column in figures)
     what, device = rest * 3 // 8, rest // 5
     return [
         Column("mark", "", 1),
         Column("what", "Model", what),
-        Column("answer", "Answer", rest - what - device),
+        Column("answer", "Answer", rest - what - device, terms=("workflow", "arm")),
         Column("device", "Device", device),
         *figures,
     ]

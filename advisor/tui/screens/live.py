@@ -159,7 +159,7 @@ measurements."""
             follower.state, follower.header.question, rows, is_running=session.is_running
         )
         now = follower.now()
-        lines = Text(stage.title, "bold") + Text(f"   {stage.marks}   ")
+        lines = text.styled(stage.title, "bold") + Text(f"   {stage.marks}   ")
         lines += Text(f"{text.format_duration(now)} elapsed")
         left = remaining_seconds(follower.state, follower.header.question, now)
         if left is not None and session.is_running and not session.is_replay:
@@ -219,7 +219,7 @@ measurements."""
             notice.update(Text("No answer before the second round.", "dim"), layout=False)
             return
         leader, advice = decision.scored[0], decision.recommendation
-        line = Text("So far: ", "dim")
+        line = text.styled("So far: ", "dim")
         if advice is not None and advice.decision is not None:
             line += Text(f"{advice.decision} ", "bold")
         measured = {entry.arm: entry.speedup for entry in decision.results.measurements}

@@ -13,12 +13,12 @@ from advisor.tui.widgets.table import Column
 
 STYLES: dict[RowStatus, str] = {"done": "", "working": "bold", "waiting": "dim", "failed": "red"}
 
-CALL_COLUMNS = [Column("ms", "ms", 6, is_numeric=True)]
+CALL_COLUMNS = [Column("ms", "ms/call", 7, is_numeric=True, terms=("call time",))]
 #: Tokens per second, and milliseconds to the first token and between tokens.
 GENERATION_COLUMNS = [
-    Column("tokens", "tok/s", 6, is_numeric=True),
-    Column("ttft", "TTFT", 6, is_numeric=True),
-    Column("itl", "ITL", 6, is_numeric=True),
+    Column("tokens", "tok/s", 6, is_numeric=True, terms=("throughput",)),
+    Column("ttft", "TTFT", 6, is_numeric=True, terms=("TTFT",)),
+    Column("itl", "ITL", 6, is_numeric=True, terms=("ITL",)),
 ]
 #: Widths of the terminal from which there is room for the ratio; for the time of calls, and all
 #: figures of generated text; and for the time of generated text.
@@ -37,16 +37,17 @@ def process_columns(width: int, *, generates_text: bool, longest: int) -> list[C
         figures = GENERATION_COLUMNS if width >= MEDIUM_WIDTH else GENERATION_COLUMNS[:1]
     columns = [*figures]
     if width >= RATIO_WIDTH:
-        columns.append(Column("ratio", "so far", 6, is_numeric=True))
+        columns.append(Column("ratio", "Speed", 6, is_numeric=True, terms=("speed-up", "baseline")))
     if width >= (WIDE_WIDTH if generates_text else MEDIUM_WIDTH):
-        columns.append(Column("time", "Time", 6, is_numeric=True))
+        columns.append(Column("time", "Busy", 6, is_numeric=True))
     rest = width - 1 - sum(column.width + 1 for column in columns) - 2 - 12
     arm = max(min(longest, rest - MIN_BAR_WIDTH - 2, MAX_ARM_WIDTH), MIN_ARM_WIDTH)
+    bar = min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)
     return [
         Column("status", "", 1),
-        Column("arm", "Process", arm),
-        Column("phase", "Phase", 11),
-        Column("progress", "Progress", min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)),
+        Column("arm", "Process", arm, terms=("worker", "arm", "duplicate")),
+        Column("phase", "Phase", 11, terms=("cold build", "round")),
+        Column("progress", "Progress", bar, terms=("interval", "speed-up", "round")),
         *columns,
     ]
 

@@ -4,59 +4,51 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import ContentSwitcher, DataTable, Static
+from textual.widgets import DataTable
 
-from advisor.report import text_report
 from advisor.tui.answer import RunAnswer
-from advisor.tui.rendering import panes, text
-from advisor.tui.rendering.answer_lines import answer_lines, render_lines
+from advisor.tui.rendering.answer_lines import answer_lines, describe_arm
+from advisor.tui.rendering.results_title import results_title
 from advisor.tui.run.retry import failed_arms
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar
+from advisor.tui.screens.results_keys import RESULTS_KEYS
+from advisor.tui.screens.results_panes import CHARTS, PANES, ResultsPanes
 from advisor.tui.screens.results_table import (
     SORT_KEYS,
-    WIDE_WIDTH,
     ranking_cells,
     ranking_columns,
     sort_entries,
     sort_names,
 )
-from advisor.tui.widgets.chart_view import ChartView
+from advisor.tui.widgets.answer_panel import AnswerPanel
 from advisor.tui.widgets.key_footer import KeyFooter
 from advisor.tui.widgets.pane_bar import PaneBar
 from advisor.tui.widgets.table import SelectableTable, Table
 from advisor.tui.widgets.weights import Weights
 
-#: Panes by id; their numbers are the keys that show them.
-PANES = {
-    "why": "Why",
-    "weights": "Weights",
-    "trust": "Trust",
-    "next": "Next",
-    "unmeasured": "Not measured",
-    "charts": "Charts",
-}
-RANKING, CHARTS = "ranking", "charts"
+ANSWER, RANKING = "answer", "ranking"
+#: The parts of the screen in the order of tab.
+PARTS = (ANSWER, RANKING, *PANES)
 #: Height of the terminal from which every line of the answer wraps.
-TALL_HEIGHT = 30
-TEXT_PANES = {
-    "why": panes.render_why,
-    "trust": panes.render_trust,
-    "next": panes.render_next,
-    "unmeasured": panes.render_unmeasured,
-}
+TALL_HEIGHT = 24
 
 
 class RankingTable(SelectableTable):
-    """The ranking."""
+    """The ranking; up in its first row goes to the answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Evidence", id="detail")
     ]
+
+    def action_cursor_up(self) -> None:
+        """Move up."""
+        if self.cursor_row == 0:
+            self.screen.focus_previous()
+        else:
+            super().action_cursor_up()
 
 
 class ResultsScreen(AdvisorScreen):
@@ -70,78 +62,7 @@ below the ranking. Changing a weight ranks again at once; marks on the bars show
 changes, and u restores the weights of the run. For generated text, TTFT is the time to the first
 token and ITL the time between tokens, in milliseconds, at the first batch size."""
     TERMS = ("interval", "CLEAR, EITHER, OPEN", "trust", "flip", "grade", "weights", "arm")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "detail", "Evidence", id="detail"),
-        Binding("tab", "pane(1)", "Next pane", show=False, priority=True),
-        Binding("shift+tab", "pane(-1)", "Previous pane", show=False, priority=True),
-        *[
-            Binding(str(number), f"show_pane('{pane}')", title, show=False)
-            for number, (pane, title) in enumerate(PANES.items(), 1)
-        ],
-        Binding("r", "code", "Code", id="code", tooltip="the script that does what was measured"),
-        Binding(
-            "m",
-            "measure_again",
-            "Measure again",
-            id="measure-again",
-            tooltip="measure what is undecided for longer, in a new run",
-        ),
-        Binding("w", "weights", "Weights", id="weights", tooltip="to the weights, and back"),
-        Binding("e", "export", "Export", id="export", tooltip="write a report to a file"),
-        Binding(
-            "c",
-            "compare",
-            "Compare",
-            id="compare",
-            tooltip="compare with another run",
-        ),
-        Binding(
-            "v",
-            "verify",
-            "Verify",
-            id="verify",
-            tooltip="run the code again and check that it reaches the measured speed",
-        ),
-        Binding("o", "sort", "Sort", id="sort", tooltip="sort by score, speed, build time, memory"),
-        Binding(
-            "x",
-            "show_pane('unmeasured')",
-            "Not measured",
-            id="excluded",
-            show=False,
-            tooltip="what is not in the ranking, and why",
-        ),
-        Binding(
-            "u", "undo", "Undo", id="undo", tooltip="restore the weights of the run", show=False
-        ),
-        Binding(
-            "ctrl+g",
-            "resume",
-            "Resume",
-            id="resume",
-            key_display="^g",
-            tooltip="resume a stopped run",
-        ),
-        Binding(
-            "f",
-            "retry",
-            "Retry failed",
-            id="retry",
-            tooltip="measure the failed arms again, in a new run",
-        ),
-        Binding("n", "app.new_question", "New", id="new", tooltip="a new question", show=False),
-        Binding("H", "app.history", "History", id="history", show=False),
-        Binding(
-            "y",
-            "copy",
-            "Copy",
-            id="copy",
-            tooltip="copy the command that shows this run",
-            show=False,
-        ),
-        Binding("escape", "app.home", "Home", id="back", show=False),
-        Binding("q", "app.leave", "Quit", id="quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = RESULTS_KEYS
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
@@ -151,24 +72,11 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def compose(self) -> ComposeResult:
         yield TitleBar()
-        yield Static("", id="answer", markup=False)
+        yield AnswerPanel(id=ANSWER)
         yield RankingTable(id=RANKING, gap=1)
-        yield PaneBar(PANES, "why")
-        with Horizontal(id="lower"):
-            with ContentSwitcher(initial="why", id="panes"):
-                yield from self._compose_panes()
-            yield ChartView(self.original, id="side-chart")
+        yield ResultsPanes(self.original)
         yield self.compose_too_small_notice()
         yield KeyFooter()
-
-    def _compose_panes(self) -> ComposeResult:
-        for pane in TEXT_PANES:
-            with VerticalScroll(id=pane):
-                yield Static("", id=f"text-{pane}", markup=False)
-        with Vertical(id="weights"):
-            yield Weights(self.original.priorities, id="bars", takes_digits=False)
-            yield Static("", id="weights-note", markup=False)
-        yield ChartView(self.original, id=CHARTS)
 
     def on_mount(self) -> None:
         self.query_one(Table).focus()
@@ -196,48 +104,28 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
             return decision is not None and not (document.finished or document.imported)
         return True
 
+    def describe_focus(self) -> str:
+        """Return what the row under the cursor is, while the ranking has the focus."""
+        arm = self.query_one(Table).key_at_cursor()
+        return describe_arm(self.answer, arm) if arm and self.focused_part == RANKING else ""
+
     def draw(self) -> None:
         """Show the answer."""
         self._draw_title()
         self._draw_answer()
         self._draw_table()
-        for pane, render in TEXT_PANES.items():
-            self.query_one(f"#text-{pane}", Static).update(render(self.answer))
-        self.query_one("#weights-note", Static).update(panes.describe_weights(self.answer))
-        unmeasured = panes.count_unmeasured(self.answer)
-        self.query_one(PaneBar).set_title("unmeasured", f"{PANES['unmeasured']} ({unmeasured})")
-        advice = self.answer.recommendation
-        self.query_one(Weights).set_flips(advice.flips if advice else ())
-        self._draw_charts()
+        self.query_one(ResultsPanes).draw(self.answer)
         self.refresh_bindings()
 
     def _draw_answer(self) -> None:
         lines = answer_lines(self.answer, is_explored=self.is_explored)
         is_short = self.size.height < TALL_HEIGHT
-        self.query_one("#answer", Static).update(render_lines(lines, is_short=is_short))
-
-    def _draw_charts(self) -> None:
-        for chart in self.query(ChartView):
-            chart.show(self.answer)
+        self.query_one(AnswerPanel).show(lines, is_short=is_short)
 
     def _draw_title(self) -> None:
-        document = self.answer.document
-        question = document.question
-        sizes = ", ".join(map(str, question.batch_sizes))
-        facts = [
-            text.truncate_middle(
-                text.printable(question.model.name), 30 if self.size.width >= WIDE_WIDTH else 16
-            ),
-            text.printable(text_report.device_name(document), 24),
-            "generate text" if self.answer.is_generation else "",
-            question.dtype,
-            f"batch {sizes}",
-        ]
         mark = " *" if self.is_explored else ""
-        self.query_one(TitleBar).set_text(
-            Text("Results  ", "bold") + Text(" \N{MIDDLE DOT} ".join(filter(None, facts))),
-            f"{document.run_id[-11:]}{mark} ",
-        )
+        run_id = f"{self.answer.document.run_id[-11:]}{mark} "
+        self.query_one(TitleBar).set_text(results_title(self.answer, self.size.width), run_id)
 
     def _draw_table(self) -> None:
         if not self.is_mounted:
@@ -272,34 +160,33 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     # Panes
 
     @property
-    def focused_pane(self) -> str:
-        """The ranking or the pane that has the focus."""
-        table = self.query_one(Table)
-        return RANKING if self.focused in (table, None) else self.query_one(PaneBar).active
+    def focused_part(self) -> str:
+        """The answer, the ranking or the pane that has the focus."""
+        if self.focused is self.query_one(AnswerPanel):
+            return ANSWER
+        panes = self.query_one(ResultsPanes)
+        return panes.active if panes.has_focus_within else RANKING
 
-    def action_pane(self, steps: int) -> None:
-        """Go to the next of ranking and panes, or with -1 to the previous one."""
-        order = [RANKING, *PANES]
-        self.action_show_pane(order[(order.index(self.focused_pane) + steps) % len(order)])
+    def action_part(self, steps: int) -> None:
+        """Go to the next part of the screen, or with -1 to the previous one."""
+        self.action_show_part(PARTS[(PARTS.index(self.focused_part) + steps) % len(PARTS)])
 
-    def action_show_pane(self, pane: str) -> None:
-        """Show a pane and move the focus there, or to the ranking."""
-        if pane == RANKING:
+    def action_show_part(self, part: str) -> None:
+        """Move the focus to the answer, the ranking or a pane."""
+        if part in PANES:
+            self.set_class(part == CHARTS, "-charts")
+            self.query_one(ResultsPanes).show(part)
+        else:
             self.remove_class("-charts")
-            self.query_one(Table).focus()
-            return
-        self.set_class(pane == CHARTS, "-charts")
-        self.query_one(PaneBar).active = pane
-        self.query_one(ContentSwitcher).current = pane
-        self.query_one("#weight-performance" if pane == "weights" else f"#{pane}").focus()
+            self.query_one(f"#{part}").focus()
 
     def on_pane_bar_selected(self, event: PaneBar.Selected) -> None:
         event.stop()
-        self.action_show_pane(event.pane)
+        self.action_show_part(event.pane)
 
     def action_weights(self) -> None:
         """Move the focus to the bars, or back to the ranking."""
-        self.action_show_pane(RANKING if self.focused_pane == "weights" else "weights")
+        self.action_show_part(RANKING if self.focused_part == "weights" else "weights")
 
     # Ranking
 
@@ -340,25 +227,25 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
     def action_retry(self) -> None:
         """Measure the failed arms again, in a new run."""
         if self.original.decision is not None:
-            self.app_interface.run_controller.retry_failed(self.original.decision)
+            self.app_interface.run_starter.retry_failed(self.original.decision)
 
     def _chosen_arm(self) -> str:
         """Return the arm under the cursor if the ranking has the focus, else the advised one."""
         advice = self.answer.recommendation
         at_cursor = self.query_one(Table).key_at_cursor() or ""
-        return at_cursor if self.focused_pane == RANKING or advice is None else advice.arm
+        return at_cursor if self.focused_part == RANKING or advice is None else advice.arm
 
     def action_code(self) -> None:
         """Show the script of an arm."""
-        self.app_interface.run_controller.show_code(self.original, self._chosen_arm())
+        self.app_interface.answer_actions.show_code(self.original, self._chosen_arm())
 
     def action_verify(self) -> None:
         """Run the script of an arm and compare its speed."""
-        self.app_interface.run_controller.verify(self.original, self._chosen_arm())
+        self.app_interface.answer_actions.verify(self.original, self._chosen_arm())
 
     def action_measure_again(self) -> None:
         """Measure what is undecided for longer, in a new run."""
-        self.app_interface.run_controller.measure_again(self.original)
+        self.app_interface.run_starter.measure_again(self.original)
 
     def action_copy(self) -> None:
         """Copy the command that shows this run."""
@@ -374,6 +261,6 @@ token and ITL the time between tokens, in milliseconds, at the first batch size.
 
     def action_export(self) -> None:
         """Write the document to a file that the user names."""
-        self.app_interface.run_controller.export(
+        self.app_interface.answer_actions.export(
             self.answer.document, self.answer.decision, explored=self.is_explored
         )

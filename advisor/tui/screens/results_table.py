@@ -18,6 +18,8 @@ from advisor.tui.widgets.table import Column
 
 #: Criteria whose letters narrow terminals leave out.
 WIDE_CRITERIA = {"input_flexibility", "architecture_support"}
+#: Titles of the criteria, which are terms of the glossary.
+CRITERION_TITLES = {name: name.replace("_", " ").title() for name in CRITERION_HEADS}
 SORT_ARROW = "\N{BLACK DOWN-POINTING TRIANGLE}"
 MIN_ARM_WIDTH, MAX_ARM_WIDTH = 16, 40
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 12, 60
@@ -54,15 +56,15 @@ def sort_entries(answer: RunAnswer, sort: str) -> list[WorkflowEntry]:
 
 def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
     """Return the columns that fit into a terminal of a width; an arrow marks the sort order."""
-    columns = [Column("speed", "Speed", 6, is_numeric=True), *_figure_columns(answer, width)]
-    letters = " ".join(
-        heading
+    speed = Column("speed", "Speed", 6, is_numeric=True, terms=("speed-up", "interval", "baseline"))
+    columns = [speed, *_figure_columns(answer, width)]
+    columns += [
+        Column(name, heading, len(heading), terms=(CRITERION_TITLES[name], "grade"))
         for name, heading in CRITERION_HEADS.items()
         if width >= WIDE_WIDTH or name not in WIDE_CRITERIA
-    )
-    columns += [Column("letters", letters, len(letters))]
+    ]
     if width >= SCORE_WIDTH:
-        columns.append(Column("score", "Score", 6, is_numeric=True))
+        columns.append(Column("score", "Score", 6, is_numeric=True, terms=("score", "weights")))
     for column in columns:
         column.heading += SORT_ARROW if column.key == sort else ""
     longest = max((len(entry.arm) for entry in answer.ranked), default=0)
@@ -73,9 +75,9 @@ def ranking_columns(answer: RunAnswer, width: int, sort: str) -> list[Column]:
     bar = min(max(rest - arm - 2, MIN_BAR_WIDTH), MAX_BAR_WIDTH)
     axis = axis_of(answer, bar)
     return [
-        Column("rank", "#", 3, is_numeric=True),
-        Column("arm", "Workflow", arm),
-        Column("interval", axis.labels(), bar),
+        Column("rank", "#", 3, is_numeric=True, terms=("score", "indifference")),
+        Column("arm", "Workflow", arm, terms=("workflow", "arm")),
+        Column("interval", axis.labels(), bar, terms=("interval", "speed-up", "baseline")),
         *columns,
     ]
 
@@ -93,19 +95,21 @@ def _figure_columns(answer: RunAnswer, width: int) -> list[Column]:
     if width >= WIDE_WIDTH:
         sizes = [cell.batch_size for cell in answer.ranked[0].cells] if answer.ranked else []
         most = VERY_WIDE_SIZES if width >= VERY_WIDE_WIDTH else WIDE_SIZES
-        unit = "tok/s" if answer.is_generation else "ms"
+        unit, term = ("tok/s", "throughput") if answer.is_generation else ("ms", "call time")
+        headings = {f"call-{size}": f"{unit}@{size}" for size in sizes[:most]}
         columns += [
-            Column(f"call-{size}", f"{unit}@{size}", max(len(f"{unit}@{size}"), 6), is_numeric=True)
-            for size in sizes[:most]
+            Column(key, heading, max(len(heading), 6), is_numeric=True, terms=(term,))
+            for key, heading in headings.items()
         ]
     if answer.is_generation and width >= VERY_WIDE_WIDTH:
-        columns.append(Column("ttft", "TTFT", 7, is_numeric=True))
-        columns.append(Column("itl", "ITL", 6, is_numeric=True))
+        columns.append(Column("ttft", "TTFT", 7, is_numeric=True, terms=("TTFT",)))
+        columns.append(Column("itl", "ITL", 6, is_numeric=True, terms=("ITL",)))
     if width >= MEDIUM_WIDTH:
-        columns.append(Column("build", "Build s", 8, is_numeric=True))
+        terms = ("cold build", "break-even")
+        columns.append(Column("build", "Build s", 8, is_numeric=True, terms=terms))
     if width >= VERY_WIDE_WIDTH:
-        columns.append(Column("memory", "MiB", 7, is_numeric=True))
-        columns.append(Column("accuracy", "Error", 8, is_numeric=True))
+        columns.append(Column("memory", "MiB", 7, is_numeric=True, terms=("memory",)))
+        columns.append(Column("accuracy", "Error", 8, is_numeric=True, terms=("accuracy",)))
     return columns
 
 
@@ -114,11 +118,6 @@ def ranking_cells(
 ) -> dict[str, str]:
     """Return the cells of an arm; `!` marks an arm that does not meet a constraint."""
     build, memory = entry.build_seconds, entry.memory_bytes
-    letters = [
-        name
-        for name, heading in CRITERION_HEADS.items()
-        if heading in columns["letters"].heading.split()
-    ]
     return {
         "rank": f"{entry.rank}{rank_mark(answer, entry)}",
         "arm": text.truncate_middle(text.printable(entry.arm), columns["arm"].width),
@@ -130,7 +129,7 @@ def ranking_cells(
         "build": format_seconds(build.cold if build else None),
         "accuracy": accuracy_cell(entry.correctness.by_batch_size if entry.correctness else ()),
         "memory": format_mebibytes(memory.peak if memory else None),
-        "letters": " ".join(f" {_letter(entry, name)}  " for name in letters),
+        **{name: f" {_letter(entry, name)}" for name in CRITERION_HEADS},
         "score": MISSING if entry.score is None else f"{entry.score:.2f}",
     }
 

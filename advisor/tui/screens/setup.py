@@ -130,6 +130,14 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
     def _plan_step(self) -> PlanStep:
         return cast("PlanStep", self.step)
 
+    def on_step_answered(self, event: Step.Answered) -> None:
+        event.stop()
+        self.action_next()
+
+    def on_step_checked(self, event: Step.Checked) -> None:
+        event.stop()
+        self.show_error(event.error)
+
     def action_next(self) -> None:
         """Go to the next question; after the last, start the run."""
         if not self._check_step():
@@ -158,7 +166,7 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         if self.step_index == LAST_STEP and not self._plan_step().is_ready:
             self.notify("the plan is not ready", timeout=2, markup=False)
         elif self._check_step():
-            self.app_interface.start_run()
+            self.app_interface.run_starter.start_from_answers()
 
     def action_preset(self) -> None:
         """Choose the next preset."""
@@ -186,8 +194,6 @@ Bars: arrows change a weight by 5, with shift by 1, digits set it, = makes the t
         self.show_unfinished_run(self.app_interface.unfinished_run)
         self._draw_breadcrumbs()
         self.step.begin()
-        if index == LAST_STEP:
-            self.app_interface.show_plan()
 
     def show_machine(self, machine: Machine) -> None:
         """Offer the devices of the machine."""

@@ -146,7 +146,7 @@ class ModelStep(Step):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.app_interface.go_to_next_step()
+        self.post_message(self.Answered())
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
@@ -157,7 +157,7 @@ class ModelStep(Step):
         event.stop()
         if event.option.id is not None:
             self.query_one("#model", Input).value = event.option.id
-        self.app_interface.go_to_next_step()
+        self.post_message(self.Answered())
 
     def on_choice_chosen(self, event: Choice.Chosen) -> None:
         """Keep the chosen task for every model."""
@@ -216,4 +216,4 @@ class ModelStep(Step):
 
 
 def _option_text(name: str, words: str) -> Text:
-    return Text(f"{text.truncate_middle(name, 38):<38}  ", "bold") + Text(words, "dim")
+    return text.styled(f"{text.truncate_middle(name, 38):<38}  ", "bold") + Text(words, "dim")

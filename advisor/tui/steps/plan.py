@@ -70,12 +70,16 @@ class PlanStep(Step):
         self._draft: DraftRun | None = None
 
     def begin(self) -> None:
-        """Remove the plan of earlier answers."""
+        """Remove the plan of earlier answers and make a new one."""
         self._draft = None
         self.query_one(Table).set_rows({})
         self.query_one("#summary", Static).update("Making the plan ...")
         self.query_one("#explanation", Static).update("")
         self.query_one(Table).focus()
+        self._make_plan()
+
+    def _make_plan(self) -> None:
+        self.app_interface.run_starter.propose(self.show)
 
     def show_no_plan(self) -> None:
         """Show that the answers give no plan."""
@@ -94,7 +98,7 @@ class PlanStep(Step):
                 "That GPU is not attached, so nothing is measured.  Enter shows the known figures."
             )
             self.query_one(Table).set_rows({})
-            self.app_interface.run_controller.show_absent_gpu_answer(drafted)
+            self.app_interface.run_starter.show_absent_gpu_answer(drafted)
         else:
             self._draft = drafted
             self._draw()
@@ -182,7 +186,7 @@ class PlanStep(Step):
 
         def on_closed(is_created: bool | None) -> None:  # noqa: FBT001 - Textual's callback
             if is_created:
-                self.app_interface.show_plan()
+                self._make_plan()
 
         dialog = CreateEnvDialog(
             workflow.title,
@@ -195,7 +199,7 @@ class PlanStep(Step):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Start the run."""
         event.stop()
-        self.app_interface.go_to_next_step()
+        self.post_message(self.Answered())
 
     def store_answers(self) -> None:
         """Limit the question to the arms that were not left out."""

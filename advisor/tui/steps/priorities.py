@@ -21,13 +21,15 @@ class PrioritiesStep(Step):
 
     def compose(self) -> ComposeResult:
         presets = self.app_interface.catalogue.presets
-        yield Static("What matters?  The three sum to 100 %.", classes="lead", markup=False)
+        yield Static("What matters to you?  The three sum to 100 %.", classes="lead", markup=False)
         yield Weights(choose_priorities(self.answers, self.app_interface.catalogue), id="weights")
         names = [(name, name) for name in presets.priorities]
         preset = self.answers.preset or ("" if self.answers.priority else presets.default_preset)
         yield Choice("Preset", [*names, CUSTOM_PRESET], preset, id="preset")
         yield Static("", id="preset-note", markup=False, classes="hint")
-        yield Static("Required tiers (exclude arms, change no score)", classes="lead", markup=False)
+        yield Static(
+            "Minimum grades (a workflow below one is not recommended)", classes="lead", markup=False
+        )
         required = {
             each.criterion: str(each.at_least)
             for each in parse_constraints(self.answers.require)

@@ -6,13 +6,25 @@ from typing import Any, cast
 
 import msgspec
 from textual.containers import VerticalScroll
+from textual.message import Message
 
+from advisor.errors import UserError
 from advisor.question.answers import Answers
 from advisor.tui.interfaces import AppInterface
 
 
 class Step(VerticalScroll, can_focus=False):
     """One question of the setup screen."""
+
+    class Answered(Message):
+        """The user confirmed the answer."""
+
+    class Checked(Message):
+        """The user left a field; `error` says what is wrong with the fields, None if nothing is."""
+
+        def __init__(self, error: UserError | None) -> None:
+            super().__init__()
+            self.error = error
 
     @property
     def app_interface(self) -> AppInterface:

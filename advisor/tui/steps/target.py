@@ -35,7 +35,10 @@ class TargetStep(Step):
         yield Choice("Device", devices, answers.gpu, id="device")
         yield Static("", id="device-note", markup=False, classes="hint")
         yield from self._field(
-            "absent_gpu", "Or an absent GPU", "", "such as H100, from stored figures"
+            "absent_gpu",
+            "Or another GPU",
+            "",
+            "such as H100: answered from stored or published figures",
         )
         yield Choice("Precision", [(name, name) for name in DTYPES], answers.dtype, id="dtype")
         yield self._budget_choice()
@@ -155,7 +158,7 @@ class TargetStep(Step):
     def on_answer_input_checked(self, event: AnswerInput.Checked) -> None:
         """Show what is wrong with the field that was left."""
         event.stop()
-        self.app_interface.show_field_error(event.error or self._first_error())
+        self.post_message(self.Checked(event.error or self._first_error()))
 
     def _first_error(self) -> UserError | None:
         shown = (field for field in self.query(AnswerInput) if field.is_shown)
@@ -164,7 +167,7 @@ class TargetStep(Step):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.app_interface.go_to_next_step()
+        self.post_message(self.Answered())
 
     def store_answers(self) -> None:
         """Store the fields; raise the error of the first invalid one."""

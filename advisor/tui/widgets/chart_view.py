@@ -27,6 +27,10 @@ the marks, which are the ranks."""
     ]
     number: reactive[int] = reactive(0)
 
+    def help_terms(self) -> tuple[str, ...]:
+        """Return the terms that explain the pictures."""
+        return ("speed-up", "interval", "break-even", "throughput", "weights")
+
     def __init__(self, answer: RunAnswer, *, id: str) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
         self._answer = answer

@@ -55,9 +55,10 @@ class PaneBar(Widget):
         }
         if sum(map(cell_len, roomy.values())) <= self.size.width:
             return roomy
-        return {
-            pane: f"[{name}]" if pane == self.active else f" {name}" for pane, name in names.items()
-        }
+        narrow = _narrow(names, self.active)
+        if sum(map(cell_len, narrow.values())) <= self.size.width:
+            return narrow
+        return _narrow({pane: name.partition(" (")[0] for pane, name in names.items()}, self.active)
 
     def on_click(self, event: events.Click) -> None:
         """Select the pane under the mouse."""
@@ -67,3 +68,7 @@ class PaneBar(Widget):
             if event.x < end:
                 self.post_message(self.Selected(pane))
                 return
+
+
+def _narrow(names: Mapping[str, str], active: str) -> dict[str, str]:
+    return {pane: f"[{name}]" if pane == active else f" {name}" for pane, name in names.items()}

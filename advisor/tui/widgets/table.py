@@ -15,8 +15,18 @@ from textual.widgets.data_table import RowKey
 class Column:
     """A column; numeric columns are aligned to the right."""
 
-    def __init__(self, key: str, heading: str, width: int, *, is_numeric: bool = False) -> None:
+    def __init__(
+        self,
+        key: str,
+        heading: str,
+        width: int,
+        *,
+        is_numeric: bool = False,
+        terms: Sequence[str] = (),
+    ) -> None:
+        """`terms` are the terms of the glossary that explain the heading."""
         self.key, self.heading, self.width, self.is_numeric = key, heading, width, is_numeric
+        self.terms = tuple(terms)
 
 
 #: Text and style by column key.
@@ -24,7 +34,10 @@ Cells = Mapping[str, tuple[str, str]]
 
 
 class Table(DataTable[Text]):
-    """A table; its cells are plain text without markup."""
+    """A table; its cells are plain text without markup.
+
+    Left and right mark the heading of a column that has terms to explain.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", show=False),
@@ -40,22 +53,25 @@ class Table(DataTable[Text]):
         self._space = " " * (gap % 2)
         self._shown: list[Column] = []
         self._cells: dict[str, Cells] = {}
+        #: Key of the column whose heading is marked, empty for none.
+        self._marked = ""
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show these columns and keep the rows."""
         signature = [(column.key, column.heading, column.width) for column in columns]
-        if signature == [(column.key, column.heading, column.width) for column in self._shown]:
-            return
+        if signature != [(column.key, column.heading, column.width) for column in self._shown]:
+            self._shown = list(columns)
+            self._show_again()
+
+    def _show_again(self) -> None:
+        """Build the columns and rows again."""
         cursor = self.key_at_cursor()
         self.clear(columns=True)
-        self._shown = list(columns)
-        cells, self._cells = self._cells, {}
-        for column in columns:
-            heading = self._text(column, column.heading, "")
+        for column in self._shown:
+            style = "reverse" if column.key == self._marked else ""
+            heading = self._text(column, column.heading, style)
             self.add_column(heading, width=column.width + len(self._space), key=column.key)
-        self.set_rows(
-            {key: {name: text for name, (text, _) in row.items()} for key, row in cells.items()}
-        )
+        self._add_rows(self._cells)
         self.move_cursor_to(cursor)
 
     def set_rows(
@@ -76,9 +92,12 @@ class Table(DataTable[Text]):
         cursor = self.key_at_cursor()
         self.clear()
         self._cells = cells
+        self._add_rows(cells)
+        self.move_cursor_to(cursor)
+
+    def _add_rows(self, cells: Mapping[str, Cells]) -> None:
         for key, row in cells.items():
             self.add_row(*[self._cell_text(column, row) for column in self._shown], key=key)
-        self.move_cursor_to(cursor)
 
     def _update_cells(self, cells: dict[str, Cells]) -> None:
         before, self._cells = self._cells, cells
@@ -107,10 +126,30 @@ class Table(DataTable[Text]):
         if key is not None and key in self._cells:
             self.move_cursor(row=self.get_row_index(RowKey(key)), animate=False)
 
+    def action_cursor_left(self) -> None:
+        """Mark the previous column that has terms; before the first one, none."""
+        self._move_mark(-1)
+
+    def action_cursor_right(self) -> None:
+        """Mark the next column that has terms; after the last one, none."""
+        self._move_mark(1)
+
+    def _move_mark(self, steps: int) -> None:
+        keys = ["", *(column.key for column in self._shown if column.terms)]
+        place = keys.index(self._marked) if self._marked in keys else 0
+        self._marked = keys[(place + steps) % len(keys)]
+        self._show_again()
+
+    def help_terms(self) -> tuple[str, ...]:
+        """Return the terms of the marked column."""
+        return next((each.terms for each in self._shown if each.key == self._marked), ())
+
 
 class SelectableTable(Table):
     """A table whose rows can be opened."""
 
-    HELP = "Up and down, or j and k, move; g and G go to the ends; enter opens the row."
+    HELP = """\
+Up and down, or j and k, move; g and G go to the ends; enter opens the row. Left and right mark a
+column, and ? then explains it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open", id="open")]

@@ -85,6 +85,10 @@ the recommendation changes."""
                 text.append(cell, colour if cell == FULL else f"{colour} dim")
         return text
 
+    def help_terms(self) -> tuple[str, ...]:
+        """Return the terms that explain the bar."""
+        return (self.pillar.capitalize(), "weights", "flip")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
         """Leave digits to the screen where they have another meaning."""
         return action != "type" or self._takes_digits

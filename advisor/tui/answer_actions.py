@@ -1,0 +1,97 @@
+"""Act on the answer of a run: show its code, verify it, compare it and export it."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import cast
+
+from textual.app import App
+
+from advisor.errors import UserError
+from advisor.pipeline.decision import Decision, decide
+from advisor.report.document import RunDocument
+from advisor.report.measured_document import compose as compose_document
+from advisor.report.opening import is_document, read_document
+from advisor.system.import_path import ADVISOR_COMMAND
+from advisor.tui.answer import RunAnswer
+from advisor.tui.dialogs.code_dialog import CodeDialog
+from advisor.tui.dialogs.export_dialog import ExportDialog
+from advisor.tui.dialogs.verify_dialog import VerifyDialog
+from advisor.tui.interfaces import AppInterface
+from advisor.tui.run.comparison import RunComparison, compare_runs
+from advisor.tui.run.export import RENDERERS, write_document
+from advisor.tui.screens.compare import CompareScreen
+
+
+class AnswerActions:
+    """What a user can do with a finished answer; none of it changes the run."""
+
+    def __init__(self, app: App[int]) -> None:
+        self._app = app
+        self._app_interface = cast("AppInterface", app)
+
+    def show_code(self, answer: RunAnswer, arm: str) -> None:
+        """Show the script that does what was measured."""
+        decision, probes = answer.decision, self._app_interface.context.probes
+        if decision is None:
+            return
+
+        def compose_script() -> str:
+            from advisor.report import recipe  # noqa: PLC0415 - most sessions need no script
+
+            entry, found = recipe.choose(answer.document, decision, arm, probes)
+            return recipe.render(answer.document, entry, found)
+
+        self._app_interface.background.start(
+            "code", compose_script, lambda script: self._app.push_screen(CodeDialog(arm, script))
+        )
+
+    def verify(self, answer: RunAnswer, arm: str) -> None:
+        """Run the script of an arm and check that it reaches the measured speed."""
+        if answer.decision is None or self._app_interface.run_controller.refuse_if_busy():
+            return
+        arguments = ("verify", answer.document.run_id, "--workflow", arm)
+        command, shown = (*ADVISOR_COMMAND, *arguments), " ".join(("p3-advisor", *arguments))
+        environment = self._app_interface.context.environment
+        self._app.push_screen(VerifyDialog(arm, shown, command, environment))
+
+    def compare(self, first: str, second: str) -> None:
+        """Show the comparison of two stored runs."""
+
+        def compare_stored() -> RunComparison:
+            return compare_runs(self._decide_again(first), self._decide_again(second))
+
+        self._app_interface.background.start(
+            "compare", compare_stored, lambda found: self._app.push_screen(CompareScreen(found))
+        )
+
+    def _decide_again(self, name: str) -> RunDocument:
+        """Return the document of a stored run or of a file."""
+        if is_document(name):
+            catalogue = self._app_interface.catalogue
+            return RunAnswer.of_document(read_document(name), catalogue).document
+        return compose_document(decide(self._app_interface.context.store.find(name)))
+
+    def export(
+        self, document: RunDocument, decision: Decision | None = None, *, explored: bool = False
+    ) -> None:
+        """Write a document, with the script of its `decision`, to a file that the user names."""
+
+        def make_script() -> str | None:
+            from advisor.report import recipe  # noqa: PLC0415 - most sessions export nothing
+
+            probes = self._app_interface.context.probes
+            return recipe.render_recommended(document, decision, probes) if decision else None
+
+        def write(file: pathlib.Path | None) -> None:
+            if file is None:
+                return
+            try:
+                write_document(document, file, make_script)
+            except UserError as error:
+                self._app_interface.show_error(error)
+            else:
+                self._app.notify(f"written: {file.absolute()}", markup=False)
+
+        name = f"p3-advisor-{document.run_id}{'-explored' if explored else ''}.html"
+        self._app.push_screen(ExportDialog(pathlib.Path.cwd() / name, list(RENDERERS)), write)

@@ -1,0 +1,39 @@
+"""The title of the results: the question in one line."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from advisor.report import text_report
+from advisor.tui.answer import RunAnswer
+from advisor.tui.rendering import text
+
+LEAD = "Results  "
+DOT = " \N{MIDDLE DOT} "
+#: Cells of the label of the program before the title.
+PROGRAM_CELLS = 5
+MAX_MODEL_CELLS, MIN_MODEL_CELLS, MAX_DEVICE_CELLS = 30, 12, 24
+
+
+def results_title(answer: RunAnswer, width: int) -> Text:
+    """Return model, device, task, precision and batch sizes.
+
+    In a narrow terminal the task and then the precision are left out, and the model is shortened.
+    """
+    question = answer.document.question
+    task = "generate text" if answer.is_generation else ""
+    batch = f"batch {', '.join(map(str, question.batch_sizes))}"
+    device = text.printable(text_report.device_name(answer.document), MAX_DEVICE_CELLS)
+    room = width - PROGRAM_CELLS - len(LEAD)
+    shortest = (device, batch.replace(", ", ","))
+    candidates = ((device, task, question.dtype, batch), (device, question.dtype, batch))
+    facts = next((each for each in candidates if room - _cells(each) >= MIN_MODEL_CELLS), shortest)
+    cells = min(max(room - _cells(facts), MIN_MODEL_CELLS), MAX_MODEL_CELLS)
+    model = text.truncate_middle(text.printable(question.model.name), cells)
+    return Text.assemble((LEAD, "bold"), DOT.join(filter(None, (model, *facts))))
+
+
+def _cells(facts: tuple[str, ...]) -> int:
+    """Return the width of facts that follow the model."""
+    return sum(cell_len(fact) + len(DOT) for fact in facts if fact)

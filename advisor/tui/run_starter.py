@@ -1,0 +1,122 @@
+"""Make plans and start runs: of the answers, of failed arms, and of what is undecided."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+from textual.app import App
+
+from advisor.domain.machine import LoadProblem
+from advisor.pipeline.decision import Decision
+from advisor.pipeline.draft import DraftRun, create, propose
+from advisor.report import absent_gpu
+from advisor.report.document import RunDocument
+from advisor.tui.answer import RunAnswer
+from advisor.tui.dialogs.load_dialog import LoadDialog
+from advisor.tui.interfaces import AppInterface
+from advisor.tui.run.machine_check import find_load_problems
+from advisor.tui.run.retry import (
+    failed_arms,
+    longer_budget,
+    propose_retry,
+    undecided_workflows,
+)
+from advisor.tui.screens.absent_gpu import AbsentGpuScreen
+
+
+class RunStarter:
+    """Drafts runs, checks whether the machine is quiet, and starts them."""
+
+    def __init__(self, app: App[int]) -> None:
+        self._app = app
+        self._app_interface = cast("AppInterface", app)
+
+    def draft(self) -> DraftRun:
+        """Return the plan of the current answers."""
+        return propose(
+            self._app_interface.answers,
+            self._app_interface.context,
+            self._app_interface.known_machine,
+        )
+
+    def draft_or_answer(self) -> DraftRun | RunDocument:
+        """Return the plan of the current answers, or the answer for a GPU that is absent."""
+        return absent_gpu.draft_or_answer(
+            self._app_interface.answers, self._app_interface.context, self.draft
+        )
+
+    def propose(self, show: Callable[[DraftRun | RunDocument], object]) -> None:
+        """Make the plan of the current answers in the background and show it."""
+        self._app_interface.background.start("plan", self.draft_or_answer, show)
+
+    def start_from_answers(self) -> None:
+        """Start a run with the current answers; show the answer for a GPU that is absent."""
+        self.start(self.draft_or_answer)
+
+    def start(self, draft: Callable[[], DraftRun | RunDocument]) -> None:
+        """Create a run from a draft and start it; show the answer for a GPU that is absent."""
+        if self._app_interface.run_controller.refuse_if_busy():
+            return
+        self._app.notify("making the plan ...", timeout=2, markup=False)
+
+        context = self._app_interface.context
+
+        def check() -> tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]:
+            drafted = draft()
+            if isinstance(drafted, RunDocument):
+                return drafted, ()
+            return drafted, find_load_problems(drafted, context)
+
+        def show(checked: tuple[DraftRun | RunDocument, tuple[LoadProblem, ...]]) -> None:
+            drafted, problems = checked
+            if isinstance(drafted, RunDocument):
+                self.show_absent_gpu_answer(drafted)
+            elif problems and not drafted.question.wait_seconds:
+                self._ask_to_wait(drafted, problems)
+            else:
+                self._create_and_start(drafted)
+
+        self._app_interface.background.start("start", check, show)
+
+    def _ask_to_wait(self, drafted: DraftRun, problems: tuple[LoadProblem, ...]) -> None:
+        """Start the run on a busy machine only if the user chooses so."""
+
+        def on_answer(wait_seconds: float | None) -> None:
+            if wait_seconds is not None:
+                question = msgspec.structs.replace(drafted.question, wait_seconds=wait_seconds)
+                self._create_and_start(dataclasses.replace(drafted, question=question))
+
+        self._app.push_screen(LoadDialog(problems), on_answer)
+
+    def _create_and_start(self, drafted: DraftRun) -> None:
+        context = self._app_interface.context
+        self._app_interface.background.start(
+            "create", lambda: create(drafted, context), self._app_interface.run_controller.run
+        )
+
+    def show_absent_gpu_answer(self, document: RunDocument) -> None:
+        """Show the answer for a GPU that is not attached."""
+        self._app.clear_notifications()  # they would cover the answer
+        self._app.push_screen(AbsentGpuScreen(document))
+
+    def retry_failed(self, decision: Decision) -> None:
+        """Measure the failed arms of a run again.
+
+        They are measured in a new run, because times of two runs must not be ranked together.
+        """
+        failed = failed_arms(decision)
+        if failed:
+            self.start(lambda: propose_retry(decision.header, failed))
+
+    def measure_again(self, answer: RunAnswer) -> None:
+        """Measure what an answer leaves undecided for longer, in a new run."""
+        if answer.decision is None:
+            return
+        header, workflows = answer.decision.header, undecided_workflows(answer)
+        budget = longer_budget(answer)
+        names = ", ".join(workflows) or "all workflows"
+        self._app.notify(f"measuring {names} for {budget.measuring_seconds:g} s", markup=False)
+        self.start(lambda: propose_retry(header, workflows, budget))

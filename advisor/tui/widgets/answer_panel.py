@@ -1,0 +1,68 @@
+"""The lines of the answer; the focus goes from line to line, and ? explains the line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from advisor.tui.rendering.answer_lines import LINE_TERMS, MOST_LINES, render_line
+
+
+class AnswerPanel(VerticalScroll):
+    """The labelled lines of an answer; they scroll where the terminal is too low for all."""
+
+    HELP = "Up and down go through the lines of the answer; ? explains the terms of a line."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "step(-1)", show=False),
+        Binding("down,j", "step(1)", show=False),
+    ]
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self._lines: list[tuple[str, str]] = []
+        self._place, self._is_short = 0, False
+
+    def compose(self) -> ComposeResult:
+        for _ in range(MOST_LINES):
+            yield Static("", classes="answer-line", markup=False)
+
+    def show(self, lines: Sequence[tuple[str, str]], *, is_short: bool) -> None:
+        """Show pairs of label and line; in a short terminal some lines do not wrap."""
+        self._lines, self._is_short = list(lines)[:MOST_LINES], is_short
+        self._place = min(self._place, max(len(lines) - 1, 0))
+        self._draw()
+
+    def _draw(self) -> None:
+        for place, row in enumerate(self.query(".answer-line").results(Static)):
+            row.display = place < len(self._lines)
+            if row.display:
+                marked = self.has_focus and place == self._place
+                label, line = self._lines[place]
+                row.update(render_line(label, line, is_short=self._is_short, is_marked=marked))
+                if marked:
+                    self.scroll_to_widget(row, animate=False)
+
+    def on_focus(self) -> None:
+        self._draw()
+
+    def on_blur(self) -> None:
+        self.scroll_home(animate=False)
+        self._draw()
+
+    def action_step(self, steps: int) -> None:
+        """Go to the next line, or with -1 to the previous one; leave the panel after the last."""
+        place = self._place + steps
+        if place == len(self._lines):
+            self.screen.focus_next()
+            return
+        self._place = max(place, 0)
+        self._draw()
+
+    def help_terms(self) -> tuple[str, ...]:
+        """Return the terms of the line that has the focus."""
+        return LINE_TERMS.get(self._lines[self._place][0], ()) if self._lines else ()

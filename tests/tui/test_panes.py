@@ -1,0 +1,74 @@
+"""The panes: what the best arms did with shapes that were not built."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+from onscreen import async_test, running_app, wait_for_screen, wait_for_text
+
+from advisor.context import Context
+from advisor.domain.worker_events import NewShapeResult
+from advisor.pipeline.decision import decide
+from advisor.report import new_shapes
+from advisor.store import Run
+from advisor.tui.answer import RunAnswer
+from advisor.tui.app import AdvisorApp
+from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.arm_detail import NEW_SHAPES, render_new_shapes
+from advisor.tui.rendering.panes import render_why
+from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.results import ResultsScreen
+
+TRIED = (
+    NewShapeResult(
+        batch_size=3, outcome="stalled", first_call_seconds=2.5, steady_seconds=0.01, reason=None
+    ),
+    NewShapeResult(
+        batch_size=1,
+        outcome="refused",
+        first_call_seconds=None,
+        steady_seconds=None,
+        reason="it takes [b]fixed[/b] lengths",
+        input_tokens=48,
+    ),
+)
+
+
+def answer_with_new_shapes(run: Run) -> RunAnswer:
+    """Return the answer of a run whose advised arm tried two shapes."""
+    answer = RunAnswer.of_decision(decide(run))
+    assert answer.recommendation is not None
+    arm = answer.recommendation.arm
+    entries = tuple(
+        msgspec.structs.replace(entry, flexibility=TRIED) if entry.arm == arm else entry
+        for entry in answer.document.workflows
+    )
+    document = msgspec.structs.replace(answer.document, workflows=entries)
+    return dataclasses.replace(answer, document=document)
+
+
+def test_new_shapes_are_with_the_reasons_and_with_the_times_of_the_arm(sample_run: Run) -> None:
+    without = RunAnswer.of_decision(decide(sample_run))
+    assert NEW_SHAPES not in render_why(without).plain
+    answer = answer_with_new_shapes(sample_run)
+    assert answer.recommendation is not None
+    why = render_why(answer).plain
+    detail = render_new_shapes(answer.entry(answer.recommendation.arm)).plain
+    for result in TRIED:
+        assert new_shapes.describe(result) in why
+        assert new_shapes.describe(result) in detail
+    assert not render_new_shapes(without.entry(answer.recommendation.arm)).plain
+
+
+@async_test
+async def test_new_shapes_are_shown_on_the_screens(tui_context: Context, sample_run: Run) -> None:
+    app = AdvisorApp(LaunchOptions(), tui_context)
+    async with running_app(app, (120, 40)) as pilot:
+        app.run_controller.show_answer(answer_with_new_shapes(sample_run))
+        await wait_for_screen(pilot, ResultsScreen)
+        await wait_for_text(pilot, new_shapes.describe(TRIED[1]))
+        await pilot.press("enter")
+        await wait_for_screen(pilot, DetailScreen)
+        await pilot.press("2")
+        await wait_for_text(pilot, new_shapes.describe(TRIED[0]))

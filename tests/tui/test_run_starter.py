@@ -1,0 +1,128 @@
+"""How runs are started: on a busy machine, and again for what is undecided."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from onscreen import (
+    SIZES,
+    async_test,
+    check_screen_at,
+    running_app,
+    settle,
+    wait_for_screen,
+)
+from textual.pilot import Pilot
+
+from advisor import catalogue
+from advisor.context import Context
+from advisor.domain.machine import LoadProblem
+from advisor.question.answers import Answers
+from advisor.report.opening import read_document
+from advisor.store import Run, Store
+from advisor.tui import run_starter
+from advisor.tui.answer import RunAnswer
+from advisor.tui.app import AdvisorApp
+from advisor.tui.dialogs.load_dialog import PROBLEMS, WAIT_SECONDS, LoadDialog
+from advisor.tui.options import LaunchOptions
+from advisor.tui.run.host_process import HostProcess
+from advisor.tui.run.retry import longer_budget, undecided_workflows
+from advisor.tui.screens.live import LiveScreen
+from advisor.tui.screens.results import ResultsScreen
+from advisor.tui.screens.setup import SetupScreen
+
+EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
+StartHost = Callable[[Run], HostProcess]
+
+
+@pytest.fixture
+def context(tui_context: Context, tmp_path: pathlib.Path) -> Context:
+    return dataclasses.replace(tui_context, store=Store(tmp_path / "stored"))
+
+
+@pytest.fixture
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> tuple[LoadProblem, ...]:
+    problems: tuple[LoadProblem, ...] = ("cpu-busy", "gpu-processes")
+    monkeypatch.setattr(run_starter, "find_load_problems", lambda *_: problems)
+    return problems
+
+
+async def start(pilot: Pilot[int]) -> None:
+    """Start a run from the questions, up to the question about the load."""
+    await wait_for_screen(pilot, SetupScreen)
+    await pilot.press("ctrl+r")
+    await wait_for_screen(pilot, LoadDialog)
+
+
+def quick_app(context: Context, host: StartHost | None = None) -> AdvisorApp:
+    answers = Answers(gpu="cpu", workflows="quick", batch_sizes="1", budget="1")
+    return AdvisorApp(LaunchOptions(answers=answers), context, start_host=host)
+
+
+@async_test
+async def test_a_busy_machine_is_named_before_a_run_and_escape_starts_nothing(
+    context: Context, busy_machine: tuple[LoadProblem, ...]
+) -> None:
+    async with running_app(quick_app(context)) as pilot:
+        await start(pilot)
+        for size in SIZES:
+            shown = " ".join((await check_screen_at(pilot, size)).split())
+            assert all(PROBLEMS[problem].split()[0] in shown for problem in busy_machine)
+        await pilot.press("escape")
+        await wait_for_screen(pilot, SetupScreen)
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, SetupScreen)
+        assert context.store.history() == []
+
+
+@pytest.mark.usefixtures("busy_machine")
+@pytest.mark.parametrize(
+    ("key", "seconds"), [("w", WAIT_SECONDS), ("enter", WAIT_SECONDS), ("s", 0.0)]
+)
+@async_test
+async def test_a_run_on_a_busy_machine_waits_or_starts_at_once(
+    key: str, seconds: float, context: Context, fake_host: StartHost
+) -> None:
+    async with running_app(quick_app(context, fake_host)) as pilot:
+        await start(pilot)
+        await pilot.press(key)
+        await wait_for_screen(pilot, LiveScreen)
+        (entry,) = context.store.history()
+        header = Run(context.store.run_directory(entry.run_id)).header()
+        assert header.question.wait_seconds == seconds
+
+
+@async_test
+async def test_m_measures_the_undecided_workflows_for_longer(
+    context: Context, recorded: Run, fake_host: StartHost
+) -> None:
+    app = AdvisorApp(
+        LaunchOptions(replay=str(recorded.directory), speed=1000.0), context, start_host=fake_host
+    )
+    async with running_app(app) as pilot:
+        results = await wait_for_screen(pilot, ResultsScreen)
+        advice = results.original.recommendation
+        assert advice is not None
+        document = results.original.document
+        await pilot.press("m")
+        await wait_for_screen(pilot, LiveScreen)
+        session = app.run_controller.session
+        assert session is not None
+        question = session.follower.header.question
+        assert session.follower.run.directory != recorded.directory
+        assert question.workflows == undecided_workflows(results.original)
+        assert question.budget == longer_budget(results.original)
+        assert question.budget.measuring_seconds > document.question.budget.measuring_seconds
+
+
+def test_only_the_contenders_of_an_open_answer_are_measured_again() -> None:
+    document = read_document(str(EVIDENCE / "cpu-demo.json"))
+    answer = RunAnswer.of_document(document, catalogue.load())
+    advice = answer.recommendation
+    assert advice is not None
+    assert advice.decision == "OPEN"
+    assert len(advice.contenders) > 1
+    assert undecided_workflows(answer) == advice.contenders
