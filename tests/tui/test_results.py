@@ -24,6 +24,7 @@ from advisor.store import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
@@ -138,3 +139,36 @@ def test_an_axis_is_drawn_for_every_speed_up(value: float) -> None:
     odd = Interval(value=value, low=None, high=None)
     axis = SpeedAxis.for_speedups((odd,), 20)
     assert len(axis.bar(odd)) == 20
+
+
+@async_test
+async def test_only_a_focused_answer_has_a_marked_line_and_all_lines_are_reachable(
+    context: Context,
+) -> None:
+    async with running_app(AdvisorApp(LaunchOptions(), context), (60, 16)) as pilot:
+        screen = await open_document(pilot, EVIDENCE / "cpu-demo.json")
+        lines = answer_lines(screen.answer)
+        assert marked_labels(pilot) == []
+        await pilot.press("up")
+        for label, line in lines:
+            await settle(pilot)
+            assert marked_labels(pilot) == [label]
+            assert line.split()[0] in screen_text(pilot)
+            await pilot.press("down")
+        await settle(pilot)
+        assert screen.focused_part == RANKING
+        assert marked_labels(pilot) == []
+        assert lines[0][1].split()[0] in screen_text(pilot)
+
+
+def marked_labels(pilot: Pilot[int]) -> list[str]:
+    """Return the labels of the answer that are drawn in reverse."""
+    strips = pilot.app.screen._compositor.render_strips()
+    return [
+        segment.text.strip()
+        for strip in strips
+        for segment in strip
+        if segment.style is not None
+        and segment.style.reverse
+        and segment.text.strip() in LINE_TERMS
+    ]

@@ -47,11 +47,11 @@ class AnswerPanel(VerticalScroll):
                 if marked:
                     self.scroll_to_widget(row, animate=False)
 
-    def on_focus(self) -> None:
-        self._draw()
-
-    def on_blur(self) -> None:
-        self.scroll_home(animate=False)
+    def watch_has_focus(self, has_focus: bool) -> None:  # noqa: FBT001 - Textual's interface
+        """Mark the line at the focus, or show the first line again."""
+        super().watch_has_focus(has_focus)
+        if not has_focus:
+            self.scroll_home(animate=False)
         self._draw()
 
     def action_step(self, steps: int) -> None:
