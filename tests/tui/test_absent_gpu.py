@@ -23,11 +23,15 @@ from recorded_runs import make_run
 from textual.widgets import Input
 
 from advisor.context import Context
+from advisor.domain.plan import BASELINE
+from advisor.errors import GpuNotAttachedError
 from advisor.question.answers import Answers
+from advisor.report import absent_gpu
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.export_dialog import ExportDialog
 from advisor.tui.options import LaunchOptions
+from advisor.tui.rendering.absent_gpu import FROM_FIGURES, NOT_MEASURED, render_absent_gpu
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.screens.setup import SetupScreen
@@ -81,6 +85,24 @@ async def test_published_figures_answer_without_a_stored_run(tmp_path: pathlib.P
         await wait_for_screen(pilot, AbsentGpuScreen)
         await pilot.press("escape")
         await wait_for_screen(pilot, SetupScreen)
+
+
+@pytest.mark.parametrize("width", [200, 76, 56])
+def test_the_table_fits_into_the_terminal_and_the_origin_comes_first(
+    width: int, context: Context
+) -> None:
+    answers = Answers(gpu="RTX 4090", model="TinyLlama/TinyLlama-1.1B-Chat-v1.0")
+    document, _ = absent_gpu.answer(answers, context, GpuNotAttachedError("absent", "none"))
+    lines = render_absent_gpu(document, width).plain.splitlines()
+    assert lines[0].startswith(NOT_MEASURED + FROM_FIGURES)
+    table = [line for line in lines if line.startswith((" #", "  #")) or line[:2].strip().isdigit()]
+    assert len(table) > 2
+    assert max(map(len, table)) <= width
+    advice = document.recommendation
+    assert advice is not None
+    advised = next(entry for entry in document.workflows if entry.arm == advice.arm)
+    assert advised.speedup is not None
+    assert advised.arm == BASELINE or advised.speedup.value > 1
 
 
 @async_test

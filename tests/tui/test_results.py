@@ -15,6 +15,7 @@ from onscreen import (
     wait_for_screen,
 )
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from advisor import catalogue
 from advisor.context import Context
@@ -25,10 +26,11 @@ from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
 from advisor.tui.rendering.answer_lines import LINE_TERMS, answer_lines
+from advisor.tui.rendering.results_title import PROGRAM_CELLS, results_title
 from advisor.tui.rendering.speed_axis import SpeedAxis
 from advisor.tui.screens.detail import DetailScreen
 from advisor.tui.screens.results import ANSWER, PARTS, RANKING, ResultsScreen
-from advisor.tui.screens.results_panes import PANES
+from advisor.tui.screens.results_panes import PANES, TEXT_PANES
 from advisor.tui.widgets.pane_bar import PaneBar
 
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
@@ -172,3 +174,27 @@ def marked_labels(pilot: Pilot[int]) -> list[str]:
         and segment.style.reverse
         and segment.text.strip() in LINE_TERMS
     ]
+
+
+@pytest.mark.parametrize("width", [200, 120, 100, 80, 72, 60])
+def test_the_title_shows_the_batch_sizes_at_every_width(width: int) -> None:
+    document = read_document(str(EVIDENCE / "h200-generate-tinyllama-bfloat16.json"))
+    title = results_title(RunAnswer.of_document(document, catalogue.load()), width)
+    assert title.cell_len + PROGRAM_CELLS <= width
+    assert title.plain.replace(", ", ",").endswith("batch 1,4,16,64")
+    assert ("generate text" in title.plain) == (width >= 100)
+
+
+@async_test
+async def test_a_pane_shows_the_answer_for_the_weights_that_are_set_now(
+    tui_context: Context, sample_run: Run
+) -> None:
+    async with running_app(replay_app(tui_context, sample_run), (120, 40)) as pilot:
+        screen = await wait_for_screen(pilot, ResultsScreen)
+        for keys in (("w", "right"), ("u",)):
+            await pilot.press(*keys)
+            for pane in TEXT_PANES:
+                await pilot.press(str(list(PANES).index(pane) + 1))
+                await settle(pilot)
+                shown = screen.query_one(f"#text-{pane}", Static).render()
+                assert str(shown) == TEXT_PANES[pane](screen.answer).plain, pane

@@ -54,7 +54,9 @@ class ResultsPanes(Vertical):
 
     def __init__(self, answer: RunAnswer) -> None:
         super().__init__()
-        self._first = answer
+        self._first = self._answer = answer
+        #: Panes of text that show an earlier answer; they are drawn when they are shown.
+        self._stale = set(TEXT_PANES)
 
     def compose(self) -> ComposeResult:
         yield PaneBar(PANES, "why")
@@ -76,14 +78,15 @@ class ResultsPanes(Vertical):
 
     def show(self, pane: str) -> None:
         """Show a pane and move the focus there."""
+        self._draw_text(pane)
         self.query_one(PaneBar).active = pane
         self.query_one(ContentSwitcher).current = pane
         self.query_one("#weight-performance" if pane == "weights" else f"#{pane}").focus()
 
     def draw(self, answer: RunAnswer) -> None:
         """Show the reasons, the weights and the pictures of an answer."""
-        for pane, render in TEXT_PANES.items():
-            self.query_one(f"#text-{pane}", Static).update(render(answer))
+        self._answer, self._stale = answer, set(TEXT_PANES)
+        self._draw_text(self.active)
         self.query_one("#weights-note", Static).update(panes.describe_weights(answer))
         unmeasured = panes.count_unmeasured(answer)
         self.query_one(PaneBar).set_title("unmeasured", f"{PANES['unmeasured']} ({unmeasured})")
@@ -91,3 +94,8 @@ class ResultsPanes(Vertical):
         self.query_one(Weights).set_flips(advice.flips if advice else ())
         for chart in self.query(ChartView):
             chart.show(answer)
+
+    def _draw_text(self, pane: str) -> None:
+        if pane in self._stale:
+            self._stale.discard(pane)
+            self.query_one(f"#text-{pane}", Static).update(TEXT_PANES[pane](self._answer))

@@ -26,6 +26,8 @@ class AnswerPanel(VerticalScroll):
         super().__init__(id=id)
         self._lines: list[tuple[str, str]] = []
         self._place, self._is_short = 0, False
+        #: What each row shows, because a changed row lays out the whole screen.
+        self._drawn: dict[int, tuple[str, str, bool, bool]] = {}
 
     def compose(self) -> ComposeResult:
         for _ in range(MOST_LINES):
@@ -41,11 +43,17 @@ class AnswerPanel(VerticalScroll):
         for place, row in enumerate(self.query(".answer-line").results(Static)):
             row.display = place < len(self._lines)
             if row.display:
-                marked = self.has_focus and place == self._place
-                label, line = self._lines[place]
-                row.update(render_line(label, line, is_short=self._is_short, is_marked=marked))
-                if marked:
+                is_marked = self.has_focus and place == self._place
+                self._draw_row(place, row, is_marked=is_marked)
+                if is_marked:
                     self.scroll_to_widget(row, animate=False)
+
+    def _draw_row(self, place: int, row: Static, *, is_marked: bool) -> None:
+        label, line = self._lines[place]
+        drawn = (label, line, self._is_short, is_marked)
+        if self._drawn.get(place) != drawn:
+            self._drawn[place] = drawn
+            row.update(render_line(label, line, is_short=self._is_short, is_marked=is_marked))
 
     def watch_has_focus(self, has_focus: bool) -> None:  # noqa: FBT001 - Textual's interface
         """Mark the line at the focus, or show the first line again."""
