@@ -8,9 +8,10 @@ distribution are scored like the measurement itself. The draws come from a seed 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedRegret
 from advisor.domain.measurement import Interval, Measurement, Results
@@ -91,6 +92,29 @@ def assess(
     )
 
 
+class _StandardNormals(NamedTuple):
+    """Standard normal numbers: within and between processes, shared by all arms or one's own."""
+
+    shared_within: Draws
+    own_within: Draws
+    shared_between: Draws
+    own_between: Draws
+
+
+@functools.lru_cache(maxsize=1)
+def _standard_normals(seed: int, arms: int, sizes: int) -> _StandardNormals:
+    """Return the numbers of a seed; kept, because each change of a weight draws the same ones."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    stream = np.random.RandomState(seed)
+    return _StandardNormals(
+        stream.standard_normal((DRAW_COUNT, 1, sizes)),
+        stream.standard_normal((DRAW_COUNT, arms, sizes)),
+        stream.standard_normal((DRAW_COUNT, 1)),
+        stream.standard_normal((DRAW_COUNT, arms)),
+    )
+
+
 class _Draws:
     """Draws of log speed-ups over the baseline, `(draws, arms, batch sizes) float64`."""
 
@@ -115,16 +139,16 @@ class _Draws:
         """
         import numpy as np  # noqa: PLC0415 - as above
 
-        stream = np.random.RandomState(self._seed % 2**32)
         arms, sizes = self._means.shape
+        normals = _standard_normals(self._seed % 2**32, arms, sizes)
         moving = self._errors[self._errors.max(axis=1) > 0]
         shared = BASELINE_PART * moving.min(axis=0) ** 2 if len(moving) else np.zeros(sizes)
         own = np.sqrt(np.maximum(self._errors**2 - shared, 0.0))
-        common = stream.standard_normal((DRAW_COUNT, 1, sizes)) * np.sqrt(shared)
+        common = normals.shared_within * np.sqrt(shared)
         common = np.where(self._errors > 0, common, 0.0)
-        noise = common + stream.standard_normal((DRAW_COUNT, arms, sizes)) * own
-        between = stream.standard_normal((DRAW_COUNT, 1)) * self._process
-        between = between + stream.standard_normal((DRAW_COUNT, arms)) * self._process
+        noise = common + normals.own_within * own
+        between = normals.shared_between * self._process
+        between = between + normals.own_between * self._process
         means: Draws = self._means.mean(axis=1) + within * noise.mean(axis=2) + between
         return means
 
