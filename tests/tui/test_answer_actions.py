@@ -54,7 +54,7 @@ async def test_r_shows_the_code_of_the_arm_which_is_copied_or_written(
         written: list[str] = []
         driver = app._driver
         assert driver is not None
-        driver.write = written.append  # type: ignore[method-assign]
+        driver.write = written.append  # type: ignore[method-assign,assignment]
         await pilot.press("y")
         encoded = base64.b64encode(script.encode()).decode()
         assert f"\x1b]52;c;{encoded}\a" in "".join(written)

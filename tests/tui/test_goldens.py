@@ -213,7 +213,7 @@ async def test_home(
         await wait_for(pilot, lambda: app.machine is not None)
         await wait_for_text(pilot, "2.29x")
         await compare("home", pilot, update=update)
-        app.push_screen(LoadDialog(("cpu-busy", "gpu-processes")))
+        await app.push_screen(LoadDialog(("cpu-busy", "gpu-processes")))
         await wait_for_screen(pilot, LoadDialog)
         await compare("busy-machine", pilot, update=update)
 
