@@ -14,6 +14,7 @@ from advisor.domain.published import DecisionTree, PublishedData
 from advisor.domain.rubric import Rubric
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent
+from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
 from advisor.report.comparison import Comparison
@@ -42,6 +43,7 @@ SHIPPED: dict[str, Any] = {
     "panel": Panel,
     "tree": DecisionTree,
     "accuracy": AccuracyRules,
+    "serving": ServingRules,
 }
 
 

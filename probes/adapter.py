@@ -9,6 +9,7 @@ The harness loads the module by the file named in the request. It calls `version
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -88,6 +89,26 @@ class TextProgram(Program, Protocol):
         """
 
 
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """How a workflow serves the checkpoint over OpenAI's completions."""
+
+    #: Starts the server; an argument list.
+    command: list[str]
+    #: The model's name in requests.
+    model: str
+    #: What the answer states about it: batching, caches, graphs.
+    settings: dict[str, str]
+    #: Environment variables, in addition to the worker's.
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Further fields of each request, such as greedy decoding.
+    fields: dict[str, Any] = dataclasses.field(default_factory=dict)
+    #: What separates the words of a prompt; see `probes.subjects.checkpoint.token_word`.
+    separator: str = " "
+    #: Path that is answered once the model is loaded.
+    ready_path: str = "/health"
+
+
 class Workflow(Protocol):
     """The functions of a workflow's module.
 
@@ -128,7 +149,8 @@ class Workflow(Protocol):
         are also printed in the script, whose own prompts are random.
         """
 
-    # Optional: `serving_command(request) -> str`, the command line with which an engine serves the
+    # Optional: `server(subject, request, port) -> Server`, how it serves the checkpoint (the task
+    # `serve`); `serving_command(request) -> str`, the command line with which an engine serves the
     # model; `build_for(target, subject, inputs, request)`, required if the workflow has
     # `builds_for` in `rubric/workflows.toml`; `racing_operators(program) -> list[str]`, operators
     # that may give other results for the same input, to name them where the results vary.

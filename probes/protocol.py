@@ -41,6 +41,8 @@ REQUEST = "request.json"
 EVENTS = "events.jsonl"
 RESPONSE = "response.json"
 LOG = "log"
+#: File in the scratch directory: the server of a workflow that has none of its own.
+SERVER_SCRIPT = "server.py"
 
 #: Tasks: one pass over the inputs, or new tokens for prompts.
 FORWARD = "forward"
@@ -94,7 +96,8 @@ class Request:
     threads: int
     #: `build`: build for a device that is not attached, keep the artefact, and end. `reference`:
     #: write weights, inputs and reference outputs to `shared_directory`. `measure`: build, check
-    #: and time. The roles need different processes, because the allocations of the reference would
+    #: and time. `serve`: start the workflow's server and do the same over HTTP. The roles need
+    #: different processes, because the allocations of the reference would
     #: change the speed of what is measured.
     role: str
     shared_directory: str
@@ -119,6 +122,10 @@ class Request:
     #: Whether shapes that were not built may be tried. The reference worker then also makes a
     #: reference for another length, if the model has one.
     new_shapes: bool = False
+    #: For the role `serve`: `most_tokens` of one request; `input_tokens`, `output_tokens` and
+    #: `batch_sizes` that a composed server is built for; and the seconds after which a server that
+    #: starts (`start_seconds`), or a request (`request_seconds`), has failed. Else empty.
+    load: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,6 +307,25 @@ class RecipeFacts:
     serving_command: str | None
     integration: str
     event: str = "recipe-facts"
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """The workflow's server answers; what a load generator needs to send requests to it."""
+
+    url: str
+    model: str
+    command: str
+    settings: dict[str, str]
+    #: Further fields of each request.
+    fields: dict[str, Any]
+    #: Directory with the tokenizer, and the number of its tokens. A prompt has a word for each
+    #: token, in this format, with this text between two words.
+    tokenizer: str
+    vocabulary: int
+    word: str
+    separator: str
+    event: str = "serving"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,11 @@ Returned = TypeVar("Returned")
 class Options(TypedDict, total=False):
     """Options of a question; `p3-advisor recommend --help` describes them."""
 
-    task: Literal["auto", "forward", "generate"]
+    task: Literal["auto", "forward", "generate", "serve"]
+    ttft: str
+    itl: str
+    lengths: str
+    percentile: float
     gpu: str
     dtype: Literal["auto", "float32", "float16", "bfloat16"]
     batch_sizes: Sequence[int] | str

@@ -19,7 +19,14 @@ from advisor.applicability.installation import (
 )
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.machine import Machine
-from advisor.domain.plan import BASELINE, Arm, Excluded, ExclusionStatus, Plan
+from advisor.domain.plan import (
+    BASELINE,
+    SERVING_BASELINE,
+    Arm,
+    Excluded,
+    ExclusionStatus,
+    Plan,
+)
 from advisor.domain.question import OnnxModel, Question
 from advisor.domain.workflow import Workflow
 from advisor.errors import NoStackError
@@ -58,6 +65,10 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         requested = [arm for arm in arms_here if is_chosen(arm, question.workflows)]
         with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
         chosen = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
+        if question.load is not None and any(arm.image for arm in chosen):
+            reason = "this release measures no server in a container"
+            excluded.append(_exclude(workflow, "unsupported", reason, None))
+            continue
         arms += chosen
         if not requested:
             excluded.append(_exclude(workflow, "excluded", "not named in --workflows", None))
@@ -67,6 +78,8 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
             use = unsupported_use(workflow, with_weights[0], question)
             reason = f"{with_weights[0].id} does not support {use}"
             excluded.append(_exclude(workflow, "unsupported", reason, None))
+    if question.load is not None:
+        return Plan(arms=_serving_arms(arms), excluded=tuple(excluded))
     baseline = _find_baseline(question, arms, excluded)
     duplicate = msgspec.structs.replace(
         baseline, id=baseline.id + DUPLICATE_SUFFIX, duplicate_of=baseline.id
@@ -75,6 +88,20 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         arms=(baseline, duplicate, *(arm for arm in arms if arm != baseline)),
         excluded=tuple(excluded),
     )
+
+
+def _serving_arms(arms: list[Arm]) -> tuple[Arm, ...]:
+    """Return the arms of servers with the baseline first; raise `NoStackError` without one.
+
+    Servers have no duplicate: every one is measured in two processes.
+    """
+    if not arms:
+        raise NoStackError(
+            "no workflow with a server can run here",
+            "pip install 'p3-advisor[stack]' 'transformers[serving]', or create an environment "
+            "with p3-advisor env create",
+        )
+    return tuple(sorted(arms, key=lambda arm: arm.id != SERVING_BASELINE))
 
 
 def _quantised_only(workflow: Workflow, arms: list[Arm]) -> Excluded:

@@ -15,6 +15,7 @@ from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.catalogue import Catalogue, KnownGpu, Models, Panel, Presets
 from advisor.domain.published import DecisionTree, Guideline, PublishedData
 from advisor.domain.rubric import Rubric
+from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import CitedFact, Integration, Workflow
 from advisor.errors import CatalogueError
 
@@ -88,6 +89,7 @@ def load(
         tree=read_tree(directory / "tree.toml"),
         build_seconds=read(directory / "build_seconds.toml", dict[str, dict[str, float]]),
         accuracy=read(directory / "accuracy.toml", AccuracyRules),
+        serving=read(directory / "serving.toml", ServingRules),
     )
 
 
@@ -114,6 +116,11 @@ def read_workflows(directory: pathlib.Path, probes: pathlib.Path) -> tuple[Workf
                 find_environment(file, id_, name, content.environment)
                 for name in entry.get("containers", [])
             ],
+            "load_generator": find_environment(
+                file, id_, entry["load_generator"], content.environment
+            )
+            if "load_generator" in entry
+            else None,
         }
         try:
             workflow = msgspec.convert({**entry, **derived}, Workflow, strict=True)

@@ -19,6 +19,7 @@ from advisor.domain.question import (
     TransformersModel,
 )
 from advisor.domain.rubric import Rubric
+from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
 
 
@@ -210,6 +211,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     build_seconds: dict[str, dict[str, float]] = {}
     #: Null in runs of early versions.
     accuracy: AccuracyRules | None = None
+    #: Null in runs of versions that measure no servers.
+    serving: ServingRules | None = None
 
     def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Catalogue:
         """Return the catalogue with the workflows' environments and facts for device and task."""

@@ -9,21 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from advisor.domain.interval import Interval as Interval  # noqa: PLC0414 - also a name of this module
+from advisor.domain.serving import ServingResults
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 
 #: Kind of a race's result; `advisor.statistics.race.Verdict` explains each.
 VerdictKind = Literal["PROVEN", "TIE", "SAFE", "INCONCLUSIVE"]
-
-
-class Interval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value with its 95 % interval; a bound is null where the data do not bound the value."""
-
-    value: float
-    low: float | None
-    high: float | None
-    #: Standard error of the value's logarithm that lies between processes, where the bounds of one
-    #: process were widened by it. Absent where they were not.
-    between: float | None = None
 
 
 class CallSeconds(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,3 +332,5 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     surveys: tuple[Survey, ...] = ()
     #: Null with measurements on one platform only.
     portability: Portability | None = None
+    #: What the servers sustained; null for tasks other than `serve`.
+    serving: ServingResults | None = None

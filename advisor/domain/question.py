@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Dtype = Literal["native", "float32", "float16", "bfloat16"]
-Task = Literal["forward", "generate"]
+Task = Literal["forward", "generate", "serve"]
 #: Whether an arm computes in the question's dtype or with quantised weights.
 Numerics = Literal["native", "quantised"]
 #: Formats of quantised weights.
@@ -223,6 +223,46 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.new_shapes or self.new_shape_seconds > 0
 
 
+class RequestLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tokens of one request: of its prompt, and of the text to generate."""
+
+    input_tokens: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    output_tokens: Annotated[int, msgspec.Meta(ge=2, le=1 << 20)]
+
+
+class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a server has to sustain: the lengths of requests, and limits on their latency."""
+
+    #: Name of the mix of lengths, or the user's file.
+    name: str
+    #: Requests take their lengths from these in a random order; all are equally likely.
+    lengths: Annotated[tuple[RequestLengths, ...], msgspec.Meta(min_length=1)]
+    #: Limits of the time to the first token and of the mean time between later tokens of a request.
+    ttft_seconds: Annotated[float, msgspec.Meta(gt=0)]
+    itl_seconds: Annotated[float, msgspec.Meta(gt=0)]
+    #: Share of the requests that have to meet both limits.
+    share: Annotated[float, msgspec.Meta(ge=0.5, lt=1)] = 0.95
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of the longest request, prompt and generated text together."""
+        return max(each.input_tokens + each.output_tokens for each in self.lengths)
+
+    @property
+    def limits(self) -> str:
+        """The limits in words."""
+        return (
+            f"the first token within {self.ttft_seconds * 1e3:g} ms and "
+            f"{self.itl_seconds * 1e3:g} ms between tokens for {self.share * 100:g} % of the "
+            "requests"
+        )
+
+    @property
+    def mean_output_tokens(self) -> float:
+        """Mean number of tokens to generate for a request."""
+        return sum(each.output_tokens for each in self.lengths) / len(self.lengths)
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All decisions of the user about a run."""
 
@@ -266,3 +306,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     #: Limits of one build, by workflow; the others have `max_build_seconds`.
     max_build_times: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
+    #: The load of the task `serve`; null for the other tasks.
+    load: LoadQuestion | None = None
+
+    def with_longest_requests(self) -> Question:
+        """Return the question about text that a server's longest requests ask.
+
+        The prompts that are checked before the load count too.
+        """
+        lengths = self.load.lengths if self.load else ()
+        return msgspec.structs.replace(
+            self,
+            task="generate",
+            load=None,
+            input_tokens=max([self.input_tokens, *(each.input_tokens for each in lengths)]),
+            output_tokens=max([self.output_tokens, *(each.output_tokens for each in lengths)]),
+        )

@@ -12,6 +12,7 @@ from advisor.domain.machine import LoadCheck
 from advisor.domain.measurement import Interval, Platform
 from advisor.domain.outcome import Outcome
 from advisor.domain.plan import Plan
+from advisor.domain.serving import ServedRequest
 from advisor.domain.worker_events import WorkerEvent
 
 
@@ -167,6 +168,22 @@ class EnergyMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="energy"):
     joules: Amount | None
 
 
+class LoadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="load-measured"):
+    """One block of requests to an arm's server."""
+
+    arm: str
+    process: Count
+    #: Requests per second that arrived, and the seconds in which they did.
+    rate: float
+    seconds: Amount
+    #: The requests after the beginning of the block, which does not count.
+    requests: tuple[ServedRequest, ...]
+    #: Whether the load generator fell behind, so that the block does not count.
+    discarded: bool
+    #: Why the load generator gave no results; null where it did.
+    problem: str | None = None
+
+
 class WorkerEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """A worker process ended."""
 
@@ -268,6 +285,7 @@ RunEvent = (
     | ConditionsRecorded
     | RepetitionStarted
     | EnergyMeasured
+    | LoadMeasured
     | WorkerEnded
     | RaceOpened
     | RaceClosed

@@ -21,6 +21,7 @@ from advisor.domain.run_events import (
     EnergyMeasured,
     Finished,
     LoadChecked,
+    LoadMeasured,
     LoggedEvent,
     MemoryChecked,
     ModelSurveyed,
@@ -54,6 +55,7 @@ from advisor.domain.worker_events import (
     Ready,
     Recipe,
     RecipeFacts,
+    Serving,
     Sustained,
     WarmedUp,
     WorkerEvent,
@@ -93,6 +95,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     peaks: Peaks | None = None
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[EnergyMeasured, ...] = ()
+    serving: Serving | None = None
+    load_blocks: tuple[LoadMeasured, ...] = ()
     diagnosed: dict[int, Diagnosed] = {}
     new_shape_results: dict[int, NewShapeResult] = {}
     #: The new shape that was tried last.
@@ -165,6 +169,7 @@ def _apply(state: RunState, event: LoggedEvent) -> RunState:
             | DeviceMemory()
             | ConditionsRecorded()
             | EnergyMeasured()
+            | LoadMeasured()
             | WorkerEnded()
         ):
             processes = list(state.processes[run_event.arm])
@@ -239,6 +244,7 @@ def _update_process(
     | DeviceMemory
     | ConditionsRecorded
     | EnergyMeasured
+    | LoadMeasured
     | WorkerEnded,
 ) -> ProcessState:
     match run_event:
@@ -256,6 +262,8 @@ def _update_process(
             )
         case EnergyMeasured():
             return msgspec.structs.replace(process, energy=(*process.energy, run_event))
+        case LoadMeasured():
+            return msgspec.structs.replace(process, load_blocks=(*process.load_blocks, run_event))
         case WorkerEnded():
             return msgspec.structs.replace(process, outcome=run_event.outcome)
 
@@ -300,6 +308,7 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     Engaged: "engaged",
     RecipeFacts: "recipe_facts",
     Recipe: "recipe",
+    Serving: "serving",
     MemoryRead: "memory",
     Peaks: "peaks",
 }

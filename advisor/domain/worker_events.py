@@ -206,6 +206,23 @@ class MemoryRead(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     device_reserved_bytes: Count | None
 
 
+class Serving(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="serving"):
+    """The arm's server answers; what the load generator needs to send requests to it."""
+
+    url: str
+    model: str
+    command: str
+    settings: dict[str, str]
+    #: Further fields of each request.
+    fields: dict[str, Any]
+    #: Directory with the tokenizer, and the number of its tokens. A prompt has a word for each
+    #: token, in this format, with this text between two words.
+    tokenizer: str
+    vocabulary: int
+    word: str
+    separator: str
+
+
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ready"):
     """All requested work is done; the worker waits for the next request."""
 
@@ -304,6 +321,7 @@ WorkerEvent = (
     | Engaged
     | RecipeFacts
     | Recipe
+    | Serving
     | WarmedUp
     | MemoryRead
     | Prepared

@@ -30,6 +30,11 @@ def thread_count(machine: Machine) -> int:
     return machine.cpu.physical_cores
 
 
+def worker_task(question: Question) -> str:
+    """Return the task as workers know it: the texts of a server are generated like any other."""
+    return "generate" if question.task == "serve" else question.task
+
+
 def measured_fields(
     question: Question, arm: Arm, threads: int, accuracy: AccuracyRules
 ) -> dict[str, Any]:
@@ -55,7 +60,7 @@ def measured_fields(
             if arm.numerics == "native"
             else accuracy.for_quantised_weights()
         ),
-        "task": question.task,
+        "task": worker_task(question),
         "output_tokens": question.output_tokens,
     }
 

@@ -205,11 +205,14 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     builds_for: tuple[str, ...] = ()
     #: Containers with the stack, in the order in which they are tried.
     containers: tuple[Environment, ...] = ()
+    #: Environment of the program that sends requests to its server; null for one without a server.
+    load_generator: Environment | None = None
 
     @property
     def environments(self) -> tuple[Environment, ...]:
-        """The environments of all devices."""
-        return (self.environment, *self.environment_on.values())
+        """The environments of all devices, and that of the load generator."""
+        generator = (self.load_generator,) if self.load_generator else ()
+        return (self.environment, *self.environment_on.values(), *generator)
 
     def for_question(self, device: Literal["cpu", "cuda"], task: Task) -> Workflow:
         """Return the workflow with its environment and declared facts for this device and task."""

@@ -40,11 +40,16 @@ from advisor.measure.rounds import (
     race_log_speedups,
     visits_by_round,
 )
+from advisor.measure.serving import add_servers, estimate, has_failed, load_block
 from advisor.statistics.intervals import paired_interval
 
 __all__ = [
+    "add_servers",
+    "estimate",
+    "has_failed",
     "include_process_differences",
     "is_valid",
+    "load_block",
     "log_median_seconds",
     "mean_log_speedups",
     "measured_process",

@@ -59,14 +59,26 @@ Series = Mapping[int, Sequence[Sequence[float]]]
 
 
 def summarise_arm(
-    state: RunState, arm: Arm, series: Series, peaks: Peaks | None, *, dtype: str, margin: float
+    state: RunState,
+    arm: Arm,
+    series: Series,
+    peaks: Peaks | None,
+    *,
+    dtype: str,
+    margin: float,
+    speedup: Interval | None = None,
 ) -> Measurement:
-    """Return the measurement of one valid arm."""
+    """Return the measurement of one valid arm.
+
+    `speedup` is that of an arm without a series, such as a server.
+    """
     processes = [process for process in state.processes[arm.id] if process.ready]
     raced = [process for process in processes if process.repeat == 0]
     main = raced[-1]
     cold, warm = _cold_process(processes), _warm_process(processes)
-    imported, speedup = main.imported, ratio_interval(_overall_log_speedup(series))
+    imported = main.imported
+    if speedup is None:
+        speedup = ratio_interval(_overall_log_speedup(series))
     new_shapes = mark_silent_fallbacks(state, results_of(main), speedup)
     return Measurement(
         arm=arm.id,

@@ -49,7 +49,7 @@ def build_group(session: Session, recorder: Recorder, header: Header) -> Iterato
     if session.is_running(REFERENCE):
         yield from recorder.record_each(session.send_and_wait(REFERENCE, "peaks"))
     if not has_reference(recorder.state):
-        raise _baseline_error(recorder.state, REFERENCE)
+        raise baseline_error(recorder.state, REFERENCE)
     unbuilt = [arm for arm in arms if not session.is_built(arm.id)]
     if at_once == 1:
         yield from _build_in_turn(session, recorder, unbuilt, question)
@@ -127,7 +127,7 @@ def _build_in_turn(
             continue
         yield from recorder.record_each(session.build(arm.id, limit))
         if arm == baseline and not session.is_running(arm.id):
-            raise _baseline_error(recorder.state, arm.id)
+            raise baseline_error(recorder.state, arm.id)
 
 
 def _has_new_arm(session: Session, state: RunState) -> bool:
@@ -269,7 +269,7 @@ def has_reference(state: RunState) -> bool:
     return any(process.ready for process in state.processes.get(REFERENCE, ()))
 
 
-def _baseline_error(state: RunState, arm: str) -> UserError:
+def baseline_error(state: RunState, arm: str) -> UserError:
     """Return the error for a reference or baseline worker that failed before the races."""
     outcome = state.processes[arm][-1].outcome
     reason, fix = getattr(outcome, "reason", "its worker ended"), getattr(outcome, "fix", None)

@@ -98,6 +98,7 @@ def evaluate(header: Header, state: RunState) -> Decision:
         else None
     )
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
+    results = measure.add_servers(results, state, header.question, header.catalogue.presets.noise)
     return _score_and_recommend(header, state, results)
 
 

@@ -16,7 +16,12 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
-from advisor.pipeline import expected_builds, other_platforms, survey_findings
+from advisor.pipeline import (
+    expected_builds,
+    generator_environment,
+    other_platforms,
+    survey_findings,
+)
 from advisor.probing import sandboxing
 from advisor.probing.environments import containers, registry
 from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter
@@ -51,6 +56,8 @@ def propose(answers: Answers, context: Context, detected: Machine | None = None)
     question = resolve(answers, here, catalogue, context.environment.get(VISIBLE_DEVICES))
     catalogue = catalogue.for_question(question.device, question.task)
     catalogue = _limit_loading(catalogue, max_load_seconds(answers))
+    if question.load is not None:
+        generator_environment.find_interpreter(catalogue, here)
     return DraftRun(catalogue, here, question, applicability.plan(question, here, catalogue))
 
 

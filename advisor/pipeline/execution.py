@@ -25,6 +25,7 @@ from advisor.pipeline import (
     racing,
     remaining,
     repetitions,
+    serving,
     survey,
 )
 from advisor.pipeline.arms import plan_of
@@ -78,6 +79,11 @@ def _execute_steps(
     yield from _check_load(header, recorder, context)
     monitor = ConditionsMonitor(GpuMonitor(question.gpu) if question.gpu else None)
     with monitor.running(), open_session(run, header, context, monitor) as session:
+        if question.load is not None:
+            config = run_config_of(run, header, context)
+            yield from serving.measure_servers(session, recorder, header, config)
+            yield recorder.record(Finished())
+            return
         yield from _race_groups(session, recorder, header, context.clock)
         decide = functools.partial(evaluate, header)
         yield from further_rounds.race_leaders(
@@ -188,4 +194,5 @@ def run_config_of(run: Run, header: Header, context: Context) -> RunConfig:
         minimum_engaged_share=header.catalogue.rubric.minimum_engaged_share,
         accuracy=header.catalogue.accuracy or read_shipped_accuracy(),
         environment=context.environment,
+        serving=header.catalogue.serving,
     )

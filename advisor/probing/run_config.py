@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
 from advisor.domain.question import Question
-from advisor.domain.worker_settings import measured_fields, thread_count
+from advisor.domain.serving import ServingRules, server_processors
+from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
 from advisor.probing.environments import containers, variables
 from probes import protocol
 
@@ -38,11 +40,17 @@ class RunConfig:
     accuracy: AccuracyRules
     #: Environment variables that workers inherit.
     environment: Mapping[str, str]
+    #: How servers are measured; None for questions about no server.
+    serving: ServingRules | None = None
 
     @property
     def threads(self) -> int:
-        """Threads that a worker may compute with."""
-        return thread_count(self.machine)
+        """Threads that a worker may compute with: not those of a load generator."""
+        threads = thread_count(self.machine)
+        if self.question.load is None or self.serving is None:
+            return threads
+        usable = self.machine.cpu.usable_processors
+        return min(threads, server_processors(usable, self.serving.generator_share))
 
     def worker_request(
         self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path
@@ -58,16 +66,31 @@ class RunConfig:
                 self.probes_directory / "workflows" / f"{arm.workflow.replace('-', '_')}.py"
             ),
             **measured_fields(question, arm, self.threads, self.accuracy),
-            role=ROLES.get(arm.id, "measure"),
+            role=ROLES.get(arm.id, "serve" if question.load else "measure"),
             shared_directory=str(shared),
             scratch_directory=str(scratch),
-            input_sets=INPUT_SETS[question.task],
+            input_sets=INPUT_SETS[worker_task(question)],
             warmup_seconds=WARMUP_SECONDS[question.device],
             minimum_engaged_share=self.minimum_engaged_share,
             # A container has no network and only these directories anyway.
             sandbox=question.sandbox and not arm.image,
-            new_shapes=question.budget.tries_new_shapes,
+            new_shapes=question.budget.tries_new_shapes and question.load is None,
+            load=self._load_limits(),
         )
+
+    def _load_limits(self) -> dict[str, Any]:
+        """Return what a worker needs to start a server and to ask it; empty for other tasks."""
+        if self.question.load is None or self.serving is None:
+            return {}
+        longest = self.question.with_longest_requests()
+        return {
+            "most_tokens": self.question.load.most_tokens,
+            "input_tokens": longest.input_tokens,
+            "output_tokens": longest.output_tokens,
+            "batch_sizes": list(self.serving.composed_batch_sizes),
+            "start_seconds": self.serving.start_seconds,
+            "request_seconds": self.serving.request_seconds,
+        }
 
     def worker_environment(
         self, arm: Arm, scratch: pathlib.Path, compile_threads: int | None = None

@@ -30,6 +30,7 @@ from advisor.probing import idle
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import BuildMemory, DeviceMemoryMonitor, increase
 from advisor.probing.memory_headroom import MemoryHeadroom
+from advisor.probing.processors import confine
 from advisor.probing.run_config import RunConfig
 from advisor.probing.side_by_side import ChooseBuild, SideBySideBuilds
 from advisor.probing.supervisor import Supervisor
@@ -38,6 +39,8 @@ from advisor.probing.worker_process import BuildLimit, Worker
 from advisor.system.host_lock import HostLock
 from probes import protocol
 
+#: File in an arm's scratch directory that its worker starts as a server.
+SERVER_SCRIPT = protocol.SERVER_SCRIPT
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
 
@@ -300,6 +303,10 @@ class Session:
             total_bytes=monitor.total_bytes,
             source="freed",
         )
+
+    def confine(self, arm: str, processors: Collection[int]) -> None:
+        """Let the arm's worker, and what it starts from now on, run on `processors` only."""
+        confine(self._pool.workers[arm].directory, processors)
 
     def is_running(self, arm: str) -> bool:
         """Return whether the arm has a worker that has not ended."""

@@ -32,6 +32,7 @@ from advisor.question.devices import (
     choose_visible_gpu,
     find_known_gpu,
 )
+from advisor.question.load import SERVE, parse_load
 from advisor.question.model import family_name, parse_model
 from advisor.question.priorities import choose_priorities
 from advisor.question.task import check_task, choose_task
@@ -39,6 +40,9 @@ from advisor.question.tolerance import parse_tolerance
 from advisor.question.weight_formats import parse_weight_formats
 
 __all__ = ["CPU", "VISIBLE_DEVICES", "choose_gpu", "choose_visible_gpu", "find_known_gpu"]
+
+#: Prompts whose texts are compared before a server is put under load; they are sent at once.
+CHECKED_PROMPTS = (4,)
 
 
 def resolve(
@@ -62,7 +66,7 @@ def resolve(
         gpu=gpu.uuid if gpu else None,
         dtype=choose_dtype(answers.dtype, model, catalogue.models, on_gpu=gpu is not None),
         batch_sizes=parse_batch_sizes(answers.batch_sizes)
-        or default_batch_sizes(model, catalogue.models),
+        or (CHECKED_PROMPTS if task == SERVE else default_batch_sizes(model, catalogue.models)),
         input_tokens=_in_range("--input-tokens", answers.input_tokens, 1, 1 << 20),
         output_tokens=_in_range("--output-tokens", answers.output_tokens, 1, 1 << 20),
         priorities=choose_priorities(answers, catalogue),
@@ -94,12 +98,13 @@ def resolve(
         else None,
         accuracy=parse_tolerance(answers.accuracy),
         quantised=parse_weight_formats(answers.quantised),
+        load=parse_load(answers, task, model, catalogue),
     )
 
 
 def select_demo_model(answers: Answers, models: Models) -> Answers:
     """Return the answers with the demo model of the task."""
-    if answers.task == "generate" and answers.model == models.demo.name:
+    if answers.task in {"generate", "serve"} and answers.model == models.demo.name:
         return msgspec.structs.replace(answers, model=models.demo_language_model)
     return answers
 

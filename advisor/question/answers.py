@@ -19,12 +19,42 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = "demo"
     task: Annotated[
-        Literal["auto", "forward", "generate"],
+        Literal["auto", "forward", "generate", "serve"],
         msgspec.Meta(
             description="forward: one pass over the inputs; generate: text from a causal "
-            "language model, token by token; auto: generate for a causal language model"
+            "language model, token by token; serve: requests to a server of each engine, with "
+            "limits on their latency; auto: generate for a causal language model"
         ),
     ] = "auto"
+    ttft: Annotated[
+        str,
+        msgspec.Meta(
+            description="with --task serve: limit of the time to the first token, such as 500ms"
+        ),
+    ] = ""
+    itl: Annotated[
+        str,
+        msgspec.Meta(
+            description="with --task serve: limit of the mean time between the later tokens of a "
+            "request, such as 50ms"
+        ),
+    ] = ""
+    lengths: Annotated[
+        str,
+        msgspec.Meta(
+            description="with --task serve: lengths of the requests: chat, rag, code, instruct, or "
+            "a file of JSON lines with input_tokens and output_tokens; default: chat"
+        ),
+    ] = ""
+    percentile: Annotated[
+        float,
+        msgspec.Meta(
+            description="with --task serve: percentage of the requests that have to meet both "
+            "limits; 0: 95",
+            ge=0,
+            lt=100,
+        ),
+    ] = 0.0
     gpu: Annotated[
         str,
         msgspec.Meta(

@@ -77,7 +77,7 @@ def suggest_task(model: str, models: Models) -> Task:
 
 def check_task(task: Task, model: Model, models: Models) -> None:
     """Raise `TaskError` when the model cannot do the task."""
-    if task == "generate" and not isinstance(model, TransformersModel):
+    if task in {"generate", "serve"} and not isinstance(model, TransformersModel):
         raise TaskError(
             f"{model.name!r} cannot generate text",
             f"use a causal language model, such as {models.demo_language_model}",

@@ -25,6 +25,7 @@ from advisor.recommendation.best_arms import (
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.flips import SAME_SCORE, find_flips
 from advisor.recommendation.headline import HeadlineFacts, arm_titles, write_headline
+from advisor.recommendation.load_lines import write_load_lines
 from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 from advisor.recommendation.reasons import (
     explain_constraints,
@@ -109,15 +110,21 @@ def recommend(
 
 
 def find_missing(results: Results, question: Question) -> tuple[int, ...]:
-    """Return the batch sizes of the question without a race that has enough rounds."""
+    """Return the batch sizes of the question without a race that has enough rounds.
+
+    Servers do not race.
+    """
     raced = {race.batch_size for race in results.races}
+    if question.load is not None:
+        return ()
     return tuple(size for size in question.batch_sizes if size not in raced)
 
 
 def _weakest_verdict(results: Results, missing: Sequence[int]) -> VerdictKind:
     if missing:
         return "INCONCLUSIVE"
-    return max((race.verdict for race in results.races), key=STRENGTH.index)
+    verdicts = [race.verdict for race in results.races]
+    return max(verdicts, key=STRENGTH.index, default="INCONCLUSIVE")
 
 
 def _runner_up(winner: ScoredArm, viable: Sequence[ScoredArm]) -> dict[str, Any]:
@@ -246,6 +253,9 @@ def _add_headline(
         weights=formats.get(advice.arm),
         best_native=best_native,
         has_random_weights=has_random_weights(question.model),
+        load_lines=write_load_lines(
+            advice.arm, results.serving, question.load, arm_titles(scored, context.workflows)
+        ),
     )
     return msgspec.structs.replace(
         advice,

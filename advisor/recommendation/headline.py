@@ -66,11 +66,13 @@ class HeadlineFacts:
     weights: WeightFormat | None = None
     best_native: str | None = None
     has_random_weights: bool = False
+    #: About a server under load; empty for other tasks.
+    load_lines: tuple[str, ...] = ()
 
 
 def write_headline(facts: HeadlineFacts) -> tuple[str, ...]:
     """Return the lines."""
-    lines = [_instruction(facts), _certainty(facts), _change(facts)]
+    lines = [_instruction(facts), _certainty(facts), _change(facts), *facts.load_lines]
     return (*lines, *_quantised_weights(facts), *_accuracy(facts), *_batch_sizes(facts))
 
 
@@ -139,6 +141,8 @@ def _speed(facts: HeadlineFacts) -> str:
     if facts.advised.arm == facts.baseline:
         return f"It is the baseline, {baseline}."
     speedup = facts.speedup
+    if facts.load_lines:
+        baseline = f"the request rate of {baseline}"
     if speedup.low is None or speedup.high is None:
         return f"{speedup.value:.2f}x {baseline} (interval not known)."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"

@@ -32,6 +32,7 @@ from advisor.domain.measurement import (
 from advisor.domain.outcome import Failure
 from advisor.domain.question import Numerics, Question, WeightFormat
 from advisor.domain.rubric import Basis
+from advisor.domain.serving import ServingResults
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
 
 SCHEMA: Final = "p3-advisor/run/1"
@@ -212,6 +213,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     provenance: Provenance | None = None
     #: The load of the machine before the measurement; null if it was not checked.
     load_check: LoadCheck | None = None
+    #: What the servers sustained under load; null for tasks other than `serve`.
+    serving: ServingResults | None = None
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = msgspec.field(name="again", default=None)
 

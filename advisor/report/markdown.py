@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
+from advisor.report import serving_tables
 from advisor.report.accuracy_text import accuracy_cell
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.setup_facts import setup_facts
@@ -40,6 +41,8 @@ def render(document: RunDocument) -> str:
         [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
         ranking(ranked) if ranked else [],
         _generation(ranked),
+        _table(serving_tables.server_rows(document)),
+        _table(serving_tables.level_rows(document)),
         *_reasons(document),
         _unranked(document),
         _setup(document),
@@ -100,6 +103,12 @@ def _generation(ranked: Sequence[WorkflowEntry]) -> list[str]:
     ]
     head = ["arm", "batch", "tokens/s", "TTFT ms", "ITL ms", "tokens/s per user"]
     return markdown_table(head, rows, text_columns={0}) if rows else []
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    """Return a head and rows as a table; nothing without rows."""
+    escaped = [[escape(cell) for cell in row] for row in rows]
+    return markdown_table(escaped[0], escaped[1:], text_columns={0}) if rows else []
 
 
 def _reasons(document: RunDocument) -> list[list[str]]:

@@ -14,6 +14,7 @@ from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Excluded
 from advisor.domain.run import Header, resume_command
 from advisor.domain.run_state import RunState
+from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Checked
 from advisor.measure.rounds import counted_visits
 from advisor.report.document import (
@@ -70,6 +71,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         surveys=results.surveys,
         portability=results.portability,
         load_check=decision.state.load_check,
+        serving=results.serving,
     )
 
 
@@ -94,7 +96,7 @@ def _entries(decision: Decision) -> list[WorkflowEntry]:
     if plan is None:
         return entries
     unmeasured = [
-        _unmeasured_entry(arm, decision.state, header)
+        _unmeasured_entry(arm, decision.state, header, decision.results.serving)
         for arm in plan.arms
         if arm.duplicate_of is None and arm.id not in measurements
     ]
@@ -145,7 +147,9 @@ def _correctness(checks: tuple[Checked, ...]) -> Correctness:
     )
 
 
-def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntry:
+def _unmeasured_entry(
+    arm: Arm, state: RunState, header: Header, serving: ServingResults | None
+) -> WorkflowEntry:
     outcomes = [process.outcome for process in state.processes.get(arm.id, ())]
     failures = [
         outcome
@@ -161,6 +165,9 @@ def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntr
             reason=f"it runs the same artefact as {sibling}, whose outputs vary",
             fix=find_next_step(header, arm.workflow, "nondeterministic"),
         )
+    served = next((each for each in serving.arms if each.arm == arm.id), None) if serving else None
+    if not failures and served is not None:
+        return _too_slow_entry(arm, served)
     if not failures:
         return WorkflowEntry(
             id=arm.workflow,
@@ -182,6 +189,21 @@ def _unmeasured_entry(arm: Arm, state: RunState, header: Header) -> WorkflowEntr
         correctness=_correctness(tuple(checked for _, checked in sorted(checks.items())))
         if checks
         else None,
+    )
+
+
+def _too_slow_entry(arm: Arm, served: ServedArm) -> WorkflowEntry:
+    """Return the entry of a server that meets the limits at no rate that was tried."""
+    slowest = min(served.levels, key=lambda level: level.rate, default=None)
+    met = f"; at {slowest.rate:.3g} requests/s {slowest.met:.0%} of them do" if slowest else ""
+    return WorkflowEntry(
+        id=arm.workflow,
+        options=arm.option,
+        arm=arm.id,
+        status="excluded",
+        reason=f"too few requests meet the limits at every rate that was tried{met}",
+        fix="allow more with --ttft and --itl, or choose shorter requests with --lengths",
+        evidence="measured",
     )
 
 

@@ -9,6 +9,7 @@ from advisor.domain.run_events import (
     BusyWhileIdle,
     Finished,
     LoadChecked,
+    LoadMeasured,
     LoggedEvent,
     ModelSurveyed,
     Planned,
@@ -64,6 +65,11 @@ def _render_worker_event(run_event: RunEvent) -> str | None:
                 f"{arm}: uses {processors:.1f} processors while idle, "
                 "so it is stopped between its visits"
             )
+        case LoadMeasured(arm=arm, problem=str(problem)):
+            return f"{arm}: {problem}"
+        case LoadMeasured(arm=arm, rate=rate, requests=requests, discarded=discarded):
+            kept = "; discarded, the load generator fell behind" if discarded else ""
+            return f"{arm}: {len(requests)} requests at {rate:.3g}/s{kept}"
         case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
             return f"{arm}: {status_of(outcome)}, {outcome.reason}"
         case _:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from advisor.catalogue import probe_file, read_shipped_accuracy
 from advisor.domain.measurement import Cell, Interval
-from advisor.domain.question import FactoryModel
+from advisor.domain.question import FactoryModel, Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Recipe
 from advisor.domain.worker_settings import measured_fields, thread_count
@@ -38,6 +38,9 @@ PINNED = re.compile(
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
 #: The import that the script needs for setting environment variables.
 OS_IMPORT = "import os"
+
+#: Setting that only composed servers have; see `probes.runtime.served`.
+COMPOSED_SIZES = "batch sizes"
 
 FORWARD_USAGE = (
     "    uv run check.py               create that environment, build, check and time",
@@ -98,6 +101,8 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
     Raise `NoRecipeError` where the source in `probes` does not have the arm's workflow.
     """
     header, state = decision.header, decision.state
+    if header.question.load is not None:
+        raise _started_by_command(state, arm, header.question)
     process = _last_process(state, arm)
     if process is None or state.plan is None:
         return None
@@ -132,6 +137,27 @@ def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundReci
         raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
     is_changed = source_digest(probes) != imported.environment.source_digest
     return FoundRecipe(recipe, is_changed, facts.integration)
+
+
+def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:
+    """Return the error for a server; the next step is its command, or how to get its script.
+
+    A composed server is the one that a run of the task `generate` with its sizes hands out.
+    """
+    what = f"{arm} was measured as a server, which needs no script"
+    servers = [each.serving for each in state.processes.get(arm, ()) if each.serving]
+    if not servers:
+        return NoRecipeError(what, "measure it with --task generate")
+    sizes = servers[-1].settings.get(COMPOSED_SIZES)
+    if sizes is None:
+        return NoRecipeError(what, f"start it with: {servers[-1].command}")
+    longest = question.with_longest_requests()
+    tokens = f"--input-tokens {longest.input_tokens} --output-tokens {longest.output_tokens}"
+    return NoRecipeError(
+        f"{arm} was measured with a composed server, which the run does not keep",
+        f"measure --task generate {tokens} --batch-sizes {sizes.replace(' ', '')}, and use "
+        "p3-advisor recipe --style server",
+    )
 
 
 def _last_process(state: RunState, arm: str) -> ProcessState | None:

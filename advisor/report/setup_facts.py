@@ -24,12 +24,27 @@ def _question_facts(document: RunDocument) -> list[tuple[str, str]]:
             "model",
             f"{model}, {question.task}, {question.dtype}, {question.input_tokens} input tokens",
         ),
+        *_served_load_facts(document),
         ("batch sizes", _batch_sizes(document)),
         ("device", device_name(document)),
         ("weights", ", ".join(weights)),
         ("constraints", ", ".join(constraints) or "none"),
         ("budget", f"{question.budget.name}, {question.budget.measuring_seconds:g} s of measuring"),
         ("seed", str(question.seed)),
+    ]
+
+
+def _served_load_facts(document: RunDocument) -> list[tuple[str, str]]:
+    """Return the load on servers and the command of each; nothing for other tasks."""
+    load, serving = document.question.load, document.serving
+    if load is None:
+        return []
+    lengths = ", ".join(f"{each.input_tokens} + {each.output_tokens}" for each in load.lengths[:5])
+    more = ", ..." if len(load.lengths) > 5 else ""  # noqa: PLR2004 - enough for a line
+    return [
+        ("load", f"{load.name}: {lengths}{more} tokens of prompt and text"),
+        ("limits", load.limits),
+        *((f"server of {arm.arm}", arm.command) for arm in (serving.arms if serving else ())),
     ]
 
 

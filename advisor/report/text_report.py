@@ -11,7 +11,7 @@ from advisor.domain.question import short_name
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
 from advisor.domain.worker_events import Checked
-from advisor.report import new_shapes
+from advisor.report import new_shapes, serving_tables
 from advisor.report.accuracy_text import LEGEND, MARKS, accuracy_cell
 from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.sensitivity import sensitivity, titled
@@ -46,6 +46,7 @@ def render(document: RunDocument) -> str:
         [headline(document), *stop_notice(document), *confidence(document)],
         ranking(document),
         generation_lines(document),
+        *serving_tables_of(document),
         new_shapes.summary(document),
         unranked(document),
         portability(document),
@@ -142,6 +143,14 @@ def ranking(document: RunDocument) -> list[str]:
     table = plain_table([head, *(_ranking_row(entry, sizes) for entry in ranked)], text_columns={1})
     marked = any(MARKS[checks_class(entry)] for entry in ranked)
     return [*table, *([LEGEND] if marked else [])]
+
+
+def serving_tables_of(document: RunDocument) -> list[list[str]]:
+    """Return the tables of servers under load; nothing for other tasks."""
+    return [
+        [f"{title}:", *(f"  {line}" for line in plain_table(rows, text_columns={0}))]
+        for title, rows in serving_tables.titled_tables(document)
+    ]
 
 
 def checks_of(entry: WorkflowEntry) -> tuple[Checked, ...]:

@@ -109,9 +109,14 @@ def import_workflow(request: protocol.Request, channel: Channel) -> Any:
     keep_freed_blocks()
     with timing.stopwatch() as seconds:
         workflow = load_workflow(pathlib.Path(request.workflow_file))
+        if request.role == "serve":
+            workflow = as_served(workflow)
         versions = workflow.versions()
         settings = workflow.settings(request)
-    found = read_environment() if request.role == "measure" else None
+    found = read_environment() if request.role in {"measure", "serve"} else None
+    # Before the advisor hears that the import has ended, because it composes the server then.
+    if request.role == "serve" and (lines := workflow.lines_to_serve(request)):
+        channel.send(protocol.RecipeFacts({}, None, lines))
     channel.send(protocol.Imported(versions, settings, seconds(), found))
     return workflow
 
@@ -127,6 +132,13 @@ def load_workflow(file: pathlib.Path) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def as_served(workflow: Any) -> Any:
+    """Return the workflow's server in the place of the workflow."""
+    from probes.runtime.served import ServedWorkflow  # noqa: PLC0415 - most workers serve nothing
+
+    return ServedWorkflow(workflow)
 
 
 def read_environment() -> protocol.Environment | None:
@@ -193,6 +205,8 @@ def measure(
     channel.send(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
     report_recipe_facts(workflow, cells, request, channel)
+    if request.role == "serve":
+        channel.send(workflow.address())
     if hold:
         channel.send(protocol.Prepared())
         if channel.read_token()[0] != "warm":
@@ -200,7 +214,7 @@ def measure(
     blocks = {
         size: warm_up_cell(workflow, size, cell, request, channel) for size, cell in cells.items()
     }
-    channel.send(memory.read_peaks())
+    channel.send(read_memory(workflow))
     # The stack's objects stay alive. Without this, the garbage collection before each block would
     # walk all of them and take longer than the block.
     gc.collect()
@@ -219,7 +233,13 @@ def measure(
         launch=attempt(host_probe.find_launch, lambda _: None),
     )
     service.answer_tokens()
-    channel.send(memory.read_peaks())
+    channel.send(read_memory(workflow))
+
+
+def read_memory(workflow: Any) -> protocol.Memory:
+    """Return the peaks of this process, or of the server that the workflow started."""
+    found: protocol.Memory = getattr(workflow, "read_memory", memory.read_peaks)()
+    return found
 
 
 def report_recipe_facts(

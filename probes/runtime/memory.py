@@ -19,16 +19,30 @@ KIBIBYTE = 1024
 DRIVER = "libcuda.so.1"
 
 
-def peak_rss_bytes() -> int | None:
-    """Return this process's peak resident set size (`VmHWM`); None if it cannot be read."""
+def peak_rss_bytes(process: int | str = "self") -> int | None:
+    """Return a process's peak resident set size (`VmHWM`); None if it cannot be read."""
     try:
-        status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
+        status = pathlib.Path(f"/proc/{process}/status").read_text(encoding="ascii")
     except OSError:
         return None
     for line in status.splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * KIBIBYTE
     return None
+
+
+def peak_rss_bytes_of_tree(process: int) -> int | None:
+    """Return the sum of the peaks of a process and its descendants; None if none can be read."""
+    waiting, peaks = [process], []
+    while waiting:
+        pid = waiting.pop()
+        peak = peak_rss_bytes(pid)
+        if peak is not None:
+            peaks.append(peak)
+        for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                waiting += map(int, children.read_text(encoding="ascii").split())
+    return sum(peaks) if peaks else None
 
 
 def read_peaks() -> Memory:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 import pathlib
+import sys
 from typing import Any
 
 import gguf
 import numpy as np
 
 from probes import protocol
+from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
 from probes.stacks.gguf_file import OUTER_TYPE, model_file, write_model
@@ -30,6 +33,8 @@ open_subject = EngineSubject
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 #: Likeliest tokens that are asked for at each position.
 TOP_LOGPROBS = 64
+#: Requests that its server computes at the same time, as llama-server does by default.
+SERVED_SLOTS = 4
 #: Errors and warnings; the next level writes several lines for each prompt.
 LOG_LEVEL = 2
 
@@ -169,6 +174,33 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
         sum(elements[kind] for kind in program.weight_types) / elements.total(),
         f"the engine generates all tokens on {devices}; it stores its matrices: {stored}",
         {"matrices": dict(tensors), "elements": dict(elements), "devices": devices},
+    )
+
+
+def server(subject: EngineSubject, request: Request, port: int) -> Server:
+    """Write the file, and return the engine's own HTTP server with its default of four slots."""
+    file = write_model(subject, request)
+    length = request.load["most_tokens"] + 1
+    options = {
+        "file": str(file),
+        "port": port,
+        "slots": SERVED_SLOTS,
+        "context": length,
+        "threads": request.threads,
+        "cache": TYPES[subject.dtype],
+    }
+    script = pathlib.Path(__file__).parents[1] / "stacks" / "llama_cpp_server.py"
+    return Server(
+        command=[sys.executable, str(script), json.dumps(options)],
+        model="model",
+        settings={
+            "batching": "continuous",
+            "prefix caching": "off",
+            "slots": str(SERVED_SLOTS),
+            "max model length": str(length),
+        },
+        fields={"temperature": 0.0, "ignore_eos": True, "cache_prompt": False},
+        separator="",
     )
 
 

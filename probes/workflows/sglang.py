@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
+import sys
 from typing import Any
 
 import numpy as np
 
 from probes import protocol
+from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
 from probes.subjects.checkpoint import EngineSubject, require_architecture
@@ -23,6 +25,8 @@ OVERHEAD_BYTES = 2 * GIBIBYTE
 #: Factor on the cache of the largest batch.
 CACHE_MARGIN = 3.0
 TOP_LOGPROBS = 20
+#: The model's name in requests to the server.
+SERVED_NAME = "model"
 #: Positions of a sequence that the engine reserves: generated text ends two before the last, and a
 #: prompt six before it. A scored text is all prompt. (`TpModelWorker` and
 #: `Scheduler.init_req_max_new_tokens` of 0.5.17)
@@ -145,6 +149,34 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
         1.0 if captured else 0.0,
         f"the engine generates all tokens; CUDA graphs {'on' if captured else 'off'}",
         facts,
+    )
+
+
+def server(subject: EngineSubject, request: Request, port: int) -> Server:
+    """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
+    length = request.load["most_tokens"] + RESERVED_POSITIONS
+    options = {
+        "model-path": str(subject.folder),
+        "served-model-name": SERVED_NAME,
+        "host": "127.0.0.1",
+        "port": str(port),
+        "dtype": subject.dtype,
+        "context-length": str(length),
+        "random-seed": str(request.seed % (1 << 31)),
+        "log-level": "warning",
+    }
+    command = [sys.executable, "-m", "sglang.launch_server"]
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return Server(
+        command=[*command, *words, "--disable-radix-cache"],
+        model=SERVED_NAME,
+        settings={
+            "batching": "continuous",
+            "prefix caching": "off",
+            "max sequences": "default",
+            "max model length": str(length),
+        },
+        fields={"temperature": 0.0, "ignore_eos": True},
     )
 
 

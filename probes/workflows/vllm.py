@@ -7,11 +7,13 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 
 from probes import protocol
+from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
 from probes.subjects.checkpoint import EngineSubject, require_architecture
@@ -33,6 +35,8 @@ STEP_TOKENS = 8192
 TOP_LOGPROBS = 20
 #: A scored sequence is followed by one generated token.
 SCORED_TOKENS = 1
+#: The model's name in requests to the server, and its cache on a CPU.
+SERVED_NAME, CPU_CACHE_GIBIBYTES = "model", "4"
 #: No child process, no usage reports, no pinning to CPUs that resident workers use.
 VARIABLES = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -205,6 +209,38 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
         0.0 if eager else 1.0,
         f"the engine generates all tokens; compilation {compiled}, CUDA graphs {graphs}",
         facts,
+    )
+
+
+def server(subject: EngineSubject, request: Request, port: int) -> Server:
+    """Return the server with its defaults, but without prefix caching: no prompt is sent twice."""
+    length = request.load["most_tokens"] + SCORED_TOKENS
+    options = {
+        "model": str(subject.folder),
+        "served-model-name": SERVED_NAME,
+        "host": "127.0.0.1",
+        "port": str(port),
+        "dtype": subject.dtype,
+        "max-model-len": str(length),
+        "seed": str(request.seed % (1 << 31)),
+    }
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    # The engine's own process, which the worker's variables switch off.
+    variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+    if request.device == "cpu":
+        variables["VLLM_CPU_KVCACHE_SPACE"] = CPU_CACHE_GIBIBYTES
+    return Server(
+        command=[*command, *words, "--no-enable-prefix-caching", "--disable-uvicorn-access-log"],
+        model=SERVED_NAME,
+        settings={
+            "batching": "continuous",
+            "prefix caching": "off",
+            "max sequences": "default",
+            "max model length": str(length),
+        },
+        variables=variables,
+        fields={"temperature": 0.0, "ignore_eos": True},
     )
 
 

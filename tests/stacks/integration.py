@@ -25,6 +25,8 @@ from typing_extensions import Self
 
 ROOT = pathlib.Path(__file__).parents[2]
 BASELINE = "pytorch-eager"
+#: Servers generate text; their workers know no other task.
+SERVE = "serve"
 OWN_PACKAGES = {"probes", "advisor", "rubric", "msgspec"}
 HEADER = """\
 # The lines that a user writes to adopt each workflow, with the workflow's first set of options.
@@ -116,7 +118,7 @@ def integration_of(
         options=options,
         device=device,
         dtype="float32",
-        task=task,
+        task="generate" if task == SERVE else task,
         batch_sizes=[1],
         input_tokens=32,
         output_tokens=32,
@@ -172,7 +174,7 @@ def render() -> str:
     """Return the text of `rubric/integration.toml`."""
     workflows = load_workflows()
     eager = next(file for workflow, file in workflows if workflow.id == BASELINE)
-    baselines = {task: integration_of(eager, {}, task) for task in ("forward", "generate")}
+    baselines = {task: integration_of(eager, {}, task) for task in ("forward", "generate", SERVE)}
     blocks = [HEADER]
     for workflow, file in sorted(workflows, key=lambda pair: str(pair[0].id)):
         task = workflow.tasks[0]

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.domain.question import CRITERIA, PILLARS, Priorities
+from advisor.domain.question import (
+    CRITERIA,
+    PILLARS,
+    LoadQuestion,
+    Priorities,
+    RequestLengths,
+)
 
 
 @st.composite
@@ -68,3 +74,15 @@ def test_moving_one_weight_keeps_the_sum_and_the_proportion_of_the_others(
 def test_pillars_without_weight_share_the_rest_equally() -> None:
     moved = builders.priorities(100, 0, 0).with_weight("performance", 40)
     assert (moved.productivity, moved.portability) == (30, 30)
+
+
+def test_a_composed_server_is_built_for_the_longest_requests_and_for_the_checked_ones() -> None:
+    lengths = tuple(
+        RequestLengths(input_tokens=one, output_tokens=other) for one, other in ((100, 8), (50, 40))
+    )
+    load = LoadQuestion(name="mine", lengths=lengths, ttft_seconds=0.5, itl_seconds=0.05)
+    asked = builders.question(task="serve", load=load, input_tokens=32, output_tokens=64)
+    longest = asked.with_longest_requests()
+    assert (longest.task, longest.load) == ("generate", None)
+    assert (longest.input_tokens, longest.output_tokens) == (100, 64)
+    assert load.most_tokens == 108

@@ -22,10 +22,11 @@ from advisor.probing.environments import variables
 from probes import protocol
 from probes.recipes import forward_check
 
+#: The modules of workflows that build something; one that only has a server does not.
 WORKFLOWS = sorted(
     file
     for file in (catalogue.probes_directory() / "workflows").glob("*.py")
-    if file.name != "__init__.py"
+    if file.name != "__init__.py" and "\ndef build(" in file.read_text()
 )
 KINDS = ("synthetic", "transformers", "factory", "exported", "onnx")
 #: A workflow whose build leaves the module's weights on the host, as an export to ONNX does.
@@ -104,6 +105,7 @@ OTHER_FIELDS = {
     "minimum_engaged_share",
     "new_shapes",
     "sandbox",
+    "load",
 }
 RUFF = pathlib.Path(sys.executable).with_name("ruff")
 

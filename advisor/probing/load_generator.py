@@ -1,0 +1,297 @@
+"""Send traced requests to a server with AIPerf, and read what it recorded of each.
+
+AIPerf runs in an environment of its own, on processors of its own, under a watchdog: it ends when
+the advisor does. One start of AIPerf sends several blocks with pauses between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from advisor.domain.serving import ServedRequest, ServingRules
+from advisor.domain.worker_events import Serving
+from advisor.probing.environments.variables import NO_TELEMETRY, without_python_paths
+from advisor.probing.load_trace import PlannedBlock, random_prompt
+from advisor.probing.spawn import require_writable
+from advisor.probing.termination import kill_worker
+from advisor.system.import_path import SAFE_PATH
+from probes import protocol
+
+RECORDS, TRACE, LOG = "profile_export.jsonl", "trace.jsonl", "log"
+#: AIPerf imports, opens the tokenizer and exports within this time.
+START_SECONDS = 120.0
+#: AIPerf does not open the tokenizer of a directory when this is set.
+OFFLINE = "HF_HUB_OFFLINE"
+NANOSECONDS, MILLI = 1e-9, 1e-3
+#: How much of AIPerf's log a reason quotes, and the characters of its boxes.
+LOG_BYTES, LOG_LINES = 4000, 3
+BOX = " \t─│╭╮╰╯━┃┏┓┗┛"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A figure of one request; lists, as of all intervals, are not used."""
+
+    value: float | list[float] | None = None
+
+    @property
+    def number(self) -> float | None:
+        return self.value if isinstance(self.value, (int, float)) else None
+
+
+class RecordMetadata(msgspec.Struct, frozen=True):
+    """Which request a record is of, and when it was sent."""
+
+    conversation_id: str
+    request_start_ns: int
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The part of a line of AIPerf's records that is used; times are in milliseconds."""
+
+    metadata: RecordMetadata
+    metrics: dict[str, Metric] = {}
+    error: dict[str, Any] | None = None
+
+    def figure(self, name: str) -> float | None:
+        found = self.metrics.get(name)
+        return found.number if found else None
+
+
+class GeneratorError(Exception):
+    """The load generator gave no records; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadGenerator:
+    """AIPerf as one run uses it."""
+
+    #: Interpreter of AIPerf's environment.
+    python: str
+    #: Script that runs another one under a watchdog.
+    watchdog: pathlib.Path
+    processors: Collection[int]
+    environment: Mapping[str, str]
+    #: Holds a directory for each start.
+    directory: pathlib.Path
+    rules: ServingRules
+    seed: int
+
+    def send(
+        self, server: Serving, blocks: Sequence[PlannedBlock]
+    ) -> list[tuple[ServedRequest, ...]]:
+        """Send the blocks one after the other; return the requests of each, in their order.
+
+        Raise `GeneratorError` where AIPerf fails, and `NotWritableError` for a full disk.
+        """
+        starts = list(
+            itertools.accumulate(
+                (block.seconds + self.rules.gap_seconds for block in blocks), initial=0.0
+            )
+        )
+        number = len(list(self.directory.glob("*"))) if self.directory.is_dir() else 0
+        directory = self.directory / str(number)
+        with require_writable(self.directory):
+            directory.mkdir(parents=True)
+            (directory / TRACE).write_bytes(b"\n".join(self._trace(server, blocks, starts)) + b"\n")
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(shutil.rmtree, directory / "out", ignore_errors=True)
+            self._run(server, directory, starts[-1])
+            records = read_records(directory / "out" / RECORDS)
+        if not records:
+            message = f"it recorded no request; its log ends: {log_reason(directory / LOG)}"
+            raise GeneratorError(message)
+        return assign_records(records, blocks, starts)
+
+    def _trace(
+        self, server: Serving, blocks: Sequence[PlannedBlock], starts: Sequence[float]
+    ) -> Iterator[bytes]:
+        """Yield a line for each request, with its number as the id of its conversation."""
+        stream = random.Random(f"{self.seed}/prompts")  # noqa: S311 - a trace, not a secret
+        numbers = itertools.count()
+        for block, start in zip(blocks, starts, strict=False):
+            for request in block.requests:
+                prompt = random_prompt(stream, request.lengths.input_tokens, server.vocabulary)
+                yield msgspec.json.encode(
+                    {
+                        "session_id": str(next(numbers)),
+                        "timestamp": (start + request.at) / MILLI,
+                        "text_input": server.separator.join(map(server.word.format, prompt)),
+                        "output_length": request.lengths.output_tokens,
+                    }
+                )
+
+    def _arguments(self, server: Serving, directory: pathlib.Path) -> list[str]:
+        options = {
+            "model": server.model,
+            "url": server.url,
+            "endpoint-type": "completions",
+            "tokenizer": server.tokenizer,
+            "input-file": str(directory / TRACE),
+            "custom-dataset-type": "mooncake_trace",
+            "request-timeout-seconds": f"{self.rules.request_seconds:g}",
+            "export-level": "records",
+            "artifact-dir": str(directory / "out"),
+            # Some servers close connections that wait for the next request.
+            "connection-reuse-strategy": "never",
+            "workers-max": str(len(self.processors)),
+            "record-processors": "1",
+            "ui": "none",
+            "random-seed": str(self.seed % 2**32),
+        }
+        flags = [
+            "--streaming",
+            "--fixed-schedule",
+            "--use-server-token-count",
+            "--no-gpu-telemetry",
+            "--no-server-metrics",
+        ]
+        fields = msgspec.json.encode(server.fields).decode()
+        return [
+            *(word for name, value in options.items() for word in (f"--{name}", value)),
+            *flags,
+            *(["--extra-inputs", fields] if server.fields else []),
+        ]
+
+    def _run(self, server: Serving, directory: pathlib.Path, seconds: float) -> None:
+        """Run AIPerf until it has exported its records; raise `GeneratorError` if it does not."""
+        limit = seconds + self.rules.request_seconds + START_SECONDS
+        watchdog = [self.python, "-I", "-S", str(self.watchdog)]
+        with (directory / LOG).open("wb") as log:
+            popen = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+                [*watchdog, "-m", "aiperf", "profile", *self._arguments(server, directory)],
+                cwd=directory,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self._variables(directory),
+                start_new_session=True,
+            )
+        with contextlib.suppress(ProcessLookupError):
+            # The watchdog has not forked yet; everything that it starts inherits the processors.
+            os.sched_setaffinity(popen.pid, self.processors)
+        try:
+            status: int | None = popen.wait(limit)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            kill_worker(popen, directory)
+            if popen.stdin is not None:
+                popen.stdin.close()
+        if status:
+            message = f"it exited with status {status}; its log ends: "
+            raise GeneratorError(message + log_reason(directory / LOG))
+        if status is None:
+            message = f"it did not end within {limit:.0f} s"
+            raise GeneratorError(message)
+
+    def _variables(self, directory: pathlib.Path) -> dict[str, str]:
+        inherited = without_python_paths(self.environment)
+        inherited.pop(OFFLINE, None)
+        return {
+            **inherited,
+            **NO_TELEMETRY,
+            **SAFE_PATH,
+            "TOKENIZERS_PARALLELISM": "false",
+            protocol.MARK_VARIABLE: str(directory),
+        }
+
+
+def log_reason(log: pathlib.Path) -> str:
+    """Return the last words of AIPerf's log, without the boxes that it draws."""
+    text = log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace") if log.is_file() else ""
+    lines = [line.strip(BOX) for line in text.splitlines()]
+    return " ".join([line for line in lines if line][-LOG_LINES:])
+
+
+def read_records(file: pathlib.Path) -> list[Record]:
+    """Return AIPerf's records, none without a file; raise `GeneratorError` for unreadable ones."""
+    try:
+        return [msgspec.json.decode(line, type=Record) for line in file.read_bytes().splitlines()]
+    except FileNotFoundError:
+        return []
+    except msgspec.MsgspecError as problem:
+        message = f"its records cannot be read: {problem}"
+        raise GeneratorError(message) from problem
+
+
+def assign_records(
+    records: Sequence[Record], blocks: Sequence[PlannedBlock], starts: Sequence[float]
+) -> list[tuple[ServedRequest, ...]]:
+    """Return the requests of each block.
+
+    AIPerf does not say when its schedule began, so the earliest request relative to the schedule
+    counts as punctual. A request without a record has failed.
+    """
+    by_number = {record.metadata.conversation_id: record for record in records}
+    scheduled = [
+        (start + request.at, request.at, block)
+        for block, (start, requests) in enumerate(
+            zip(starts, (block.requests for block in blocks), strict=False)
+        )
+        for request in requests
+    ]
+    sent = {
+        number: record.metadata.request_start_ns * NANOSECONDS - scheduled[number][0]
+        for number in range(len(scheduled))
+        if (record := by_number.get(str(number))) is not None
+    }
+    begin = min(sent.values(), default=0.0)
+    found: list[list[ServedRequest]] = [[] for _ in blocks]
+    for number, (_, at, block) in enumerate(scheduled):
+        late = max(sent[number] - begin, 0.0) if number in sent else 0.0
+        found[block].append(_served(by_number.get(str(number)), at, late))
+    return [tuple(each) for each in found]
+
+
+def _served(record: Record | None, at: float, late: float) -> ServedRequest:
+    """Return one request; the time that it was sent too late counts as waiting."""
+    if record is None:
+        return _failed(at, late, "it was not answered before the load generator ended")
+    if record.error is not None:
+        return _failed(at, late, str(record.error.get("message") or record.error)[:200])
+    tokens = int(record.figure("output_sequence_length") or 0)
+    ttft, whole = record.figure("time_to_first_token"), record.figure("request_latency")
+    itl = record.figure("inter_token_latency")
+    if ttft is None or whole is None or tokens == 0:
+        return _failed(at, late, "its answer has no tokens")
+    return ServedRequest(
+        at=at,
+        late=late,
+        ttft=late + ttft * MILLI,
+        seconds=late + whole * MILLI,
+        itl=None if itl is None else itl * MILLI,
+        output_tokens=tokens,
+    )
+
+
+def _failed(at: float, late: float, why: str) -> ServedRequest:
+    return ServedRequest(
+        at=at, late=late, ttft=None, seconds=None, itl=None, output_tokens=0, failure=why
+    )
+
+
+def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int], set[int]]:
+    """Return the processors of the server, and those of the load generator.
+
+    A single processor is shared.
+    """
+    ordered = sorted(usable)
+    if len(ordered) == 1:
+        return set(ordered), set(ordered)
+    return set(ordered[:-generator]), set(ordered[-generator:])
+
+
+def usable_processors() -> set[int]:
+    """Return the processors that this process may use."""
+    return os.sched_getaffinity(0)

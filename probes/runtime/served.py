@@ -1,0 +1,261 @@
+"""A workflow's server as a workflow: its texts are checked and timed over HTTP like any other's.
+
+The server is a process of the worker, which therefore ends with the worker. It speaks OpenAI's
+completions; see `probes.adapter.Server`.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import numpy as np
+
+from probes import protocol
+from probes.adapter import Server, UnsupportedError
+from probes.protocol import Engagement, Request
+from probes.runtime import memory
+from probes.subjects.checkpoint import EngineSubject
+
+HOST = "127.0.0.1"
+#: Packages that a composed server imports in addition to those of the workflow.
+COMPOSED_WITH = ("starlette", "uvicorn")
+#: Seconds between two questions to a server that starts, and for the answer to one of them.
+POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
+#: Format of the words of `probes.subjects.checkpoint.token_word`, and how a text is read.
+WORD_FORMAT, WORD = "t{:07d}", re.compile(r"t(\d{7})")
+
+
+class ServerEndedError(RuntimeError):
+    """The server's process has ended, or does not answer in time."""
+
+
+class ServedWorkflow:
+    """The interface of `probes.adapter.Workflow` for a module with a function `server`."""
+
+    TASKS = (protocol.GENERATE,)
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._server: Server | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._subject: EngineSubject | None = None
+
+    def versions(self) -> dict[str, str]:
+        versions: dict[str, str] = self._module.versions()
+        return versions
+
+    def settings(self, request: Request) -> dict[str, str]:
+        """Apply the stack's settings; `open_subject` adds those of the server."""
+        settings: dict[str, str] = self._module.settings(request)
+        return settings
+
+    def lines_to_serve(self, request: Request) -> str:
+        """Return the lines of which the advisor composes a server; empty where the stack has one.
+
+        They are those of the longest requests of the load.
+        """
+        if hasattr(self._module, "server"):
+            return ""
+        longest = dataclasses.replace(
+            request,
+            batch_sizes=request.load["batch_sizes"],
+            input_tokens=request.load["input_tokens"],
+            output_tokens=request.load["output_tokens"],
+        )
+        lines: str = self._module.integration(longest)
+        return lines
+
+    def open_subject(self, request: Request) -> EngineSubject:
+        """Return the checkpoint as the server opens it.
+
+        Raise `UnsupportedError` for a server whose packages are missing.
+        """
+        missing = [name for name in COMPOSED_WITH if importlib.util.find_spec(name) is None]
+        if not hasattr(self._module, "server") and missing:
+            message = f"its server needs {' and '.join(missing)}"
+            raise UnsupportedError(message)
+        self._subject = EngineSubject(request)
+        return self._subject
+
+    def build(self, subject: EngineSubject, inputs: list[Any], request: Request) -> ServedProgram:  # noqa: ARG002 - one server answers all
+        """Start the server, unless it runs, and return when it answers."""
+        if self._server is None or self._process is None:
+            self._port = free_port()
+            make = getattr(self._module, "server", composed_server)
+            server: Server = make(subject, request, self._port)
+            self._server = server
+            # The server prints into the worker's log. It is in the worker's session and group, so
+            # whatever ends the worker ends the server.
+            self._process = subprocess.Popen(  # noqa: S603 - an argument list, no shell
+                server.command,
+                env={**os.environ, **server.variables},
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),
+            )
+            wait_until_ready(self.url, server, self._process, request.load["start_seconds"])
+        return ServedProgram(self.url, self._server, self._process, request)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    def address(self) -> protocol.Serving:
+        """Return what the load generator needs to know about the running server."""
+        assert self._server is not None  # noqa: S101 - for the type checker: `build` came before
+        assert self._subject is not None  # noqa: S101
+        return protocol.Serving(
+            url=self.url,
+            model=self._server.model,
+            command=shlex.join(self._server.command),
+            settings=self._server.settings,
+            fields=self._server.fields,
+            tokenizer=str(self._subject.folder),
+            vocabulary=self._subject.info.vocabulary,
+            word=WORD_FORMAT,
+            separator=self._server.separator,
+        )
+
+    def synchronise(self) -> None:
+        """Return at once: an answer is complete when it has arrived."""
+
+    def engagement(self, program: ServedProgram, device_inputs: Any) -> Engagement:  # noqa: ARG002
+        """Return a full share: every text comes from the server's process."""
+        proof = "every text came from the server's process over HTTP"
+        return Engagement(1.0, proof, dict(program.server.settings))
+
+    def read_memory(self) -> protocol.Memory:
+        """Return the peak memory of the server's processes."""
+        assert self._process is not None  # noqa: S101 - for the type checker: `build` came before
+        return protocol.Memory(memory.peak_rss_bytes_of_tree(self._process.pid), None, None)
+
+    def integration(self, request: Request) -> str:  # noqa: ARG002 - the command has its values
+        """Return the command that starts the server."""
+        return f"{self.address().command}\n"
+
+    def serving_command(self, request: Request) -> str:  # noqa: ARG002
+        return self.address().command
+
+
+def composed_server(subject: EngineSubject, request: Request, port: int) -> Server:
+    """Return the server that the advisor composed from the workflow's lines."""
+    script = pathlib.Path(request.scratch_directory) / protocol.SERVER_SCRIPT
+    load, folder = request.load, str(subject.folder)
+    address = ["--host", HOST, "--port", str(port)]
+    return Server(
+        command=[sys.executable, str(script), *address, "--checkpoint", folder],
+        model=folder,
+        settings={
+            "batching": "one batch after the other, of all requests that wait",
+            "batch sizes": ", ".join(map(str, load["batch_sizes"])),
+            "prompt tokens": str(load["input_tokens"]),
+            "new tokens": str(load["output_tokens"]),
+        },
+        fields={"temperature": 0, "ignore_eos": True},
+    )
+
+
+class ServedProgram:
+    """Texts of a server; see `probes.adapter.TextProgram`. Prompts of a batch are sent at once."""
+
+    def __init__(
+        self, url: str, server: Server, process: subprocess.Popen[bytes], request: Request
+    ) -> None:
+        self.server = server
+        self._url = url
+        self._process = process
+        self._output_tokens = request.output_tokens
+        self._seconds = float(request.load["request_seconds"])
+
+    def feed(self, inputs: list[Any]) -> list[str]:
+        """Return the prompts as texts: one word for each token."""
+        return [
+            self.server.separator.join(map(WORD_FORMAT.format, row)) for row in inputs[0].tolist()
+        ]
+
+    def __call__(self, device_inputs: list[str]) -> list[str]:
+        """Return the texts after the prompts; raise `ServerEndedError` if the server has ended."""
+        if self._process.poll() is not None:
+            message = f"the server ended with status {self._process.returncode}"
+            raise ServerEndedError(message)
+        with concurrent.futures.ThreadPoolExecutor(len(device_inputs)) as pool:
+            return list(pool.map(self._complete, device_inputs))
+
+    def first_token(self, device_inputs: list[str]) -> Any:  # noqa: ARG002
+        """Raise `UnsupportedError`: the load shows the time to the first token."""
+        message = "a server's first token is measured under load"
+        raise UnsupportedError(message)
+
+    def collect(self, output: list[str]) -> list[Any]:
+        """Return the tokens, `(rows, output tokens) int64`.
+
+        A text of another length makes a ragged result, which the check refuses by its shape.
+        """
+        rows = [[int(word) for word in WORD.findall(text)] for text in output]
+        width = max(map(len, rows))
+        return [np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)]
+
+    def _complete(self, prompt: str) -> str:
+        body = {
+            "model": self.server.model,
+            "prompt": prompt,
+            "max_tokens": self._output_tokens,
+            **self.server.fields,
+        }
+        answer = post(f"{self._url}/v1/completions", body, self._seconds)
+        text: str = answer["choices"][0]["text"]
+        return text
+
+
+def free_port() -> int:
+    """Return a port of this host that nothing listens on now."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until_ready(
+    url: str, server: Server, process: subprocess.Popen[bytes], seconds: float
+) -> None:
+    """Return when the server answers; raise `ServerEndedError` if it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            message = f"the server ended with status {process.returncode} before it answered"
+            raise ServerEndedError(message)
+        try:
+            with urllib.request.urlopen(f"{url}{server.ready_path}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(POLL_SECONDS)
+    message = f"the server did not answer within {seconds:g} s"
+    raise ServerEndedError(message)
+
+
+def post(url: str, body: dict[str, Any], seconds: float) -> Any:
+    """Send a JSON body and return the JSON answer."""
+    request = urllib.request.Request(  # noqa: S310 - a fixed scheme and host
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310
+            return json.load(answer)
+    except urllib.error.HTTPError as problem:
+        reason = problem.read(2000).decode("utf-8", "replace")
+        message = f"the server refused a request with status {problem.code}: {reason}"
+        raise RuntimeError(message) from problem

@@ -1,0 +1,58 @@
+"""transformers' own server: eager PyTorch, one request after the other. On the CPU the baseline."""
+
+from __future__ import annotations
+
+import sys
+
+from probes import protocol
+from probes.adapter import Server
+from probes.protocol import Request
+from probes.subjects.checkpoint import EngineSubject
+
+TASKS = (protocol.GENERATE,)
+
+open_subject = EngineSubject
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the distributions that determine the server's speed."""
+    from importlib import metadata  # noqa: PLC0415
+
+    return {name: metadata.version(name) for name in ("transformers", "torch", "uvicorn")}
+
+
+def settings(request: Request) -> dict[str, str]:
+    """Return the settings; the threads come from the environment."""
+    return {"threads": str(request.threads)}
+
+
+def server(subject: EngineSubject, request: Request, port: int) -> Server:
+    """Return the server with its defaults: no batching, a cache that grows."""
+    folder = str(subject.folder)
+    start = "from transformers.cli.transformers import main; main()"
+    command = [sys.executable, "-c", start, "serve", folder]
+    options = {
+        "device": "cuda:0" if request.device == "cuda" else "cpu",
+        "dtype": subject.dtype,
+        "host": "127.0.0.1",
+        "port": str(port),
+        "log-level": "error",
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return Server(
+        command=[*command, *words],
+        model=folder,
+        settings={"batching": "none", "key-value cache": "grows", "dtype": subject.dtype},
+        fields={"temperature": 0.0},
+    )
+
+
+def integration(request: Request) -> str:
+    """Return the lines that start the server."""
+    device = "cuda:0" if request.device == "cuda" else "cpu"
+    return f"""\
+import subprocess
+
+options = ["--device", "{device}", "--dtype", "{request.dtype}"]
+subprocess.run(["transformers", "serve", CHECKPOINT, *options], check=True)
+"""

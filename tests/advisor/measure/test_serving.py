@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import builders
+import pytest
+
+from advisor.domain.catalogue import NoisePrior
+from advisor.domain.plan import Plan
+from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.run_events import LoadMeasured
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.serving import ServedRequest
+from advisor.measure.serving import (
+    estimate,
+    estimate_deviation,
+    load_block,
+    meets_limits,
+    summarise_server,
+)
+
+LOAD = LoadQuestion(
+    name="mine",
+    lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
+    ttft_seconds=0.5,
+    itl_seconds=0.05,
+)
+PLAN = Plan(arms=(builders.arm("slow"), builders.arm("fast")), excluded=())
+
+
+def request(
+    ttft: float | None = 0.1, itl: float | None = 0.01, failure: str | None = None
+) -> ServedRequest:
+    return ServedRequest(
+        at=1.0,
+        late=0.0,
+        ttft=ttft,
+        seconds=ttft,
+        itl=itl,
+        output_tokens=0 if failure else 4,
+        failure=failure,
+    )
+
+
+def block(
+    rate: float, met: int, missed: int, *, discarded: bool = False, arm: str = "slow"
+) -> LoadMeasured:
+    return LoadMeasured(
+        arm=arm,
+        process=0,
+        rate=rate,
+        seconds=10.0,
+        requests=(*(request() for _ in range(met)), *(request(ttft=2.0) for _ in range(missed))),
+        discarded=discarded,
+    )
+
+
+def state_of(*processes: tuple[LoadMeasured, ...], arm: str = "slow") -> RunState:
+    made = tuple(
+        ProcessState(repeat=number, load_blocks=blocks) for number, blocks in enumerate(processes)
+    )
+    return RunState(plan=PLAN, processes={arm: made})
+
+
+@pytest.mark.parametrize(
+    ("served", "expected"),
+    [
+        (request(), True),
+        (request(ttft=0.5, itl=0.05), True),
+        (request(itl=None), True),
+        (request(ttft=0.51), False),
+        (request(itl=0.051), False),
+        (request(ttft=None, itl=None, failure="refused"), False),
+    ],
+)
+def test_a_request_has_to_meet_both_limits(served: ServedRequest, expected: bool) -> None:
+    assert meets_limits(served, LOAD) is expected
+
+
+def test_a_block_counts_the_requests_that_meet_the_limits() -> None:
+    counted = load_block(block(3.0, met=7, missed=2), LOAD)
+    assert (counted.rate, counted.met, counted.total) == (3.0, 7, 9)
+
+
+def test_discarded_blocks_do_not_change_the_goodput() -> None:
+    blocks = (block(2.0, 40, 0), block(4.0, 38, 2), block(8.0, 1, 40))
+    disturbed = (*blocks, block(1.0, 0, 50, discarded=True))
+    assert estimate(state_of(disturbed), "slow", LOAD, 0) == estimate(
+        state_of(blocks), "slow", LOAD, 0
+    )
+
+
+def test_an_arm_that_meets_no_limit_has_no_goodput() -> None:
+    assert estimate(state_of((block(1.0, 0, 40),)), "slow", LOAD, 0) is None
+
+
+def test_two_processes_that_differ_widen_the_intervals() -> None:
+    def deviation(shift: float) -> float:
+        first = (block(2.0, 60, 0), block(4.0, 57, 3), block(6.0, 20, 40))
+        second = (
+            block(2.0 * shift, 60, 0),
+            block(4.0 * shift, 57, 3),
+            block(6.0 * shift, 20, 40),
+        )
+        state = state_of(first, second)
+        found = estimate(state, "slow", LOAD, 0)
+        assert found is not None
+        return estimate_deviation(state, {"slow": found}, LOAD, NoisePrior())
+
+    assert deviation(1.0) == pytest.approx(NoisePrior().process_deviation, rel=0.5)
+    assert deviation(2.0) > 0.1
+
+
+def test_the_latency_is_given_by_rate_and_equal_rates_are_pooled() -> None:
+    question = builders.question(load=LOAD, price_per_hour=3.6)
+    blocks = (
+        block(2.0, 40, 0),
+        block(4.0, 38, 2),
+        block(4.0, 37, 3),
+        block(8.0, 1, 40),
+    )
+    failed = LoadMeasured(
+        arm="slow",
+        process=0,
+        rate=9.0,
+        seconds=10.0,
+        requests=(request(ttft=None, itl=None, failure="refused"),),
+        discarded=False,
+    )
+    state = state_of((*blocks, failed))
+    found = estimate(state, "slow", LOAD, 0)
+    served = summarise_server(state, "slow", found, question, 0.01)
+    assert [(level.rate, level.requests) for level in served.levels] == [
+        (2.0, 40),
+        (4.0, 80),
+        (8.0, 41),
+        (9.0, 1),
+    ]
+    assert served.levels[0].ttft_seconds == (0.1, 0.1, 0.1)
+    assert served.levels[1].tokens_per_second == pytest.approx(80 * 4 / 20)
+    assert served.levels[3].ttft_seconds is None
+    assert (served.requests, served.failed, served.blocks) == (162, 1, 5)
+    assert served.goodput is not None
+    assert served.tokens_per_second == pytest.approx(4 * served.goodput.value)
+    assert served.tokens_per_second is not None
+    assert served.cost_per_million_tokens == pytest.approx(1e3 / served.tokens_per_second)
