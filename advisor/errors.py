@@ -103,6 +103,12 @@ class WeightFormatError(UserError):
     name = "weight-format"
 
 
+class LossFileError(UserError):
+    """The file of texts, or that of the user's metric, cannot be used."""
+
+    name = "loss-file"
+
+
 class TaskError(UserError):
     """The model cannot do the task."""
 

@@ -126,6 +126,10 @@ class Request:
     #: `batch_sizes` that a composed server is built for; and the seconds after which a server that
     #: starts (`start_seconds`), or a request (`request_seconds`), has failed. Else empty.
     load: dict[str, Any] = dataclasses.field(default_factory=dict)
+    #: Of the long text: `tokens`, time limit `seconds`, and a file `data` or ""; empty for none.
+    long_text: dict[str, Any] = dataclasses.field(default_factory=dict)
+    #: The user's metric as `file.py:function`, or "".
+    metric: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,6 +296,31 @@ class Engagement:
     #: Bytes of all weights as the program stores them, where it does not store those of the model.
     weight_bytes: int | None = None
     event: str = "engaged"
+
+
+@dataclasses.dataclass(frozen=True)
+class TextScores:
+    """Losses along a long text, by sequence; see `RowScores` in `probes.checking.long_text`."""
+
+    source: str
+    positions: int
+    is_incomplete: bool
+    divergence: list[float]
+    same_top: list[float]
+    loss: list[float]
+    divergence_eager: list[float]
+    same_top_eager: list[float]
+    loss_eager: list[float]
+    event: str = "text-scores"
+
+
+@dataclasses.dataclass(frozen=True)
+class UserMetric:
+    """What the user's metric returned, or the problem; larger is better."""
+
+    value: float | None
+    problem: str = ""
+    event: str = "user-metric"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,8 @@ class Options(TypedDict, total=False):
     batch_sizes: Sequence[int] | str
     accuracy: str | float
     quantised: Sequence[str] | str
+    data: str
+    metric: str
     input_tokens: int
     output_tokens: int
     require: Sequence[str] | str

@@ -169,6 +169,10 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
     limit = find_limit(workflow, question, machine)
     if limit is not None:
         return _exclude(workflow, "unsupported", limit, None)
+    gpu = machine.find_gpu(question.gpu)
+    if gpu and (shortage := memory_estimate.find_shortage(workflow, question, gpu)):
+        smaller = memory_estimate.advise_smaller_format(question, gpu)
+        return _exclude(workflow, "unsupported", shortage, smaller)
     missing = missing_packages(workflow.environment.requirements, machine)
     if workflow.environment.kind == "shared" and missing:
         quoted = " ".join(f"'{requirement}'" for requirement in missing)
@@ -215,7 +219,10 @@ def _missing_environment(workflow: Workflow, machine: Machine, fault: str | None
 
 
 def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str | None:
-    """Return why the workflow cannot run here, whatever is installed; None if it can."""
+    """Return why the workflow cannot run here, whatever is installed and however large the model.
+
+    None if it can.
+    """
     if question.task in workflow.refused:
         return str(workflow.refused[question.task].value)
     if question.task not in workflow.tasks:
@@ -245,7 +252,7 @@ def find_limit(workflow: Workflow, question: Question, machine: Machine) -> str 
             f"it runs on compute capability {' or '.join(generations)} only; "
             f"the {gpu.name} has {gpu.compute_capability}"
         )
-    return memory_estimate.find_shortage(workflow, question, gpu) if gpu else None
+    return None
 
 
 def _find_baseline(question: Question, arms: list[Arm], excluded: list[Excluded]) -> Arm:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from advisor.domain.machine import Gpu
-from advisor.domain.question import Model, Question, SyntheticModel, TransformersModel
+from advisor.domain.question import (
+    Model,
+    Question,
+    SyntheticModel,
+    TransformersModel,
+    WeightFormat,
+)
 from advisor.domain.workflow import Workflow
 
 GIBIBYTE = 1 << 30
 BYTES_PER_PARAMETER = {"float32": 4, "float16": 2, "bfloat16": 2}
+#: By format, from the most exact: bytes of a weight and its part of a 16-bit scale, which at most
+#: 32 weights share, as in `Q8_0` and `Q4_0` of llama.cpp.
+QUANTISED_BYTES: dict[WeightFormat, float] = {"int8": 1 + 2 / 32, "int4": 0.5 + 2 / 32}
 
 
 def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | None:
@@ -23,6 +32,25 @@ def find_shortage(workflow: Workflow, question: Question, gpu: Gpu) -> str | Non
     return (
         f"it needs at least {copies * weights / GIBIBYTE:.1f} GiB for {copies:.1f} copies of the "
         f"weights, and the {gpu.name} has {gpu.memory_bytes / GIBIBYTE:.1f} GiB{hint}"
+    )
+
+
+def advise_smaller_format(question: Question, gpu: Gpu) -> str | None:
+    """Return the most exact format in which the weights fit into the GPU, as a next step.
+
+    None where they fit already, where they fit in none, or where their number is unknown.
+    """
+    weights, parameters = weight_bytes(question), count_parameters(question.model)
+    if weights is None or parameters is None or weights <= gpu.memory_bytes:
+        return None
+    sizes = {name: parameters * each for name, each in QUANTISED_BYTES.items()}
+    fitting = next((name for name, size in sizes.items() if size <= gpu.memory_bytes), None)
+    if fitting is None:
+        return None
+    return (
+        f"in {fitting} the weights take about {sizes[fitting] / GIBIBYTE:.1f} GiB, which the "
+        f"{gpu.name} holds: use a checkpoint that is quantised to {fitting}; "
+        f"--gpu cpu --quantised {fitting} measures what that loses"
     )
 
 

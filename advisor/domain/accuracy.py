@@ -121,6 +121,76 @@ class QuantisedRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     gap: Factor
 
 
+#: Class of what an arm loses of a trained model, by its bounds; `worse`: below class C.
+LossClass = Literal["A", "B", "C", "worse"]
+LimitedClass = Literal["A", "B", "C"]
+LIMITED_CLASSES: tuple[LimitedClass, ...] = ("A", "B", "C")
+
+
+class LossLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of one class; null for a figure that does not count."""
+
+    #: Perplexity of the text over that of eager PyTorch.
+    perplexity_ratio: Factor
+    divergence: Factor | None = None
+    same_top: Share | None = None
+    #: The user's metric over eager PyTorch's.
+    recovery: Share
+
+
+class LossRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the losses of a trained model are measured and classified."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1)]
+    tokens: Annotated[int, msgspec.Meta(ge=1)]
+    #: Time limit of one arm.
+    seconds: Factor
+    draws: Annotated[int, msgspec.Meta(ge=100)]
+    classes: dict[LimitedClass, LossLimits]
+
+
+class BoundedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure and its pessimistic bound at 95 %, bootstrapped over sequences."""
+
+    value: float
+    bound: float
+
+
+class TextLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """Losses along a long text, beyond those of eager PyTorch in the tested precision."""
+
+    source: str
+    sequences: int
+    positions: int
+    divergence: BoundedFigure
+    same_top: BoundedFigure
+    perplexity_ratio: BoundedFigure
+    #: Whether the stack left out tokens, so that the losses are lower bounds.
+    is_incomplete: bool = False
+
+
+class MetricLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's metric of an arm and of the baseline; null, with the problem, without a value."""
+
+    value: float | None
+    baseline: float | None
+    #: The arm's value over the baseline's.
+    recovery: float | None
+    problem: str = ""
+
+
+class TrainedLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """What an arm loses of a model; `basis` is what the class is judged by, or why there is none.
+
+    `needs-real-weights`: random weights show nothing about trained ones.
+    """
+
+    basis: Literal["metric", "text", "needs-real-weights", "not-measured"]
+    loss_class: LossClass | None = None
+    text: TextLoss | None = None
+    metric: MetricLoss | None = None
+
+
 class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`accuracy.toml`; its comments explain each threshold."""
 
@@ -132,6 +202,7 @@ class AccuracyRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     text: TextRule
     #: Null in runs of early versions.
     quantised: QuantisedRule | None = None
+    losses: LossRule | None = None
 
     def with_tolerance(self, tolerance: float | None) -> AccuracyRules:
         """Return the rules with the user's tolerance; unchanged for None."""

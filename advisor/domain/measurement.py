@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from advisor.domain.accuracy import TrainedLoss
 from advisor.domain.interval import Interval as Interval  # noqa: PLC0414 - also a name of this module
 from advisor.domain.serving import ServingResults
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
@@ -194,6 +195,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     #: Bytes of all weights as the arm stores them; null if not known.
     weight_bytes: int | None = None
     correctness: tuple[Checked, ...]
+    #: Null in runs without quantised arms and without a metric.
+    trained_loss: TrainedLoss | None = None
     engaged_share: float
     engagement: str
     versions: dict[str, str]

@@ -301,6 +301,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     wait_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     #: Formats of weights whose quantised arms are planned too; empty for native arms only.
     quantised: tuple[WeightFormat, ...] = ()
+    #: File with texts that show what quantised weights lose; empty for the model's own texts.
+    data: str = ""
+    #: The user's metric as `file.py:function`; empty for none.
+    metric: str = ""
     #: Largest relative error of an arm that is ranked although it is not exact; 0 for exact ones
     #: only, null for the default.
     accuracy: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None

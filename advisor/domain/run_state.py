@@ -57,6 +57,8 @@ from advisor.domain.worker_events import (
     RecipeFacts,
     Serving,
     Sustained,
+    TextScores,
+    UserMetric,
     WarmedUp,
     WorkerEvent,
     Workload,
@@ -81,6 +83,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     checked: dict[int, Checked] = {}
     caches: Caches | None = None
     engaged: Engaged | None = None
+    text_scores: TextScores | None = None
+    user_metric: UserMetric | None = None
     recipe_facts: RecipeFacts | None = None
     #: Only in runs of older versions.
     recipe: Recipe | None = None
@@ -306,6 +310,8 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     Loaded: "loaded",
     Caches: "caches",
     Engaged: "engaged",
+    TextScores: "text_scores",
+    UserMetric: "user_metric",
     RecipeFacts: "recipe_facts",
     Recipe: "recipe",
     Serving: "serving",

@@ -155,6 +155,31 @@ class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     weight_bytes: Count | None = None
 
 
+class TextScores(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="text-scores"):
+    """Losses along a long text, as means over the positions of each sequence.
+
+    `loss` is by how much less likely the text is than in the reference, in nats a token; a lower
+    bound if the scores are incomplete. The suffix `_eager` marks those of eager PyTorch.
+    """
+
+    source: str
+    positions: Size
+    is_incomplete: bool
+    divergence: tuple[float, ...]
+    same_top: tuple[float, ...]
+    loss: tuple[float, ...]
+    divergence_eager: tuple[float, ...]
+    same_top_eager: tuple[float, ...]
+    loss_eager: tuple[float, ...]
+
+
+class UserMetric(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="user-metric"):
+    """What the user's metric returned, or the problem."""
+
+    value: float | None
+    problem: str
+
+
 class RecipeFacts(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="recipe-facts"):
     """What the script of an arm needs to know from its worker; `advisor.recipes` composes it."""
 
@@ -319,6 +344,8 @@ WorkerEvent = (
     | Checked
     | Caches
     | Engaged
+    | TextScores
+    | UserMetric
     | RecipeFacts
     | Recipe
     | Serving

@@ -21,6 +21,8 @@ THREAD_COUNTS = (
 )
 #: Without it JAX reserves three quarters of the GPU's memory, which other resident workers need.
 MEMORY_ON_DEMAND = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+#: Rules of accuracy that workers do not use.
+UNUSED_RULES = {"source", "quantised", "losses"}
 #: Wall time of one timed block of calls.
 BLOCK_SECONDS = 0.05
 
@@ -68,4 +70,4 @@ def measured_fields(
 def judged_by(rules: AccuracyRules) -> dict[str, Any]:
     """Return the thresholds as JSON values, without their source."""
     values: dict[str, Any] = msgspec.to_builtins(rules)
-    return {name: value for name, value in values.items() if name not in {"source", "quantised"}}
+    return {name: value for name, value in values.items() if name not in UNUSED_RULES}

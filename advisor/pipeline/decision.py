@@ -16,11 +16,12 @@ from advisor.catalogue import read_rubric, read_shipped_accuracy, read_shipped_r
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import describe_device
 from advisor.domain.measurement import Results
-from advisor.domain.question import Constraint, Priorities, short_name
+from advisor.domain.question import Constraint, Priorities, has_random_weights, short_name
 from advisor.domain.run import Header
 from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
+from advisor.measure import trained_loss
 from advisor.pipeline import other_platforms, replay
 from advisor.pipeline.arms import plan_of
 from advisor.pipeline.survey_findings import collect_findings
@@ -99,7 +100,22 @@ def evaluate(header: Header, state: RunState) -> Decision:
     )
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
     results = measure.add_servers(results, state, header.question, header.catalogue.presets.noise)
+    results = with_losses(results, state, header)
     return _score_and_recommend(header, state, results)
+
+
+def with_losses(results: Results, state: RunState, header: Header) -> Results:
+    """Return the results with what each arm loses of a trained model, if the question asks."""
+    question, rules = header.question, header.catalogue.accuracy
+    if rules is None or rules.losses is None or not (question.quantised or question.metric):
+        return results
+    return trained_loss.add_losses(
+        results,
+        state,
+        rules.losses,
+        has_random_weights=has_random_weights(question.model),
+        seed=question.seed,
+    )
 
 
 def with_shipped_rules(header: Header) -> Header:

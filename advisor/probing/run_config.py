@@ -10,7 +10,7 @@ from typing import Any
 from advisor.domain.accuracy import AccuracyRules
 from advisor.domain.machine import Machine
 from advisor.domain.plan import CROSS_BUILD, REFERENCE, Arm
-from advisor.domain.question import Question
+from advisor.domain.question import Question, has_random_weights
 from advisor.domain.serving import ServingRules, server_processors
 from advisor.domain.worker_settings import measured_fields, thread_count, worker_task
 from advisor.probing.environments import containers, variables
@@ -53,13 +53,20 @@ class RunConfig:
         return min(threads, server_processors(usable, self.serving.generator_share))
 
     def worker_request(
-        self, arm: Arm, scratch: pathlib.Path, shared: pathlib.Path
+        self,
+        arm: Arm,
+        scratch: pathlib.Path,
+        shared: pathlib.Path,
+        *,
+        measures_losses: bool = True,
     ) -> protocol.Request:
         """Return the request of a worker of `arm`.
 
-        The worker writes to `scratch` and reads weights and references from `shared`.
+        The worker writes to `scratch` and reads weights and references from `shared`. One process
+        of an arm measures what it loses of a trained model.
         """
         question = self.question
+        measures_losses = measures_losses and arm.duplicate_of is None
         return protocol.Request(
             version=protocol.VERSION,
             workflow_file=str(
@@ -74,6 +81,8 @@ class RunConfig:
             minimum_engaged_share=self.minimum_engaged_share,
             # A container has no network and only these directories anyway.
             sandbox=question.sandbox and not arm.image,
+            long_text=self.long_text() if measures_losses else {},
+            metric=question.metric if measures_losses else "",
             new_shapes=question.budget.tries_new_shapes and question.load is None,
             load=self._load_limits(),
         )
@@ -91,6 +100,14 @@ class RunConfig:
             "start_seconds": self.serving.start_seconds,
             "request_seconds": self.serving.request_seconds,
         }
+
+    def long_text(self) -> dict[str, Any]:
+        """Return how a trained language model's losses are measured; empty if they are not."""
+        question, rule = self.question, self.accuracy.losses
+        wanted = question.quantised and question.task == protocol.GENERATE
+        if rule is None or not wanted or has_random_weights(question.model):
+            return {}
+        return {"tokens": rule.tokens, "seconds": rule.seconds, "data": question.data}
 
     def worker_environment(
         self, arm: Arm, scratch: pathlib.Path, compile_threads: int | None = None

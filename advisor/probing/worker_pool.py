@@ -41,7 +41,7 @@ class WorkerPool:
             scratch.mkdir(parents=True, exist_ok=True)
             shared.mkdir(exist_ok=True)
         worker = self.supervisor.start(
-            config.worker_request(arm, scratch, shared),
+            config.worker_request(arm, scratch, shared, measures_losses=repeat == 0),
             directory,
             process=process,
             interpreter=arm.python or config.question.python,

@@ -33,6 +33,7 @@ from advisor.question.devices import (
     find_known_gpu,
 )
 from advisor.question.load import SERVE, parse_load
+from advisor.question.loss_files import parse_data, parse_metric
 from advisor.question.model import family_name, parse_model
 from advisor.question.priorities import choose_priorities
 from advisor.question.task import check_task, choose_task
@@ -99,6 +100,8 @@ def resolve(
         accuracy=parse_tolerance(answers.accuracy),
         quantised=parse_weight_formats(answers.quantised),
         load=parse_load(answers, task, model, catalogue),
+        data=parse_data(answers.data),
+        metric=parse_metric(answers.metric),
     )
 
 

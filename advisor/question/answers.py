@@ -110,6 +110,21 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "them separated by commas, or any; default: none"
         ),
     ] = ""
+    data: Annotated[
+        str,
+        msgspec.Meta(
+            description="JSON Lines with texts, for what a trained model loses with --quantised: "
+            '{"prompt": "...", "continuation": "..."} or {"tokens": [...]} on each line; '
+            "default: texts that the model writes"
+        ),
+    ] = ""
+    metric: Annotated[
+        str,
+        msgspec.Meta(
+            description="file.py:function, called with each measured model, which takes and "
+            "returns numpy arrays; it returns a number, of which larger is better"
+        ),
+    ] = ""
     budget: Annotated[
         str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")
     ] = ""

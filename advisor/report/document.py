@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from advisor.domain.accuracy import AccuracyClass, Verdict
+from advisor.domain.accuracy import AccuracyClass, LossClass, TrainedLoss, Verdict
 from advisor.domain.decision import (
     Evidence,
     Provenance,
@@ -148,6 +148,7 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     #: Bytes of all weights as the arm stores them.
     weight_bytes: int | None = None
     correctness: Correctness | None = None
+    trained_loss: TrainedLoss | None = None
     diagnosis: Diagnosis | None = None
     #: The results of batch sizes that were not built; null if none was tried.
     flexibility: tuple[NewShapeResult, ...] | None = None
@@ -160,6 +161,24 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     fails: tuple[str, ...] = ()
     score: float | None = None
     rank: int | None = None
+
+
+class TradeOff(msgspec.Struct, frozen=True, kw_only=True):
+    """Speed, accuracy and memory of a ranked arm, in a run with quantised arms."""
+
+    arm: str
+    #: Format of its quantised weights; null for a native arm.
+    weights: WeightFormat | None
+    speedup: float
+    #: Largest relative error, or divergence of text.
+    error: float | None
+    cosine: float | None
+    loss_class: LossClass | None
+    weight_bytes: int | None
+    #: Its weights' bytes over those of the native arms.
+    weight_share: float | None
+    #: Whether no other arm is at least as fast, as exact and as small, and better in one of them.
+    on_front: bool = False
 
 
 class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +234,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     load_check: LoadCheck | None = None
     #: What the servers sustained under load; null for tasks other than `serve`.
     serving: ServingResults | None = None
+    #: Accuracy against speed and memory; empty without quantised arms.
+    trade_off: tuple[TradeOff, ...] = ()
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = msgspec.field(name="again", default=None)
 

@@ -17,6 +17,7 @@ from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Checked
 from advisor.measure.rounds import counted_visits
+from advisor.report import trade_off
 from advisor.report.document import (
     SCHEMA,
     Correctness,
@@ -43,6 +44,16 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
     header, results, problem = decision.header, decision.results, decision.problem
     arms = {arm.id: arm for arm in decision.state.plan.arms} if decision.state.plan else {}
     verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
+    entries = tuple(
+        msgspec.structs.replace(
+            entry,
+            verified=verified.get(entry.id, ()),
+            numerics=arms[entry.arm].numerics if entry.arm in arms else "native",
+            weights=arms[entry.arm].weights if entry.arm in arms else None,
+            cells=_cells_with_times(entry, decision.state) if with_times else entry.cells,
+        )
+        for entry in _entries(decision)
+    )
     return RunDocument(
         schema=SCHEMA,
         run_id=header.run_id,
@@ -53,16 +64,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         imported=header.imported,
         question=header.question,
         machine=MachineEntry.of(header.machine),
-        workflows=tuple(
-            msgspec.structs.replace(
-                entry,
-                verified=verified.get(entry.id, ()),
-                numerics=arms[entry.arm].numerics if entry.arm in arms else "native",
-                weights=arms[entry.arm].weights if entry.arm in arms else None,
-                cells=_cells_with_times(entry, decision.state) if with_times else entry.cells,
-            )
-            for entry in _entries(decision)
-        ),
+        workflows=entries,
         race=_race(results, decision.recommendation),
         recommendation=decision.recommendation,
         problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
@@ -72,6 +74,7 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         portability=results.portability,
         load_check=decision.state.load_check,
         serving=results.serving,
+        trade_off=trade_off.weigh(entries),
     )
 
 
@@ -120,6 +123,7 @@ def _measured_entry(
         memory_bytes=measurement.memory_bytes,
         weight_bytes=measurement.weight_bytes,
         correctness=_correctness(measurement.correctness),
+        trained_loss=measurement.trained_loss,
         diagnosis=Diagnosis(
             summary=measurement.diagnosis[-1].summary, by_batch_size=measurement.diagnosis
         )

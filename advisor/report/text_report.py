@@ -17,6 +17,7 @@ from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
 from advisor.report.sensitivity import sensitivity, titled
 from advisor.report.tabular import plain_table
 from advisor.report.text_generation import generation_lines
+from advisor.report.trade_off import trade_off
 from advisor.system.number_format import (
     MISSING,
     format_bound,
@@ -45,6 +46,7 @@ def render(document: RunDocument) -> str:
     blocks = [
         [headline(document), *stop_notice(document), *confidence(document)],
         ranking(document),
+        trade_off(document),
         generation_lines(document),
         *serving_tables_of(document),
         new_shapes.summary(document),

@@ -21,7 +21,7 @@ from probes.adapter import Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.measuring import host_probe, timing
 from probes.measuring.allocator import keep_freed_blocks
-from probes.runtime import caches, environment, memory, reference, sandbox
+from probes.runtime import caches, environment, losses, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
 from probes.runtime.failures import classify, first_line
@@ -93,6 +93,8 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
         case "reference":
             for size in request.batch_sizes:
                 reference.make_reference(workflow, subject, size, request, channel)
+            if request.long_text:
+                make_long_text(subject, request)
             if request.new_shapes:
                 make_length_reference(workflow, subject, request, channel)
             channel.send(protocol.Ready())
@@ -178,6 +180,16 @@ def make_length_reference(
     )
 
 
+def make_long_text(subject: Subject, request: protocol.Request) -> None:
+    """Write the long text of a trained model; only the user's file of texts may fail."""
+    from probes.subjects import text_source  # noqa: PLC0415 - imports transformers
+
+    if request.long_text["data"]:
+        text_source.write_long_text(subject, request)
+    else:
+        attempt(lambda: text_source.write_long_text(subject, request), lambda _: None)
+
+
 def cross_build(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
 ) -> None:
@@ -205,6 +217,7 @@ def measure(
     channel.send(protocol.Caches(bytes_before, caches.count_bytes(scratch), caches.count_hits()))
     check_engagement(workflow, cells[request.batch_sizes[-1]], request, channel)
     report_recipe_facts(workflow, cells, request, channel)
+    losses.report_losses(workflow, cells, request, channel, attempt)
     if request.role == "serve":
         channel.send(workflow.address())
     if hold:

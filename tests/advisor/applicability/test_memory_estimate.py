@@ -93,3 +93,20 @@ def test_a_language_model_that_does_not_fit_is_excluded() -> None:
     )
     assert shortage is not None
     assert "25.1 GiB for 2.0 copies" in shortage
+
+
+@pytest.mark.parametrize(
+    ("parameters", "format_"), [(6e9, None), (2e10, "int8"), (4e10, "int4"), (4e11, None)]
+)
+def test_a_format_in_which_the_weights_fit_is_named(parameters: float, format_: str | None) -> None:
+    """A card of 24 GiB holds 1.3e10 weights in float16, 2.4e10 in int8 and 4.6e10 in int4."""
+    model = TransformersModel(name="big", weights="random", parameters=int(parameters))
+    asked = builders.question(**{**ASKED, "model": model})
+    machine = builders.gpu_machine(CARD)
+    found = applicability.find_obstacle(builders.workflow(), asked, machine)
+    fits = parameters < 1e10
+    assert (found is None) == fits
+    advice = found.fix if found else None
+    assert (advice is None) == (format_ is None)
+    if advice is not None:
+        assert f"--quantised {format_}" in advice

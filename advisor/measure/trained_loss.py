@@ -1,0 +1,138 @@
+"""Summarise what an arm loses of a trained model, and classify it by the pessimistic bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from advisor.domain.accuracy import (
+    LIMITED_CLASSES,
+    BoundedFigure,
+    LossClass,
+    LossLimits,
+    LossRule,
+    MetricLoss,
+    TextLoss,
+    TrainedLoss,
+)
+from advisor.domain.measurement import Results
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import TextScores, UserMetric
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+CONFIDENCE = 0.95
+
+
+def add_losses(
+    results: Results,
+    state: RunState,
+    rule: LossRule,
+    *,
+    has_random_weights: bool,
+    seed: int,
+) -> Results:
+    """Return the results with the losses of each measured arm."""
+    baseline = measuring_process(state, results.baseline)
+    return msgspec.structs.replace(
+        results,
+        measurements=tuple(
+            msgspec.structs.replace(
+                entry,
+                trained_loss=summarise_loss(
+                    measuring_process(state, entry.arm) or ProcessState(),
+                    baseline,
+                    rule,
+                    has_random_weights=has_random_weights,
+                    seed=seed,
+                ),
+            )
+            for entry in results.measurements
+        ),
+    )
+
+
+def measuring_process(state: RunState, arm: str) -> ProcessState | None:
+    """Return the last process of the arm's race that became ready; None without one."""
+    raced = [each for each in state.processes.get(arm, ()) if each.ready and each.repeat == 0]
+    return raced[-1] if raced else None
+
+
+def summarise_loss(
+    process: ProcessState,
+    baseline: ProcessState | None,
+    rule: LossRule,
+    *,
+    has_random_weights: bool,
+    seed: int,
+) -> TrainedLoss:
+    """Return the losses of the arm; `baseline` is the process of the baseline."""
+    text = summarise_text(process.text_scores, rule, seed) if process.text_scores else None
+    metric = compare_metric(process.user_metric, baseline.user_metric if baseline else None)
+    recovery = metric.recovery if metric is not None else None
+    if recovery is not None:
+        found = classify(rule, lambda limits: recovery >= limits.recovery)
+        return TrainedLoss(basis="metric", loss_class=found, text=text, metric=metric)
+    if text is not None:
+        found = classify(rule, lambda limits: meets(text, limits))
+        return TrainedLoss(basis="text", loss_class=found, text=text, metric=metric)
+    basis: Any = "needs-real-weights" if has_random_weights else "not-measured"
+    return TrainedLoss(basis=basis, metric=metric)
+
+
+def classify(rule: LossRule, is_met: Callable[[LossLimits], bool]) -> LossClass:
+    """Return the best class whose limits are met."""
+    return next((name for name in LIMITED_CLASSES if is_met(rule.classes[name])), "worse")
+
+
+def meets(text: TextLoss, limits: LossLimits) -> bool:
+    """Return whether all pessimistic bounds are within the limits of a class."""
+    return (
+        text.perplexity_ratio.bound <= limits.perplexity_ratio
+        and (limits.divergence is None or text.divergence.bound <= limits.divergence)
+        and (limits.same_top is None or text.same_top.bound >= limits.same_top)
+    )
+
+
+def summarise_text(scores: TextScores, rule: LossRule, seed: int) -> TextLoss:
+    """Return the figures in excess of eager PyTorch's, with bounds from resampled sequences."""
+    import numpy as np  # noqa: PLC0415 - most commands do not need it
+
+    divergence, same_top, loss = (
+        np.subtract(getattr(scores, name), getattr(scores, f"{name}_eager"))
+        for name in ("divergence", "same_top", "loss")
+    )
+    count = len(divergence)
+    chosen = np.random.default_rng(seed).integers(0, count, size=(rule.draws, count))
+
+    def bounded(
+        values: npt.NDArray[np.float64], share: float, convert: Callable[[float], float]
+    ) -> BoundedFigure:
+        bound = float(np.quantile(values[chosen].mean(axis=1), share))
+        return BoundedFigure(value=convert(float(values.mean())), bound=convert(bound))
+
+    return TextLoss(
+        source=scores.source,
+        sequences=count,
+        positions=scores.positions,
+        divergence=bounded(divergence, CONFIDENCE, lambda value: max(value, 0.0)),
+        same_top=bounded(same_top, 1 - CONFIDENCE, lambda value: min(1.0 + value, 1.0)),
+        perplexity_ratio=bounded(loss, CONFIDENCE, math.exp),
+        is_incomplete=scores.is_incomplete,
+    )
+
+
+def compare_metric(own: UserMetric | None, baseline: UserMetric | None) -> MetricLoss | None:
+    """Return the user's metric next to the baseline's; None if there is none."""
+    if own is None:
+        return None
+    reference = baseline.value if baseline else None
+    recovery = None
+    if own.value is not None and reference is not None and reference > 0:
+        recovery = own.value / reference
+    return MetricLoss(value=own.value, baseline=reference, recovery=recovery, problem=own.problem)

@@ -1,0 +1,234 @@
+"""How much of a trained language model is lost, along a text of thousands of tokens.
+
+The check of generated text compares a few hundred positions; this one has enough to tell a loss of
+a percent. Each arm is forced to generate the text, and its log probabilities are compared with the
+reference's in float32. Of the reference, the likeliest tokens of each position are kept; the others
+count as one, so a divergence is a lower bound, and close to the truth for a trained model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from probes.checking.logprobs import TokenLogprobs, top_token_ids
+from probes.partial_file import replace_when_complete
+from probes.protocol import Request, TextScores
+
+FILE = "long-text.npz"
+#: Likeliest tokens of the reference that are kept at each position.
+KEPT_TOKENS = 256
+#: Least probability of all tokens that are not kept.
+LEAST_REST = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class LongText:
+    """The text and the reference's log probabilities, by set of prompts.
+
+    Arrays begin with `(sets, rows, positions)`.
+    """
+
+    #: Where the text comes from.
+    source: str
+    #: `(sets, rows, input tokens) int64`.
+    prompts: Any
+    #: `int64`.
+    tokens: Any
+    #: Log probabilities of `tokens`.
+    chosen: Any
+    #: The likeliest tokens and their log probabilities, `(..., KEPT_TOKENS)`.
+    ids: Any
+    logprobs: Any
+    #: Eager PyTorch's losses: `(sets, rows)` for each of `RowScores`.
+    eager: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowScores:
+    """Means over the positions of each row, `(rows,) float64`."""
+
+    #: Divergence from the reference in nats.
+    divergence: Any
+    #: Share of positions with the same likeliest token.
+    same_top: Any
+    #: By how much less likely the text is than in the reference, in nats.
+    loss: Any
+    #: Whether a token of the text was not among those that the arm reports.
+    is_incomplete: bool = False
+
+
+FIGURES = ("divergence", "same_top", "loss")
+
+
+def split(sequences: Any, rows: int, request: Request) -> tuple[Any, Any]:
+    """Return prompts and tokens by set, of sequences `(count, input + output tokens) int64`."""
+    sets = len(sequences) // rows
+    by_set = sequences[: sets * rows].reshape(sets, rows, -1)
+    return by_set[..., : request.input_tokens], by_set[..., request.input_tokens :]
+
+
+def count_sets(request: Request) -> int:
+    """Return how many sets of the largest batch have the wanted number of tokens."""
+    return -(-int(request.long_text["tokens"]) // (set_rows(request) * request.output_tokens))
+
+
+def set_rows(request: Request) -> int:
+    """Return the rows of a set: the largest batch size."""
+    return max(request.batch_sizes)
+
+
+def make_long_text(
+    source: str,
+    sequences: Any,
+    request: Request,
+    exact: Callable[[Any], Any],
+    eager: Callable[[Any], Any],
+) -> LongText:
+    """Return the text with the log probabilities of the reference and the losses of eager PyTorch.
+
+    `exact` and `eager` return the log probabilities of the next token at the last `output_tokens`
+    positions of sequences: `(rows, output tokens, vocabulary) float32`.
+    """
+    import numpy as np  # noqa: PLC0415 - the core is importable without any stack
+
+    prompts, tokens = split(sequences, set_rows(request), request)
+    kept: dict[str, list[Any]] = {name: [] for name in ("chosen", "ids", "logprobs", *FIGURES)}
+    for prompt, text in zip(prompts, tokens, strict=True):
+        rows = np.concatenate([prompt, text], axis=-1)
+        found = exact(rows)
+        ids = top_token_ids(found, KEPT_TOKENS)
+        reference = {
+            "chosen": np.take_along_axis(found, text[..., None], -1)[..., 0],
+            "ids": ids,
+            "logprobs": np.take_along_axis(found, ids, -1),
+        }
+        scores = score_rows(TokenLogprobs(eager(rows)), text, **reference)
+        for name, value in (reference | {name: getattr(scores, name) for name in FIGURES}).items():
+            kept[name].append(value)
+    stacked = {name: np.stack(values) for name, values in kept.items()}
+    return LongText(
+        source,
+        prompts,
+        tokens,
+        stacked["chosen"],
+        stacked["ids"],
+        stacked["logprobs"],
+        {name: stacked[name] for name in FIGURES},
+    )
+
+
+def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs: Any) -> RowScores:
+    """Compare an arm's log probabilities along `text` with the reference's."""
+    import numpy as np  # noqa: PLC0415
+
+    if scores.ids is None:
+        own = np.take_along_axis(scores.logprobs, ids, -1).astype("float64")
+        token = np.take_along_axis(scores.logprobs, text[..., None], -1)[..., 0]
+        top, is_incomplete = scores.logprobs.argmax(-1), False
+        known = np.ones(own.shape, dtype=bool)
+    else:
+        own, known = look_up(scores, ids)
+        found, has_token = look_up(scores, text[..., None])
+        least = scores.logprobs.min(-1)
+        token = np.where(has_token[..., 0], found[..., 0], least)
+        top = np.take_along_axis(scores.ids, scores.logprobs.argmax(-1)[..., None], -1)[..., 0]
+        is_incomplete = not bool(has_token.all())
+    return RowScores(
+        divergence(logprobs.astype("float64"), own, known).mean(-1),
+        (top == ids[..., 0]).mean(-1),
+        (chosen - token).mean(-1, dtype="float64"),
+        is_incomplete,
+    )
+
+
+def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:
+    """Return the log probabilities of `ids`, and whether the arm reports them; else 0."""
+    import numpy as np  # noqa: PLC0415
+
+    order = np.argsort(scores.ids, axis=-1)
+    sorted_ids = np.take_along_axis(scores.ids, order, -1)
+    values = np.take_along_axis(scores.logprobs, order, -1).astype("float64")
+    found, known = np.zeros(ids.shape), np.zeros(ids.shape, dtype=bool)
+    for place in np.ndindex(ids.shape[:-1]):
+        positions = np.searchsorted(sorted_ids[place], ids[place]).clip(max=len(values[place]) - 1)
+        known[place] = sorted_ids[place][positions] == ids[place]
+        found[place] = np.where(known[place], values[place][positions], 0.0)
+    return found, known
+
+
+def divergence(target: Any, own: Any, known: Any) -> Any:
+    """Return the Kullback-Leibler divergence; tokens that are not `known` count as one."""
+    import numpy as np  # noqa: PLC0415
+
+    probability = np.where(known, np.exp(target), 0.0)
+    rest = [
+        np.log(np.clip(1 - np.where(known, np.exp(each), 0.0).sum(-1), LEAST_REST, 1))
+        for each in (target, own)
+    ]
+    total = (probability * np.where(known, target - own, 0.0)).sum(-1)
+    return total + np.exp(rest[0]) * (rest[0] - rest[1])
+
+
+def score_program(program: Any, text: LongText, request: Request) -> TextScores | None:
+    """Return the losses of a program, by row, over the sets that the time allows; at least one.
+
+    None for a program that does not report probabilities.
+    """
+    score = getattr(program, "score", None)
+    if score is None:
+        return None
+    end = time.monotonic() + float(request.long_text["seconds"])
+    kept: list[RowScores] = []
+    for number, prompts in enumerate(text.prompts):
+        if kept and time.monotonic() > end:
+            break
+        tokens = text.tokens[number]
+        scores = score(program.feed([prompts]), tokens, len(tokens))
+        reference = (text.chosen[number], text.ids[number], text.logprobs[number])
+        kept.append(score_rows(scores, tokens, *reference))
+    own: dict[str, Any] = {
+        name: [float(value) for each in kept for value in getattr(each, name)] for name in FIGURES
+    }
+    own |= {f"{name}_eager": text.eager[name][: len(kept)].ravel().tolist() for name in FIGURES}
+    return TextScores(
+        source=text.source,
+        positions=len(own["loss"]) * request.output_tokens,
+        is_incomplete=any(each.is_incomplete for each in kept),
+        **own,
+    )
+
+
+def file_of(request: Request) -> pathlib.Path:
+    return pathlib.Path(request.shared_directory) / FILE
+
+
+def save(text: LongText, file: pathlib.Path) -> None:
+    """Write the text and the reference's log probabilities, atomically."""
+    import numpy as np  # noqa: PLC0415
+
+    arrays = {name: getattr(text, name) for name in ("prompts", "tokens", "chosen", "ids")}
+    with replace_when_complete(file) as partial:
+        np.savez(
+            partial,
+            source=np.array(text.source),
+            logprobs=text.logprobs,
+            **arrays,
+            **{f"eager-{name}": value for name, value in text.eager.items()},
+        )
+
+
+def load(file: pathlib.Path) -> LongText:
+    """Read what `save` wrote."""
+    import numpy as np  # noqa: PLC0415
+
+    with np.load(file, allow_pickle=False) as archive:
+        names = ("prompts", "tokens", "chosen", "ids", "logprobs")
+        return LongText(
+            source=str(archive["source"]),
+            eager={name: archive[f"eager-{name}"] for name in FIGURES},
+            **{name: archive[name] for name in names},
+        )

@@ -1,0 +1,79 @@
+"""Report what the arm loses of a trained model: along a long text, and by the user's metric."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from probes import protocol
+from probes.checking import long_text
+from probes.runtime.cells import Cell
+from probes.runtime.channel import Channel
+from probes.runtime.failures import first_line
+
+Attempt = Callable[[Callable[[], Any], Callable[[BaseException], Any]], Any]
+
+
+def report_losses(
+    workflow: Any,
+    cells: dict[int, Cell],
+    request: protocol.Request,
+    channel: Channel,
+    attempt: Attempt,
+) -> None:
+    """Send the scores along the long text and the user's metric; what fails is not sent."""
+    size = max(request.batch_sizes)
+    program = cells[size].program
+    file = long_text.file_of(request) if request.long_text else None
+    if file is not None and file.exists():
+        channel.start_phase("correctness", size)
+        scores = attempt(
+            lambda: long_text.score_program(program, long_text.load(file), request),
+            lambda _: None,
+        )
+        if scores is not None:
+            channel.send(scores)
+    if request.metric:
+        channel.start_phase("correctness", size)
+        model = MeasuredModel(workflow, program, size)
+        channel.send(
+            attempt(
+                lambda: call_metric(request.metric, model),
+                lambda problem: protocol.UserMetric(None, first_line(problem)),
+            )
+        )
+
+
+class MeasuredModel:
+    """What the user's metric gets: a call takes and returns numpy arrays.
+
+    The arrays have the shapes that were built. For text they are prompts, `(batch_size, input
+    tokens) int64`, and new tokens, `(batch_size, output tokens) int64`.
+    """
+
+    def __init__(self, workflow: Any, program: Any, batch_size: int) -> None:
+        self.batch_size = batch_size
+        self._workflow = workflow
+        self._program = program
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        output = self._program(self._program.feed(list(arrays)))
+        self._workflow.synchronise()
+        collected: list[Any] = self._program.collect(output)
+        return collected
+
+
+def call_metric(target: str, model: MeasuredModel) -> protocol.UserMetric:
+    """Call the function that `file.py:function` names, and return its number."""
+    file, _, name = target.rpartition(":")
+    spec = importlib.util.spec_from_file_location("p3_advisor_metric", pathlib.Path(file))
+    if spec is None or spec.loader is None:
+        message = f"no module can be loaded from {file!r}"
+        raise ImportError(message)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return protocol.UserMetric(float(getattr(module, name)(model)))

@@ -1,0 +1,82 @@
+"""The user's metric gets a callable model, and its faults are reported."""
+
+from __future__ import annotations
+
+import pathlib
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from probes.protocol import UserMetric
+from probes.runtime import losses
+from probes.runtime.failures import first_line
+
+METRIC = """
+import numpy as np
+
+def score(model):
+    (output,) = model(np.full((model.batch_size, 2), 3.0))
+    return output.sum()
+
+def broken(model):
+    raise ValueError("no such task")
+"""
+
+
+class Doubling:
+    def feed(self, inputs: list[Any]) -> Any:
+        return inputs[0]
+
+    def __call__(self, fed: Any) -> Any:
+        return 2 * fed
+
+    def collect(self, output: Any) -> list[Any]:
+        return [output]
+
+
+def ask(directory: pathlib.Path, function: str) -> list[Any]:
+    file = directory / "metric.py"
+    file.write_text(METRIC)
+    sent: list[Any] = []
+    channel: Any = types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)
+    request: Any = types.SimpleNamespace(
+        batch_sizes=[1, 4], long_text={}, metric=f"{file}:{function}"
+    )
+    cell: Any = types.SimpleNamespace(program=Doubling())
+    workflow = types.SimpleNamespace(synchronise=lambda: None)
+
+    def attempt(work: Any, on_failure: Any) -> Any:
+        try:
+            return work()
+        except ValueError as problem:
+            return on_failure(problem)
+
+    losses.report_losses(workflow, {1: cell, 4: cell}, request, channel, attempt)
+    return sent
+
+
+def test_the_metric_calls_the_largest_batch(tmp_path: pathlib.Path) -> None:
+    (found,) = ask(tmp_path, "score")
+    assert found == UserMetric(float(np.sum(np.full((4, 2), 6.0))))
+
+
+def test_an_error_of_the_metric_is_reported(tmp_path: pathlib.Path) -> None:
+    (found,) = ask(tmp_path, "broken")
+    assert found.value is None
+    assert found.problem == first_line(ValueError("no such task"))
+
+
+@pytest.mark.parametrize("tokens", [{}, {"tokens": 8, "seconds": 1.0, "data": ""}])
+def test_without_text_and_metric_nothing_is_sent(
+    tokens: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    sent: list[Any] = []
+    channel: Any = types.SimpleNamespace(send=sent.append)
+    request: Any = types.SimpleNamespace(
+        batch_sizes=[1], long_text=tokens, metric="", shared_directory=str(tmp_path)
+    )
+    cell: Any = types.SimpleNamespace(program=None)
+    losses.report_losses(None, {1: cell}, request, channel, lambda work, _: work())
+    assert sent == []
