@@ -1,6 +1,6 @@
 """Send signals to a run in every phase, then resume it: nothing may be left, lost or stuck.
 
-    python tests/fuzz/kill_schedule.py [--kills 100] [--seed 7]
+    python tests/fuzz/kill_schedule.py [--kills 100] [--seed 7] [--skip 50]
 
 Runs fake workflows in real processes; a kill takes about ten seconds. The schedule is every
 combination of a phase, a signal and a victim, in random order: the advisor, the newest worker, its
@@ -253,9 +253,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first kills")
     arguments = parser.parse_args()
+    cases = schedule(arguments.kills, arguments.seed)[arguments.skip :]
     kills, failures = collections.Counter[str](), collections.Counter[str]()
-    for case, failure in run_schedule(schedule(arguments.kills, arguments.seed)):
+    for case, failure in run_schedule(cases):
         kills[case[1]] += 1
         failures[case[1]] += bool(failure)
         print(*case, failure or "ok", flush=True)

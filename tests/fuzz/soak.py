@@ -54,6 +54,8 @@ from advisor.store import Run, Store
 MEMORY_GROWTH_MIB = 8.0
 #: Readings before this share of the runs, or of the sessions, do not count.
 WARMUP_SHARE, SESSIONS_WARMUP_SHARE = 0.1, 1 / 3
+#: A thread that takes longer counts as one that stays.
+THREAD_SECONDS = 60.0
 #: A part of the soak: a number of runs or sessions, and the readings after each.
 Work: TypeAlias = "Callable[[Fakes, pathlib.Path, int], list[Reading]]"
 KEYS = ("tab", "down", "enter", "escape", "?", "escape", "h", "escape", "d", "escape")
@@ -133,8 +135,16 @@ def show_in_a_row(fakes: Fakes, home: pathlib.Path, sessions: int) -> list[Readi
     readings = []
     for number in range(sessions):
         asyncio.run(_show(make_context(fakes, home), run, random.Random(number)))
+        wait_for_threads()
         readings.append(read(home.parent))
     return readings
+
+
+def wait_for_threads() -> None:
+    """Wait for work that a session has started and that ends after it, such as an examination."""
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(THREAD_SECONDS)
 
 
 async def _show(context: Context, run: Run, chance: random.Random) -> None:
