@@ -285,6 +285,13 @@ class NoFleetError(UserError):
     exit_code = 3
 
 
+class NoExportError(UserError):
+    """The extra `export` is not installed, or the export has no place to go to."""
+
+    name = "no-export"
+    exit_code = 3
+
+
 class FleetUnreachableError(UserError):
     """The cluster does not respond."""
 

@@ -33,7 +33,9 @@ from advisor.version import __version__
 
 #: Errors of a write: no space, no quota, a file too large, a device or terminal that is gone.
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-ROOT_FLAGS = {"--help", "--version", "--spec"}
+ROOT_FLAGS = {"--help", "--version", "--spec", "--install-completion", "--show-completion"}
+#: A shell sets it when it asks for completions.
+COMPLETION_VARIABLE = "_P3_ADVISOR_COMPLETE"
 SHORT_HELP = """\
 p3-advisor recommends a compilation workflow for a PyTorch model. On a terminal it asks questions;
 there is no terminal here.
@@ -46,7 +48,6 @@ there is no terminal here.
 """
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
@@ -63,6 +64,8 @@ for module in (terminal, recommendations, fleet, diagnostics, environments, repo
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     args = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETION_VARIABLE in os.environ:
+        _run(args)
     if not args and not terminal.is_terminal(os.environ):
         sys.stderr.write(SHORT_HELP)
         sys.exit(2)

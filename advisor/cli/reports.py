@@ -6,7 +6,7 @@ import functools
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +17,7 @@ from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
 from advisor.errors import (
     FormatError,
+    NoExportError,
     NotComparableError,
     OutputFileError,
     RunIsImportedError,
@@ -32,7 +33,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
-FORMATS = ("html", "md", "csv", "json")
+#: Formats of a report, and how the name of its file ends.
+FORMATS = {
+    "html": ".html",
+    "md": ".md",
+    "csv": ".csv",
+    "json": ".json",
+    "parquet": ".parquet",
+    "junit": ".junit.xml",
+    "openmetrics": ".openmetrics.txt",
+    "github-summary": "",
+}
+#: The file to which a step of a GitHub workflow appends its summary.
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 Output = Annotated[
     str,
     typer.Option("--output", "-o", metavar="FILE", help="where to write; - for standard output"),
@@ -47,52 +60,77 @@ def report(
     ] = None,
     *,
     formats: Annotated[
-        str, typer.Option("--format", "-f", help=f"one or more of {', '.join(FORMATS)}")
+        str, typer.Option("--format", "--to", "-f", help=f"one or more of {', '.join(FORMATS)}")
     ] = "html",
     directory: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR", help="where the files go")
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
-    from advisor.report import csv_rows, document, markdown, page, recipe
+    from advisor.report import csv_rows, page, recipe
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
     if is_document(names[0]):
-        _write_document_reports(open_document(names[0]), selected, directory)
+        # It has no recipe, which needs the run itself.
+        run_document = open_document(names[0])
+        _write_reports(run_document, selected, directory, _renderers(run_document))
         return
     store = open_store()
     run, *elsewhere = [store.find(name) for name in names]
     probes = make_context().probes
     decision, run_document = _decide(run, elsewhere)
-    renderers = {
+    renderers = _renderers(run_document) | {
         "html": lambda: page.render(
             run_document, recipe.render_recommended(run_document, decision, probes)
         ),
-        "md": lambda: markdown.render(run_document),
         "csv": lambda: csv_rows.render([run_document, *(_decide(each)[1] for each in elsewhere)]),
-        "json": lambda: document.encode(run_document),
     }
-    for name in selected:
-        file = pathlib.Path(directory) / f"{run_document.run_id}.{name}"
-        write_output(str(file), renderers[name]())
-        print_text(str(file))
+    _write_reports(run_document, selected, directory, renderers)
 
 
-def _write_document_reports(run_document: RunDocument, wanted: list[str], directory: str) -> None:
-    """Write the report of a run document; it has no recipe, which needs the run itself."""
-    from advisor.report import csv_rows, document, markdown, page
+def _renderers(run_document: RunDocument) -> dict[str, Callable[[], str | bytes]]:
+    """Return the function that renders each format of one document."""
+    from advisor.report import csv_rows, document, exports, markdown, page
 
-    renderers = {
+    return {
         "html": lambda: page.render(run_document),
         "md": lambda: markdown.render(run_document),
         "csv": lambda: csv_rows.render([run_document]),
         "json": lambda: document.encode(run_document),
+        "parquet": lambda: exports.encode(exports.to_parquet, run_document),
+        "junit": lambda: exports.encode(exports.to_junit, run_document),
+        "openmetrics": lambda: exports.encode(exports.to_openmetrics, run_document),
+        "github-summary": lambda: markdown.render(run_document),
     }
-    for name in wanted:
-        file = pathlib.Path(directory) / f"{run_document.run_id}.{name}"
-        write_output(str(file), renderers[name]())
+
+
+def _write_reports(
+    run_document: RunDocument,
+    selected: Sequence[str],
+    directory: str,
+    renderers: Mapping[str, Callable[[], str | bytes]],
+) -> None:
+    """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
+    for name in selected:
+        content = renderers[name]()
+        if name == "github-summary":
+            _append_summary(str(content))
+            continue
+        file = pathlib.Path(directory) / f"{run_document.run_id}{FORMATS[name]}"
+        write_output(str(file), content)
         print_text(str(file))
+
+
+def _append_summary(text: str) -> None:
+    file = os.environ.get(SUMMARY_VARIABLE)
+    if not file:
+        raise NoExportError(
+            f"{SUMMARY_VARIABLE} is not set", "run it in a step of a GitHub workflow, or use md"
+        )
+    before = pathlib.Path(file).read_text(encoding="utf-8") if pathlib.Path(file).exists() else ""
+    write_output(file, before + text)
+    print_text(file)
 
 
 @app.command()

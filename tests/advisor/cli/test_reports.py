@@ -32,6 +32,31 @@ def test_a_report_is_written_in_each_format(
     assert "cannot be written" in run_cli("report", recorded.name, "-o", str(files[0])).stderr
 
 
+def test_a_report_is_exported_to_other_tools(
+    run_cli: RunCli,
+    recorded: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command = ("report", recorded.name, "--to", "parquet,junit,openmetrics,github-summary")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    assert run_cli(*command).returncode == 3
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    answer = run_cli(*command)
+    assert answer.returncode == 0, answer.stderr
+    files = [pathlib.Path(line) for line in answer.stdout.splitlines()]
+    assert [file.name.removeprefix(recorded.name) for file in files[:3]] == [
+        ".parquet",
+        ".junit.xml",
+        ".openmetrics.txt",
+    ]
+    assert all((tmp_path / file).stat().st_size for file in files)
+    assert summary.read_text().startswith("before\n")
+    assert "quick" in summary.read_text()
+
+
 def test_the_recipe_of_the_baseline_runs_and_is_verified(
     run_cli: RunCli, recorded: pathlib.Path, fake_probes: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
