@@ -165,7 +165,7 @@ class TextLoss(msgspec.Struct, frozen=True, kw_only=True):
     divergence: BoundedFigure
     same_top: BoundedFigure
     perplexity_ratio: BoundedFigure
-    #: Whether the stack left out tokens, so that the losses are lower bounds.
+    #: Whether the stack did not report every token: those are left out of the perplexity.
     is_incomplete: bool = False
 
 

@@ -158,8 +158,9 @@ class Engaged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
 class TextScores(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="text-scores"):
     """Losses along a long text, as means over the positions of each sequence.
 
-    `loss` is by how much less likely the text is than in the reference, in nats a token; a lower
-    bound if the scores are incomplete. The suffix `_eager` marks those of eager PyTorch.
+    `loss` is by how much less likely the text is than in the reference, in nats a token,
+    without tokens that the stack did not report if the scores are incomplete. The suffix `_eager`
+    marks those of eager PyTorch.
     """
 
     source: str

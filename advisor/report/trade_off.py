@@ -135,9 +135,9 @@ def _loss(arm: str, loss: TrainedLoss) -> list[str]:
     lines = []
     if loss.text is not None:
         text = loss.text
-        least = " at least" if text.is_incomplete else ""
+        least = " (of the tokens that the engine reports)" if text.is_incomplete else ""
         lines.append(
-            f"{arm}: along {text.positions:,} tokens {text.source}, beyond eager PyTorch:{least} "
+            f"{arm}: along {text.positions:,} tokens {text.source}, beyond eager PyTorch{least}: "
             f"perplexity ratio {text.perplexity_ratio.value:.4f} "
             f"(95 %: {text.perplexity_ratio.bound:.4f}), divergence "
             f"{format_error(text.divergence.value)} nats ({format_error(text.divergence.bound)}), "

@@ -57,7 +57,7 @@ class RowScores:
     same_top: Any
     #: By how much less likely the text is than in the reference, in nats.
     loss: Any
-    #: Whether a token of the text was not among those that the arm reports.
+    #: Whether tokens of the text were not among those that the arm reports; `loss` leaves them out.
     is_incomplete: bool = False
 
 
@@ -133,16 +133,23 @@ def score_rows(scores: TokenLogprobs, text: Any, chosen: Any, ids: Any, logprobs
     else:
         own, known = look_up(scores, ids)
         found, has_token = look_up(scores, text[..., None])
-        least = scores.logprobs.min(-1)
-        token = np.where(has_token[..., 0], found[..., 0], least)
+        token = np.where(has_token[..., 0], found[..., 0], np.nan)
         top = np.take_along_axis(scores.ids, scores.logprobs.argmax(-1)[..., None], -1)[..., 0]
         is_incomplete = not bool(has_token.all())
     return RowScores(
         divergence(logprobs.astype("float64"), own, known).mean(-1),
         (top == ids[..., 0]).mean(-1),
-        (chosen - token).mean(-1, dtype="float64"),
+        mean_of_known((chosen - token).astype("float64")),
         is_incomplete,
     )
+
+
+def mean_of_known(values: Any) -> Any:
+    """Return the mean of each row without NaN; 0 for a row of NaN only."""
+    import numpy as np  # noqa: PLC0415
+
+    known = ~np.isnan(values)
+    return np.where(known, values, 0.0).sum(-1) / np.maximum(known.sum(-1), 1)
 
 
 def look_up(scores: TokenLogprobs, ids: Any) -> tuple[Any, Any]:

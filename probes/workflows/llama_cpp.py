@@ -164,7 +164,9 @@ def synchronise() -> None:
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
     """Return the share of the matrices' elements that are stored in the wanted types."""
     tensors, elements = collections.Counter[str](), collections.Counter[str]()
+    weight_bytes = 0
     for tensor in gguf.GGUFReader(model_file(program.request)).tensors:
+        weight_bytes += int(tensor.n_bytes)
         if len(tensor.shape) > 1:
             tensors[tensor.tensor_type.name] += 1
             elements[tensor.tensor_type.name] += int(tensor.n_elements)
@@ -174,6 +176,7 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
         sum(elements[kind] for kind in program.weight_types) / elements.total(),
         f"the engine generates all tokens on {devices}; it stores its matrices: {stored}",
         {"matrices": dict(tensors), "elements": dict(elements), "devices": devices},
+        weight_bytes,
     )
 
 

@@ -16,6 +16,7 @@ from probes import protocol
 from probes.adapter import Server
 from probes.checking.logprobs import TokenLogprobs, logprobs_from_top_tokens
 from probes.protocol import Engagement, Request
+from probes.stacks import vllm_weights
 from probes.subjects.checkpoint import EngineSubject, require_architecture
 
 TASKS = (protocol.GENERATE,)
@@ -109,6 +110,8 @@ def engine_arguments(subject: EngineSubject, request: Request) -> dict[str, Any]
         "seed": request.seed % (1 << 31),
         "trust_remote_code": request.trust_remote_code,
     }
+    if request.options.get("quantization"):
+        arguments["quantization"] = request.options["quantization"]
     cache_bytes = math.ceil(subject.cache_bytes(request) * CACHE_MARGIN)
     if request.device == "cuda":
         arguments["gpu_memory_utilization"] = memory_share(subject, cache_bytes)
@@ -189,7 +192,10 @@ def synchronise() -> None:
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
-    """Return a full share, but none on a GPU if the engine neither compiles nor captures."""
+    """Return a full share, but none on a GPU if the engine neither compiles nor captures.
+
+    With a quantised format it is the share of the weights that are stored in it.
+    """
     config = program.engine.llm_engine.vllm_config
     compiled, graphs = (
         str(getattr(value, "name", value))
@@ -205,6 +211,8 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
         "cache_blocks": config.cache_config.num_gpu_blocks,
         "preallocates": True,
     }
+    if program.request.options.get("quantization"):
+        return vllm_weights.engagement(program.engine, facts)
     return Engagement(
         0.0 if eager else 1.0,
         f"the engine generates all tokens; compilation {compiled}, CUDA graphs {graphs}",
@@ -247,15 +255,19 @@ def server(subject: EngineSubject, request: Request, port: int) -> Server:
 def serving_command(request: Request) -> str:
     """Return the command that serves the model; `--gpu-memory-utilization` would limit memory."""
     name, batch_size = shlex.quote(request.subject["name"]), max(request.batch_sizes)
-    return f"vllm serve {name} --dtype {request.dtype} --max-num-seqs {batch_size}"
+    quantization = request.options.get("quantization")
+    quantised = f" --quantization {quantization}" if quantization else ""
+    return f"vllm serve {name} --dtype {request.dtype} --max-num-seqs {batch_size}{quantised}"
 
 
 def integration(request: Request) -> str:
     """Return the lines that start the engine and generate."""
+    quantization = request.options.get("quantization")
+    quantised = f'quantization="{quantization}", ' if quantization else ""
     return f"""\
 import vllm
 
-engine = vllm.LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", max_num_seqs={max(request.batch_sizes)})
+engine = vllm.LLM(model=CHECKPOINT, skip_tokenizer_init=True, dtype="{request.dtype}", {quantised}max_num_seqs={max(request.batch_sizes)})
 sampling = vllm.SamplingParams(temperature=0.0, max_tokens={request.output_tokens}, ignore_eos=True, detokenize=False)
 outputs = engine.generate([{{"prompt_token_ids": prompt}} for prompt in prompts], sampling)
 tokens = [list(output.outputs[0].token_ids) for output in outputs]

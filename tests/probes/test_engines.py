@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -270,3 +271,30 @@ def test_vllm_gets_its_gpu_by_index(tmp_path: pathlib.Path) -> None:
             check=True,
         )
         assert answer.stdout.strip() == expected
+
+
+def ask_quantised(directory: pathlib.Path, quantization: str) -> workers.WorkerResult:
+    request = worker_request("vllm", directory)
+    request = dataclasses.replace(request, options={"quantization": quantization})
+    environment = {**os.environ, "PYTHONPATH": str(ENGINES)}
+    return workers.run_worker(
+        request, directory / "control", "build\nstop\n", environment=environment
+    )
+
+
+def test_a_quantised_engine_is_proven_by_the_types_of_its_weights(tmp_path: pathlib.Path) -> None:
+    answer = ask_quantised(tmp_path, "fp8")
+    assert answer.response == {"status": "completed"}, answer.log
+    (engaged,) = events(answer, "engaged")
+    assert engaged["share"] == 1.0
+    assert engaged["facts"]["weights"] == {"float8_e4m3fn": 64}
+    assert engaged["weight_bytes"] == 64 + 2 * 128
+
+
+def test_a_format_that_the_engine_accepts_and_ignores_is_not_engaged(
+    tmp_path: pathlib.Path,
+) -> None:
+    answer = ask_quantised(tmp_path, "int8_per_channel_weight_only")
+    assert answer.response["status"] == "not-engaged"
+    (engaged,) = events(answer, "engaged")
+    assert engaged["share"] == 0.0

@@ -84,7 +84,10 @@ def test_a_refusal_of_the_engine_is_an_error(program: Any) -> None:
 
 def tensor(kind: str, shape: tuple[int, ...]) -> types.SimpleNamespace:
     return types.SimpleNamespace(
-        tensor_type=types.SimpleNamespace(name=kind), shape=shape, n_elements=np.prod(shape)
+        tensor_type=types.SimpleNamespace(name=kind),
+        shape=shape,
+        n_elements=np.prod(shape),
+        n_bytes=10,
     )
 
 
@@ -101,3 +104,4 @@ def test_weights_that_stay_native_are_not_engaged(
     found = probe.engagement(probe.EngineGeneration(subject, request), [])
     assert found.share == share
     assert found.facts["matrices"][kind] == 1
+    assert found.weight_bytes == 30

@@ -16,7 +16,10 @@ KNOWN_ARGUMENTS = {
     "seed",
     "trust_remote_code",
     "gpu_memory_utilization",
+    "quantization",
 }
+#: Formats that the engine accepts, and the type in which it stores linear layers.
+STORED = {"fp8": "float8_e4m3fn", "int8_per_channel_weight_only": "bfloat16", None: "bfloat16"}
 
 
 class ModelRegistry:
@@ -40,6 +43,7 @@ class LLM:
         assert arguments["enable_prefix_caching"] is False
         self.model = Bigrams(model)
         self.length = arguments["max_model_len"]
+        self.stored = STORED[arguments.get("quantization")]
         mode = types.SimpleNamespace(
             mode=types.SimpleNamespace(name="VLLM_COMPILE"),
             cudagraph_mode=types.SimpleNamespace(name="NONE"),
@@ -48,6 +52,21 @@ class LLM:
         self.llm_engine = types.SimpleNamespace(
             vllm_config=types.SimpleNamespace(compilation_config=mode, cache_config=cache)
         )
+
+    def apply_model(self, function):
+        return [function(self)]
+
+    def named_parameters(self):
+        tables = {"model.embed_tokens.weight": "bfloat16", "lm_head.weight": "bfloat16"}
+        layers = {"model.layers.0.qkv_proj.weight": self.stored}
+        for name, kind in (tables | layers).items():
+            size = 2 if kind == "bfloat16" else 1
+            yield (
+                name,
+                types.SimpleNamespace(
+                    ndim=2, dtype=f"torch.{kind}", nbytes=64 * size, numel=lambda: 64
+                ),
+            )
 
     def generate(self, prompts, sampling, use_tqdm):
         return [self.answer(prompt["prompt_token_ids"], sampling) for prompt in prompts]

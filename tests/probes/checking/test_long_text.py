@@ -104,6 +104,14 @@ def test_likeliest_tokens_alone_give_lower_bounds(tables: tuple[Any, Any]) -> No
     assert any(one > other / 2 for one, other in pairs)
 
 
+def test_tokens_that_are_not_reported_do_not_count_as_likely_ones(tables: tuple[Any, Any]) -> None:
+    text = make_text(tables[0], tables[0])
+    found = long_text.score_program(Program(tables[0], count=3), text, request())
+    assert found is not None
+    assert found.is_incomplete
+    assert np.allclose(found.loss, 0, atol=1e-6)
+
+
 def test_a_slow_program_scores_one_set(tables: tuple[Any, Any]) -> None:
     scores = long_text.score_program(
         Program(tables[1]), make_text(tables[0], tables[0]), request(seconds=-1.0)
