@@ -42,6 +42,7 @@ from advisor.measure.rounds import (
 )
 from advisor.measure.serving import add_servers, estimate, has_failed, load_block
 from advisor.statistics.intervals import paired_interval
+from advisor.statistics.trimmed import trimmed_mean
 
 __all__ = [
     "add_servers",
@@ -223,7 +224,7 @@ def _check_sustained(
     raced = [log_speedups.get(arm, {}).get(size) for arm in (first, second)]
     if not (raced[0] and raced[1]):
         return None
-    burst = statistics.fmean(raced[0]) - statistics.fmean(raced[1])
+    burst = trimmed_mean(raced[0]) - trimmed_mean(raced[1])
     sustained = math.log(
         _sustained_seconds(processes[second]) / _sustained_seconds(processes[first])
     )

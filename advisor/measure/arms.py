@@ -37,8 +37,8 @@ from advisor.statistics.changepoint import count_stalls, find_shift
 from advisor.statistics.intervals import (
     Estimate,
     geometric_mean_interval,
+    mean_interval,
     nearest_rank,
-    paired_interval,
     typical_interval,
 )
 from advisor.statistics.replication import (
@@ -47,6 +47,7 @@ from advisor.statistics.replication import (
     interval_over_processes,
     variance_between,
 )
+from advisor.statistics.trimmed import trimmed_mean
 
 CONFIDENCE = 0.95
 #: Probability with which each bound of a two-sided interval fails.
@@ -163,10 +164,10 @@ def _overall_log_speedup(series: Series) -> Estimate:
         samples = [each[number] for each in series.values() for number in range(processes)]
         return geometric_mean_interval(samples, CONFIDENCE, correlated=True)
     means = [
-        statistics.fmean(statistics.fmean(each[number]) for each in series.values())
+        statistics.fmean(trimmed_mean(each[number]) for each in series.values())
         for number in range(processes)
     ]
-    return paired_interval(means, TAIL)
+    return mean_interval(means, TAIL)
 
 
 def _summarise_cell(

@@ -9,7 +9,6 @@ quadrature to the interval from the rounds within the processes.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval, Measurement, RaceResult
 from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
 from advisor.statistics.replication import MIN_PROCESSES, process_variance, variance_of_mean
+from advisor.statistics.trimmed import trimmed_mean
 
 #: Upper end of a two-sided 95 % interval.
 PROBABILITY = 0.975
@@ -75,7 +75,7 @@ def _process_differences(
     two.
     """
     usable = [rounds for rounds in processes if len(rounds) > 1]
-    means = [statistics.fmean(rounds) for rounds in usable]
+    means = [trimmed_mean(rounds) for rounds in usable]
     within = [variance_of_mean(rounds) for rounds in usable]
     if is_duplicate:
         return list(zip(means, within, strict=True))

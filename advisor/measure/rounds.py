@@ -17,6 +17,7 @@ from advisor.domain.outcome import (
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import BlockTimed
 from advisor.statistics.covariate import adjust
+from advisor.statistics.trimmed import trimmed_mean
 
 
 def log_median_seconds(visit: BlockTimed) -> float:
@@ -96,7 +97,7 @@ def mean_log_speedups(state: RunState, batch_size: int) -> dict[str, float]:
         if not arm.duplicate_of
     }
     return {
-        arm: statistics.fmean(each) for arm, each in series.items() if each and is_valid(state, arm)
+        arm: trimmed_mean(each) for arm, each in series.items() if each and is_valid(state, arm)
     }
 
 
@@ -106,19 +107,19 @@ def race_log_speedups(
     """Return the paired log speed-ups of an arm in a race that `best` leads.
 
     An arm that left the race early is compared with the best one over the rounds that both were in:
-    its speed-ups are shifted by what the best arm's are over all rounds rather than over these.
-    Otherwise a drift of the baseline could put it ahead of the arm that it lost to.
+    its speed-ups are shifted so that their mean is that of the best arm over all rounds plus the
+    mean difference of the two. Otherwise a drift of the baseline could put it ahead of the arm that
+    it lost to.
     """
     own = paired_log_speedups(rounds, baseline, arm)
     if best in {baseline, arm}:
         return own
-    shared_rounds = {number: visits for number, visits in rounds.items() if arm in visits}
-    shared = paired_log_speedups(shared_rounds, baseline, best)
-    if not own or not shared:
-        return own
+    over_best = paired_log_speedups(rounds, best, arm)
     whole = paired_log_speedups(rounds, baseline, best)
-    shift = statistics.fmean(whole) - statistics.fmean(shared)
-    return tuple(each + shift for each in own) if len(shared) < len(whole) else own
+    if not own or not over_best or len(over_best) >= len(whole):
+        return own
+    shift = trimmed_mean(whole) + trimmed_mean(over_best) - trimmed_mean(own)
+    return tuple(each + shift for each in own)
 
 
 def paired_log_speedups(

@@ -9,10 +9,17 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from advisor.statistics.trimmed import (
+    count_kept,
+    trimmed_mean,
+    variance_of_trimmed_mean,
+    winsorize,
+)
+
 #: Standard errors in half of a 95 % interval.
 HALF_INTERVAL = 1.96
-#: Fewer values show no autocorrelation.
-MIN_AUTOCORRELATED = 4
+#: Of fewer values the estimated autocorrelation is mostly chance.
+MIN_AUTOCORRELATED = 8
 #: Highest autocorrelation that is assumed; a series of some ten values cannot show a higher one.
 MOST_CORRELATION = 0.9
 
@@ -32,58 +39,75 @@ class Estimate(NamedTuple):
         return Estimate(*(math.inf if bound == math.inf else math.exp(bound) for bound in self))
 
 
-def paired_interval(differences: Sequence[float], level: float) -> Estimate:
-    """Return the mean of `differences` with bounds by Student's t distribution.
+def mean_interval(values: Sequence[float], level: float) -> Estimate:
+    """Return the mean of `values` with bounds by Student's t distribution.
 
-    Each bound fails with probability `level`. Fewer than two differences have infinite bounds.
+    Each bound fails with probability `level`. Fewer than two values have infinite bounds.
     """
-    if not differences:
-        return Estimate(-math.inf, 0.0, math.inf)
-    mean = statistics.fmean(differences)
-    if len(differences) == 1:
-        return Estimate(-math.inf, mean, math.inf)
-    half_width = (
-        t_quantile(1 - level, len(differences) - 1)
-        * statistics.stdev(differences)
-        / math.sqrt(len(differences))
+    if len(values) < 2:  # noqa: PLR2004 - one value has no spread
+        return Estimate(-math.inf, statistics.fmean(values or [0.0]), math.inf)
+    return _interval_of(
+        statistics.fmean(values),
+        statistics.variance(values) / len(values),
+        len(values) - 1,
+        level,
     )
-    return Estimate(mean - half_width, mean, mean + half_width)
 
 
-def effective_count(values: Sequence[float]) -> float:
-    """Return the number of independent values with the same information, from 2 to their number.
-
-    It follows from the autocorrelation at lag one, as for a first-order autoregressive series:
-    n (1 - r) / (1 + r). The estimate of r is corrected for its bias of about -1 / n. Negative
-    autocorrelation counts as none.
-    """
-    count = len(values)
-    if count < MIN_AUTOCORRELATED:
-        return float(count)
-    mean = statistics.fmean(values)
-    residuals = [value - mean for value in values]
-    total = sum(residual**2 for residual in residuals)
-    if total == 0:
-        return float(count)
-    lagged = sum(one * two for one, two in itertools.pairwise(residuals)) / total
-    correlation = min(max(lagged + 1 / count, 0.0), MOST_CORRELATION)
-    return max(count * (1 - correlation) / (1 + correlation), 2.0)
+def paired_interval(differences: Sequence[float], level: float) -> Estimate:
+    """Return the trimmed mean of the differences by round, with bounds like `mean_interval`."""
+    if len(differences) < 2:  # noqa: PLR2004 - one value has no spread
+        return mean_interval(differences, level)
+    return _interval_of(
+        trimmed_mean(differences),
+        variance_of_trimmed_mean(differences),
+        count_kept(len(differences)) - 1,
+        level,
+    )
 
 
 def correlated_interval(differences: Sequence[float], level: float) -> Estimate:
-    """Return the mean with bounds like `paired_interval`, for differences that are autocorrelated.
+    """Return the trimmed mean with bounds, for differences that are autocorrelated.
 
     Slow changes of the machine make successive rounds alike; they count as fewer rounds.
     """
-    estimate = paired_interval(differences, level)
-    count = len(differences)
-    effective = effective_count(differences)
-    if count < MIN_AUTOCORRELATED or effective == count:
-        return estimate
-    half_width = (
-        t_quantile(1 - level, effective - 1) * statistics.stdev(differences) / math.sqrt(effective)
+    share = effective_share(differences)
+    if share == 1:
+        return paired_interval(differences, level)
+    return _interval_of(
+        trimmed_mean(differences),
+        variance_of_trimmed_mean(differences) / share,
+        max(count_kept(len(differences)) * share - 1, 1.0),
+        level,
     )
-    return Estimate(estimate.value - half_width, estimate.value, estimate.value + half_width)
+
+
+def _interval_of(
+    value: float, variance: float, degrees_of_freedom: float, level: float
+) -> Estimate:
+    half_width = t_quantile(1 - level, degrees_of_freedom) * math.sqrt(variance)
+    return Estimate(value - half_width, value, value + half_width)
+
+
+def effective_share(values: Sequence[float]) -> float:
+    """Return how many independent values have the same information, as a share of their number.
+
+    It follows from the autocorrelation at lag one of the winsorized values, as for a first-order
+    autoregressive series: (1 - r) / (1 + r). The estimate of r is corrected for its bias of about
+    -1 / n. Negative autocorrelation counts as none.
+    """
+    count = len(values)
+    if count < MIN_AUTOCORRELATED:
+        return 1.0
+    winsorized = winsorize(values)
+    mean = statistics.fmean(winsorized)
+    residuals = [value - mean for value in winsorized]
+    total = sum(residual**2 for residual in residuals)
+    if total == 0:
+        return 1.0
+    lagged = sum(one * two for one, two in itertools.pairwise(residuals)) / total
+    correlation = min(max(lagged + 1 / count, 0.0), MOST_CORRELATION)
+    return (1 - correlation) / (1 + correlation)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -97,27 +121,30 @@ def t_quantile(probability: float, degrees_of_freedom: float) -> float:
 def geometric_mean_interval(
     samples: Sequence[Sequence[float]], confidence: float, *, correlated: bool = False
 ) -> Estimate:
-    """Return the mean of the means of `samples` with a two-sided interval.
+    """Return the mean of the trimmed means of `samples` with a two-sided interval.
 
     Each sample holds the log differences of one batch size. All samples have the same weight. The
     degrees of freedom follow Welch and Satterthwaite.
     """
-    mean = statistics.fmean(statistics.fmean(sample) for sample in samples)
+    mean = statistics.fmean(trimmed_mean(sample) for sample in samples)
     if any(len(sample) < 2 for sample in samples):  # noqa: PLR2004 - one value has no spread
         return Estimate(-math.inf, mean, math.inf)
-    counts = [effective_count(each) if correlated else float(len(each)) for each in samples]
+    shares = [effective_share(each) if correlated else 1.0 for each in samples]
     variances = [
-        statistics.variance(sample) / count for sample, count in zip(samples, counts, strict=True)
+        variance_of_trimmed_mean(sample) / share
+        for sample, share in zip(samples, shares, strict=True)
     ]
     total = sum(variances)
     if total == 0:
         return Estimate(mean, mean, mean)
-    degrees_of_freedom = total**2 / sum(
-        variance**2 / (count - 1) for variance, count in zip(variances, counts, strict=True)
+    freedoms = [
+        max(count_kept(len(sample)) * share - 1, 1.0)
+        for sample, share in zip(samples, shares, strict=True)
+    ]
+    freedom = total**2 / sum(
+        variance**2 / each for variance, each in zip(variances, freedoms, strict=True)
     )
-    quantile = t_quantile((1 + confidence) / 2, max(int(degrees_of_freedom), 1))
-    half_width = quantile * math.sqrt(total) / len(samples)
-    return Estimate(mean - half_width, mean, mean + half_width)
+    return _interval_of(mean, total / len(samples) ** 2, max(int(freedom), 1), (1 - confidence) / 2)
 
 
 def median_interval(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
@@ -146,7 +173,7 @@ def typical_interval(values: Sequence[float], confidence: float) -> tuple[float,
     bounds = median_interval(values, confidence)
     if bounds is not None or len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return bounds
-    mean = paired_interval([math.log(value) for value in values], (1 - confidence) / 2).exp()
+    mean = mean_interval([math.log(value) for value in values], (1 - confidence) / 2).exp()
     return mean.low, mean.high
 
 

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from advisor.statistics.intervals import (
     Estimate,
     correlated_interval,
-    effective_count,
+    effective_share,
     geometric_mean_interval,
-    paired_interval,
+    mean_interval,
 )
+from advisor.statistics.trimmed import trimmed_mean, variance_of_trimmed_mean
 
 #: Fewer processes do not give a usable variance between processes.
 MIN_PROCESSES = 3
@@ -27,10 +28,9 @@ def variance_between(processes: Sequence[Sequence[float]]) -> float:
     Each process is a series of log differences by round. The unbiased estimate is the variance of
     the processes' means less the share of it that the rounds within the processes cause.
     """
-    within = statistics.fmean(statistics.variance(rounds) for rounds in processes)
-    of_means = statistics.variance(statistics.fmean(rounds) for rounds in processes)
-    rounds = statistics.harmonic_mean([len(series) for series in processes])
-    return max(of_means - within / rounds, 0.0)
+    within = statistics.fmean(variance_of_trimmed_mean(rounds) for rounds in processes)
+    of_means = statistics.variance(trimmed_mean(rounds) for rounds in processes)
+    return max(of_means - within, 0.0)
 
 
 def interval_of_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
@@ -50,21 +50,21 @@ def process_variance(
     """Return the variance of the log ratio of two equal processes.
 
     Each difference is between equal processes; `within` are the variances that the rounds within
-    them cause. A few differences may be small by chance, so a prior variance counts as
-    `prior_weight` further differences.
+    them cause. Noise of the rounds makes some squared differences smaller than these variances and
+    others larger, so only their sum is kept from falling below 0. A few differences may be small by
+    chance, so a prior variance counts as `prior_weight` further differences.
     """
-    squares = [
-        max(difference**2 - rounds, 0.0)
-        for difference, rounds in zip(differences, within, strict=True)
-    ]
-    return (prior_weight * prior + sum(squares)) / (prior_weight + len(squares))
+    excess = sum(
+        difference**2 - rounds for difference, rounds in zip(differences, within, strict=True)
+    )
+    return (prior_weight * prior + max(excess, 0.0)) / (prior_weight + len(differences))
 
 
 def variance_of_mean(rounds: Sequence[float]) -> float:
-    """Return the variance of the mean of one process's rounds, which may be autocorrelated."""
-    return statistics.variance(rounds) / effective_count(rounds)
+    """Return the variance of the trimmed mean of rounds that may be autocorrelated."""
+    return variance_of_trimmed_mean(rounds) / effective_share(rounds)
 
 
 def interval_over_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
     """Return the mean of the processes' means; each bound fails with probability `level`."""
-    return paired_interval([statistics.fmean(rounds) for rounds in processes], level)
+    return mean_interval([trimmed_mean(rounds) for rounds in processes], level)

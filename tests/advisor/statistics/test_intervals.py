@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from advisor.statistics.intervals import (
     Estimate,
     correlated_interval,
-    effective_count,
+    effective_share,
     geometric_mean_interval,
+    mean_interval,
     median_interval,
     paired_interval,
     t_quantile,
@@ -151,18 +152,49 @@ def test_the_median_lies_in_its_interval(values: list[float]) -> None:
     assert bounds is None or bounds[0] <= statistics.median(values) <= bounds[1]
 
 
+def test_a_mean_interval_keeps_every_value() -> None:
+    assert mean_interval([0.0] * 9 + [1.0], 0.025).value == pytest.approx(0.1)
+    assert mean_interval([], 0.025) == (-math.inf, 0.0, math.inf)
+
+
+def test_a_burst_in_a_few_rounds_moves_the_paired_interval_little() -> None:
+    noise = random.Random(0)
+    rounds = [noise.gauss(0, 0.01) for _ in range(20)]
+    disturbed = [*rounds[:17], 0.7, 0.8, 0.9]
+    steady, burst = paired_interval(rounds, 0.025), paired_interval(disturbed, 0.025)
+    assert abs(burst.value - steady.value) < 0.01
+    assert burst.high < 0.02
+    assert mean_interval(disturbed, 0.025).high > 0.2
+
+
 def test_independent_values_count_almost_fully() -> None:
     noise = random.Random(0)
-    counts = [effective_count([noise.gauss(0, 1) for _ in range(40)]) for _ in range(200)]
-    assert statistics.fmean(counts) > 30
+    shares = [effective_share([noise.gauss(0, 1) for _ in range(40)]) for _ in range(200)]
+    assert statistics.fmean(shares) > 0.75
 
 
 def test_a_slow_wander_counts_as_few_values() -> None:
-    assert effective_count([math.sin(number / 8) for number in range(40)]) < 6
+    assert effective_share([math.sin(number / 8) for number in range(40)]) < 0.15
 
 
 def test_alternating_values_count_fully() -> None:
-    assert effective_count([0.0, 1.0] * 10) == 20
+    assert effective_share([0.0, 1.0] * 10) == 1
+
+
+def test_a_few_values_show_no_autocorrelation() -> None:
+    assert effective_share([1.0, 2.0, 3.0, 4.0]) == 1
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+def test_intervals_of_disturbed_rounds_have_their_coverage(spread: float) -> None:
+    noise = random.Random(1)
+    held = 0
+    for _ in range(2_000):
+        rounds = [noise.gauss(0, 0.02) for _ in range(13)]
+        rounds = [each + (noise.random() < 0.1) * noise.gauss(0, spread) for each in rounds]
+        interval = paired_interval(rounds, 0.025)
+        held += interval.low <= 0 <= interval.high
+    assert 0.93 <= held / 2_000 <= 0.985
 
 
 def test_the_interval_of_autocorrelated_differences_is_wider() -> None:
