@@ -103,7 +103,7 @@ def test_an_environment_is_created_and_its_workflows_are_probed_in_it(advise: Ad
 def test_every_other_workflow_is_probed_in_its_environment(workflow: str, advise: Advise) -> None:
     python = make(advise, workflow)
     before = snapshot(python)
-    assert_completed(probe(advise, workflow)[workflow], [1, 16])
+    assert_completed(probe(advise, workflow)[workflow], [1, 4])
     assert snapshot(python) == before, "probing has changed the environment"
 
 
