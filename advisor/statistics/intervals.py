@@ -22,6 +22,8 @@ HALF_INTERVAL = 1.96
 MIN_AUTOCORRELATED = 8
 #: Highest autocorrelation that is assumed; a series of some ten values cannot show a higher one.
 MOST_CORRELATION = 0.9
+#: Degrees of freedom of many autocorrelated values; with one, an interval bounds nothing.
+LEAST_FREEDOM = 3
 
 
 class Estimate(NamedTuple):
@@ -77,7 +79,7 @@ def correlated_interval(differences: Sequence[float], level: float) -> Estimate:
     return _interval_of(
         trimmed_mean(differences),
         variance_of_trimmed_mean(differences) / share,
-        max(count_kept(len(differences)) * share - 1, 1.0),
+        _degrees_of_freedom(differences, share),
         level,
     )
 
@@ -87,6 +89,15 @@ def _interval_of(
 ) -> Estimate:
     half_width = t_quantile(1 - level, degrees_of_freedom) * math.sqrt(variance)
     return Estimate(value - half_width, value, value + half_width)
+
+
+def _degrees_of_freedom(values: Sequence[float], share: float) -> float:
+    """Return the degrees of freedom of the trimmed mean when this share of the values counts.
+
+    Autocorrelation, whose estimate is uncertain itself, leaves at least `LEAST_FREEDOM`.
+    """
+    kept = count_kept(len(values))
+    return max(kept * share - 1, float(min(kept - 1, LEAST_FREEDOM)))
 
 
 def effective_share(values: Sequence[float]) -> float:
@@ -138,8 +149,7 @@ def geometric_mean_interval(
     if total == 0:
         return Estimate(mean, mean, mean)
     freedoms = [
-        max(count_kept(len(sample)) * share - 1, 1.0)
-        for sample, share in zip(samples, shares, strict=True)
+        _degrees_of_freedom(sample, share) for sample, share in zip(samples, shares, strict=True)
     ]
     freedom = total**2 / sum(
         variance**2 / each for variance, each in zip(variances, freedoms, strict=True)
