@@ -91,9 +91,10 @@ class RunConfig:
         """Return what a worker needs to start a server and to ask it; empty for other tasks."""
         if self.question.load is None or self.serving is None:
             return {}
-        longest = self.question.with_longest_requests()
+        question, longest = self.question, self.question.with_longest_requests()
+        checked_tokens = question.input_tokens + question.output_tokens
         return {
-            "most_tokens": self.question.load.most_tokens,
+            "most_tokens": max(self.question.load.most_tokens, checked_tokens),
             "input_tokens": longest.input_tokens,
             "output_tokens": longest.output_tokens,
             "batch_sizes": list(self.serving.composed_batch_sizes),

@@ -25,7 +25,11 @@ def give_reasons(
         else ""
     )
     reasons = [f"it scores {winner.score:.2f} with these priorities"]
-    if winner.arm != results.baseline:
+    if winner.arm != results.baseline and results.serving is not None:
+        reasons.append(
+            f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"
+        )
+    elif winner.arm != results.baseline:
         over = "the batch sizes that were measured" if missing else "the batch sizes"
         reasons.append(
             f"it is {speedup.value:.2f}x as fast as {results.baseline}{bounds}, "

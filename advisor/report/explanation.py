@@ -93,7 +93,8 @@ def _measured_lines(entry: WorkflowEntry) -> list[str]:
     ]
     if entry.speedup is not None:
         speedup = format_interval(entry.speedup, decimals=3)
-        lines.append(f"    geometric mean over the batch sizes: {speedup}")
+        what = "geometric mean over the batch sizes" if entry.cells else "ratio of request rates"
+        lines.append(f"    {what}: {speedup}")
     if entry.correctness is not None:
         lines += [
             f"    outputs at batch size {checked.batch_size}: {accuracy_line(checked)}"

@@ -35,6 +35,8 @@ HOST = "127.0.0.1"
 COMPOSED_WITH = ("starlette", "uvicorn")
 #: Seconds between two questions to a server that starts, and for the answer to one of them.
 POLL_SECONDS, ANSWER_SECONDS = 0.2, 5.0
+#: How much of the log is read for a reason, and how much of its last line is quoted.
+LOG_BYTES, LINE_CHARACTERS = 4000, 300
 #: Format of the words of `probes.subjects.checkpoint.token_word`, and how a text is read.
 WORD_FORMAT, WORD = "t{:07d}", re.compile(r"t(\d{7})")
 
@@ -191,7 +193,7 @@ class ServedProgram:
         """Return the texts after the prompts; raise `ServerEndedError` if the server has ended."""
         if self._process.poll() is not None:
             message = f"the server ended with status {self._process.returncode}"
-            raise ServerEndedError(message)
+            raise ServerEndedError(message + last_words())
         with concurrent.futures.ThreadPoolExecutor(len(device_inputs)) as pool:
             return list(pool.map(self._complete, device_inputs))
 
@@ -237,7 +239,7 @@ def wait_until_ready(
     while time.monotonic() < deadline:
         if process.poll() is not None:
             message = f"the server ended with status {process.returncode} before it answered"
-            raise ServerEndedError(message)
+            raise ServerEndedError(message + last_words())
         try:
             with urllib.request.urlopen(f"{url}{server.ready_path}", timeout=ANSWER_SECONDS):  # noqa: S310 - a fixed scheme and host
                 return
@@ -245,6 +247,16 @@ def wait_until_ready(
             time.sleep(POLL_SECONDS)
     message = f"the server did not answer within {seconds:g} s"
     raise ServerEndedError(message)
+
+
+def last_words() -> str:
+    """Return how the worker's log ends, into which the server prints; empty without a log."""
+    log = pathlib.Path(os.environ.get(protocol.MARK_VARIABLE, ""), protocol.LOG)
+    if not log.is_file():
+        return ""
+    text = log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"; its log ends: {lines[-1][:LINE_CHARACTERS]}" if lines else ""
 
 
 def post(url: str, body: dict[str, Any], seconds: float) -> Any:

@@ -189,6 +189,7 @@ def test_the_faster_server_is_advised_by_its_request_rate(decision: Decision) ->
     assert decision.results.serving is not None
     assert decision.results.serving.batch_best == "faster"
     assert any("requests/s" in line for line in advice.headline)
+    assert any("the request rate of transformers-serve" in reason for reason in advice.reasons)
 
 
 def test_every_server_is_measured_in_two_processes_in_opposite_order(measured: Run) -> None:

@@ -1,0 +1,104 @@
+"""A workflow's server as a workflow; tests/advisor/pipeline/test_serving.py runs real ones."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import workers
+
+from probes import protocol
+from probes.adapter import Server
+from probes.protocol import Request
+from probes.runtime import served
+from probes.runtime.served import ServedProgram, ServedWorkflow, ServerEndedError, composed_server
+from probes.subjects import checkpoint
+from probes.subjects.checkpoint import CheckpointInfo, EngineSubject
+
+LOAD = {
+    "most_tokens": 64,
+    "input_tokens": 40,
+    "output_tokens": 24,
+    "batch_sizes": [1, 4],
+    "start_seconds": 20.0,
+    "request_seconds": 5.0,
+}
+
+
+def make_request(directory: pathlib.Path, **changes: Any) -> Request:
+    return workers.make_request(
+        directory / "workflow.py", directory, role="serve", task="generate", load=LOAD, **changes
+    )
+
+
+def make_subject(request: Request) -> EngineSubject:
+    folder = checkpoint.folder_of(request)
+    folder.mkdir()
+    checkpoint.write_info(folder, CheckpointInfo("Fake", "float32", 1, 4, "random", 16, None))
+    return EngineSubject(request)
+
+
+def lines_of(request: Request) -> str:
+    return f"{request.batch_sizes} {request.input_tokens} {request.output_tokens}"
+
+
+def test_a_stack_without_a_server_gives_the_lines_of_the_longest_requests(
+    tmp_path: pathlib.Path,
+) -> None:
+    module = SimpleNamespace(integration=lines_of)
+    assert ServedWorkflow(module).lines_to_serve(make_request(tmp_path)) == "[1, 4] 40 24"
+    with_server = SimpleNamespace(integration=lines_of, server=composed_server)
+    assert ServedWorkflow(with_server).lines_to_serve(make_request(tmp_path)) == ""
+
+
+def test_a_composed_server_is_the_script_in_the_scratch_directory(tmp_path: pathlib.Path) -> None:
+    request = make_request(tmp_path)
+    server = composed_server(make_subject(request), request, 1234)
+    assert server.command[:2] == [sys.executable, str(tmp_path / protocol.SERVER_SCRIPT)]
+    assert server.command[-1] == server.model == str(checkpoint.folder_of(request))
+    assert server.settings["batch sizes"] == "1, 4"
+
+
+def program(tmp_path: pathlib.Path, process: subprocess.Popen[bytes]) -> ServedProgram:
+    server = Server(command=[], model="m", settings={}, separator=" ")
+    return ServedProgram("http://127.0.0.1:1", server, process, make_request(tmp_path))
+
+
+def test_prompts_and_texts_have_one_word_for_each_token(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        made = program(tmp_path, process)
+    assert made.feed([np.array([[3, 12], [4, 5]])]) == ["t0000003 t0000012", "t0000004 t0000005"]
+    (tokens,) = made.collect(["t0000001 t0000002", "t0000003t0000004"])
+    assert tokens.tolist() == [[1, 2], [3, 4]]
+    (ragged,) = made.collect(["t0000001 t0000002", "t0000003"])
+    assert ragged.tolist() == [[1, 2], [3, -1]]
+
+
+def test_a_server_that_has_ended_is_an_error_with_its_last_words(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(protocol.MARK_VARIABLE, str(tmp_path))
+    (tmp_path / protocol.LOG).write_text("starting\nout of memory\n\n")
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"]) as process:
+        pass
+    with pytest.raises(ServerEndedError, match=r"status 7; its log ends: out of memory$"):
+        program(tmp_path, process)(["t0000001"])
+    server = Server(command=[], model="m", settings={})
+    with pytest.raises(ServerEndedError, match="status 7 before it answered"):
+        served.wait_until_ready("http://127.0.0.1:1", server, process, 5.0)
+
+
+def test_a_server_that_does_not_answer_in_time_is_an_error() -> None:
+    server = Server(command=[], model="m", settings={})
+    idle = "import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", idle]) as process:
+        try:
+            with pytest.raises(ServerEndedError, match=r"within 0\.5 s"):
+                served.wait_until_ready("http://127.0.0.1:1", server, process, 0.5)
+        finally:
+            process.kill()
