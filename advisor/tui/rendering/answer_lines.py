@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.domain.decision import DecisionWord
+from advisor.domain.plan import BASELINE
 from advisor.domain.workflow import Workflow
 from advisor.report import text_report
 from advisor.report.document import WorkflowEntry
@@ -26,6 +27,7 @@ LINE_TERMS = {
     "Cost": ("cold build", "memory", "break-even"),
     "Trust": ("trust", "noise floor"),
     "Sizes": ("speed-up",),
+    "Load": ("goodput", "TTFT", "ITL"),
     "Note": ("unfit visit", "trust"),
     "Stopped": ("run",),
 }
@@ -64,7 +66,10 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
         *lines,
         ("Cost", cost_line(answer, answer.entry(advice.arm))),
         ("Trust", f"{advice.trust} (A best, D lowest){reason}"),
-        *(("Sizes", line) for line in advice.headline[SIZES_PLACE:]),
+        *(
+            ("Load" if document.serving else "Sizes", line)
+            for line in advice.headline[SIZES_PLACE:]
+        ),
         *_stopped(answer),
     ]
 
@@ -117,12 +122,13 @@ def _build(entry: WorkflowEntry) -> list[str]:
 
 
 def _memory(entry: WorkflowEntry, baseline: WorkflowEntry) -> list[str]:
-    ours, eager = entry.memory_bytes, baseline.memory_bytes
+    ours, theirs = entry.memory_bytes, baseline.memory_bytes
+    name = "eager" if baseline.id == BASELINE else baseline.id
     if ours is None or ours.peak is None:
         return []
     against = ""
-    if eager is not None and eager.peak is not None:
-        against = f" (eager {format_mebibytes(eager.peak)})"
+    if theirs is not None and theirs.peak is not None:
+        against = f" ({name} {format_mebibytes(theirs.peak)})"
     return [f"{format_mebibytes(ours.peak)} MiB{against}"]
 
 
