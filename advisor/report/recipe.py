@@ -148,9 +148,9 @@ def _started_by_command(state: RunState, arm: str, question: Question) -> NoReci
     servers = [each.serving for each in state.processes.get(arm, ()) if each.serving]
     if not servers:
         return NoRecipeError(what, "measure it with --task generate")
-    sizes = servers[-1].settings.get(COMPOSED_SIZES)
+    sizes = servers[0].settings.get(COMPOSED_SIZES)
     if sizes is None:
-        return NoRecipeError(what, f"start it with: {servers[-1].command}")
+        return NoRecipeError(what, f"start it with: {servers[0].command}")
     longest = question.with_longest_requests()
     tokens = f"--input-tokens {longest.input_tokens} --output-tokens {longest.output_tokens}"
     return NoRecipeError(
