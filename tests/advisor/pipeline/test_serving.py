@@ -227,8 +227,13 @@ def test_the_texts_of_a_server_are_checked_before_and_after_the_load(measured: R
 def test_the_reports_show_goodput_and_latency(decision: Decision) -> None:
     document = measured_document.compose(decision)
     assert document.serving == decision.results.serving
-    levels = served(decision.results)["faster"].levels
-    assert any(level.share == pytest.approx(1.0, abs=0.1) for level in levels)
+    arm = served(decision.results)["faster"]
+    levels = arm.levels
+    assert arm.goodput is not None
+    assert [level.rate for level in levels] == sorted(level.rate for level in levels)
+    assert [level.share * arm.goodput.value for level in levels] == pytest.approx(
+        [level.rate for level in levels]
+    )
     assert all(level.ttft_seconds is not None for level in levels)
     text = text_report.render(document)
     assert "Servers under load:" in text
