@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from advisor.statistics.intervals import Estimate, paired_interval
+from advisor.statistics.intervals import Estimate, mean_interval
 
 Sample = TypeVar("Sample")
 #: Log seconds of a call of the baseline and of its duplicate, timed one after the other.
@@ -85,12 +85,12 @@ def estimate_effect(undisturbed: Sequence[Pair], disturbed: Sequence[Pair]) -> E
         for before, after in zip(undisturbed, disturbed, strict=True)
     ]
     return Effect(
-        log_ratio=paired_interval(differences, LEVEL),
+        log_ratio=mean_interval(differences, LEVEL),
         noise=_noise_of(undisturbed),
         disturbed_noise=_noise_of(disturbed),
     )
 
 
 def _noise_of(pairs: Sequence[Pair]) -> float:
-    bounds = paired_interval([duplicate - baseline for baseline, duplicate in pairs], LEVEL)
+    bounds = mean_interval([duplicate - baseline for baseline, duplicate in pairs], LEVEL)
     return max(abs(math.expm1(bound)) for bound in bounds)

@@ -26,6 +26,7 @@ from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
 from advisor.recommendation import trust
 from advisor.report import measured_document
+from advisor.statistics.changepoint import MIN_ROUNDS
 
 LIMITS = catalogue.load().presets.guard
 MARGIN = 0.02
@@ -64,11 +65,11 @@ def shifts(results: Results) -> dict[str, float]:
 @pytest.mark.parametrize("visit", [3, 4, 5, 8])
 def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: float) -> None:
     runs = {seed: simulate("normal", seed, (visit, math.log1p(share))) for seed in range(30)}
-    # A run whose race ended before the change cannot show it.
+    # A run whose race ended too soon after the change cannot show it.
     changed = {
         seed: results
         for seed, results in runs.items()
-        if len(results.log_speedups["compiled"][1]) > visit
+        if len(results.log_speedups["compiled"][1]) >= visit + MIN_ROUNDS
     }
     assert changed
     for seed, results in changed.items():
@@ -78,13 +79,17 @@ def test_a_change_of_speed_during_the_race_is_always_found(visit: int, share: fl
         assert any("compiled by" in reason for reason in trust.grade(results, "CLEAR")[1])
 
 
-def test_200_undisturbed_runs_raise_no_alarm() -> None:
+def test_200_undisturbed_runs_hardly_raise_an_alarm() -> None:
+    alarms = []
     for seed in range(200):
         results = simulate(("quiet", "independent", "normal")[seed % 3], seed)
         visits = results.visits
         assert (visits.discarded, visits.unfit, visits.stalled_calls) == (0, 0, 0), seed
-        assert shifts(results) == {}, seed
-        assert all(measurement.steady for measurement in results.measurements), seed
+        steady = all(measurement.steady for measurement in results.measurements)
+        if shifts(results) or not steady:
+            alarms.append(seed)
+    # 400 series with a probability of a false alarm of 0.1 % each.
+    assert len(alarms) <= 2, alarms
 
 
 class BusyMonitor:

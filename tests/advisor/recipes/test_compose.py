@@ -95,6 +95,8 @@ def synchronise():
 """
 #: Fields of a request that say nothing about the model, its shapes or the build.
 OTHER_FIELDS = {
+    "long_text",
+    "metric",
     "version",
     "workflow_file",
     "role",

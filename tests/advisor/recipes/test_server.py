@@ -124,7 +124,7 @@ def expected_rows(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     ("workflow", "options"),
     [
         (pytorch_eager, {}),
-        (torch_compile_inductor, {"dynamic": False}),
+        pytest.param(torch_compile_inductor, {"dynamic": False}, marks=pytest.mark.long),
         (onnxruntime_cpu, {"feeding": "io-binding"}),
         (onnxruntime_cpu, {"feeding": "host"}),
     ],
@@ -159,7 +159,12 @@ def test_an_array_server_answers_requests_of_several_clients(
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("workflow", "options"),
-    [(pytorch_eager, {}), (torch_compile_inductor_static_cache, {"cache": "kept"})],
+    [
+        (pytorch_eager, {}),
+        pytest.param(
+            torch_compile_inductor_static_cache, {"cache": "kept"}, marks=pytest.mark.long
+        ),
+    ],
 )
 def test_a_text_server_speaks_openais_protocol(
     workflow: Any, options: dict[str, Any], tmp_path: pathlib.Path
