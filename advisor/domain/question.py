@@ -1,4 +1,7 @@
-"""The user's question: model, task, device, priorities and limits."""
+"""The user's question: model, task, device, priorities and limits.
+
+The module is long because it has every value that a user can ask for.
+"""
 
 from __future__ import annotations
 

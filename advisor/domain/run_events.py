@@ -1,4 +1,7 @@
-"""Events of a run; `advisor.domain.run_state` folds them into the run's state."""
+"""Events of a run; `advisor.domain.run_state` folds them into the run's state.
+
+The module is long because it has one class for each event of a run.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """The state of a run, folded from its events.
 
 The table, the JSON, the screens and a resumed run all use it.
+
+The module is long because folding an event touches every part of the state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Events of a worker, decoded from the events of `probes.protocol`."""
+"""Events of a worker, decoded from the events of `probes.protocol`.
+
+The module is long because it has one class for each event of the wire contract.
+"""
 
 from __future__ import annotations
 

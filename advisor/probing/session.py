@@ -2,6 +2,8 @@
 
 A method is a generator of the events that occur while it runs. The pipeline decides what comes
 next.
+
+The module is long because each step of a worker is a method of the one session.
 """
 
 from __future__ import annotations

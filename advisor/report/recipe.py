@@ -3,6 +3,8 @@
 The script is composed from the stored run and the source of the probes; runs of earlier versions
 store it. A run may come from another machine, so its requirements are checked before they become
 part of the script's header.
+
+The module is long because one script has many parts: requirements, model, inputs and checks.
 """
 
 from __future__ import annotations
