@@ -287,7 +287,7 @@ def test_a_generator_that_fails_is_reported(
     (block,) = [
         event.run_event for event in run.events() if isinstance(event.run_event, LoadMeasured)
     ]
-    assert "told to fail" in (block.problem or "")
+    assert "made to fail" in (block.problem or "")
     assert run.state().finished
 
 

@@ -1,4 +1,4 @@
-"""Accuracy against speed and memory: who is on the front."""
+"""Compare accuracy, speed and memory: the arms on the Pareto front."""
 
 from __future__ import annotations
 

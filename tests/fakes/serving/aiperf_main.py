@@ -78,7 +78,7 @@ async def ask_all(options, lines):
 def main():
     options, flags = read_options(sys.argv[sys.argv.index("profile") + 1 :])
     if FAULT == "fail" or not {"streaming", "fixed-schedule"} <= flags:
-        print("│ it is told to fail │")
+        print("│ this trace is made to fail │")
         sys.exit(1)
     lines = pathlib.Path(options["input-file"]).read_text().splitlines()
     records = asyncio.run(ask_all(options, [json.loads(line) for line in lines]))

@@ -63,6 +63,7 @@ ALLOWED = {
     "talk to itself": "socket.socketpair()",
     "discard": "open('/dev/null', 'w').write('x')",
 }
+# The sandbox is refused where Landlock is missing; the refusal is tested everywhere.
 needs_landlock = pytest.mark.skipif(
     sandbox.find_obstacle() is not None, reason=f"no sandbox here: {sandbox.find_obstacle()}"
 )
@@ -114,6 +115,7 @@ def test_a_worker_is_not_confined_unless_it_is_asked(tmp_path: pathlib.Path) -> 
     assert set(result.versions.values()) == {"done"}
 
 
+# Landlock confines signals from Linux 6.12 on; docs/security.md states what older kernels allow.
 @needs_landlock
 @pytest.mark.skipif(sandbox.landlock_version() < sandbox.SCOPES_VERSION, reason="needs Linux 6.12")
 def test_a_confined_worker_cannot_end_its_watchdog(tmp_path: pathlib.Path) -> None:
