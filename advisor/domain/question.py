@@ -24,6 +24,8 @@ Weights = Annotated[
 PILLARS = ("performance", "productivity", "portability")
 FURTHER_CRITERIA = ("input_flexibility", "architecture_support")
 CRITERIA = PILLARS + FURTHER_CRITERIA
+#: A figure that may also be required as a letter, the class of what is lost of a trained model.
+CLASSIFIED = "accuracy"
 
 
 class SyntheticModel(
@@ -153,16 +155,18 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return msgspec.structs.replace(self, **{pillar: weight}, **rest)
 
 
-def format_requirable(name: str, value: float) -> str:
-    """Return a letter or a figure that a constraint may name, in the form of `--require`.
+#: Letters that a constraint may ask for, by number; 0 is what is below C.
+LETTERS = ("below C", "C", "B", "A")
+
+
+def format_figure(name: str, value: float) -> str:
+    """Return a figure that a constraint may name, in the form of `--require`.
 
     Bytes are shown in MiB and seconds in s, or in ms below 1 s.
     """
-    if name in CRITERIA:
-        return "?CBA"[int(value)]
     if name == "speedup":
         return f"{value:g}x"
-    if name == "accuracy":
+    if name == CLASSIFIED:
         return f"{value:.3g}"
     if name == "memory":
         return f"{value / 2**20:g}MiB"
@@ -175,17 +179,32 @@ class Constraint(
     """A letter or a figure that a workflow needs to be recommended; it never changes a score."""
 
     #: A criterion, or a figure: `speedup`, `memory` (bytes), `build`, `ttft`, `itl` (seconds),
-    #: `accuracy` (relative error, or divergence of text in nats a token).
+    #: `accuracy` (at least: class of what is lost of a trained model; at most: relative error, or
+    #: divergence of text in nats a token).
     criterion: str
-    #: For a criterion the letter's number: 3 is A, 2 is B, 1 is C.
+    #: For a criterion or a class the letter's number: 3 is A, 2 is B, 1 is C.
     at_least: int | float | None = None
     at_most: int | float | None = None
+
+    @property
+    def asks_for_letter(self) -> bool:
+        """Whether it names a letter, not a figure."""
+        return self.criterion in CRITERIA or self.asks_for_class
+
+    @property
+    def asks_for_class(self) -> bool:
+        """Whether it names a class of what is lost of a trained model: `accuracy>=B`."""
+        return self.criterion == CLASSIFIED and self.at_least is not None
+
+    def write(self, value: float) -> str:
+        """Return a letter or a figure of its criterion in the form of `--require`."""
+        return LETTERS[int(value)] if self.asks_for_letter else format_figure(self.criterion, value)
 
     @property
     def bound(self) -> str:
         """What is asked for, as the user writes it: `>=B`, `<=200ms`."""
         return ", ".join(
-            f"{sign}{format_requirable(self.criterion, bound)}"
+            f"{sign}{self.write(bound)}"
             for sign, bound in ((">=", self.at_least), ("<=", self.at_most))
             if bound is not None
         )

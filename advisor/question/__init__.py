@@ -38,7 +38,7 @@ from advisor.question.model import family_name, parse_model
 from advisor.question.priorities import choose_priorities
 from advisor.question.task import check_task, choose_task
 from advisor.question.tolerance import parse_tolerance
-from advisor.question.weight_formats import parse_weight_formats
+from advisor.question.weight_formats import choose_weight_formats
 
 __all__ = ["CPU", "VISIBLE_DEVICES", "choose_gpu", "choose_visible_gpu", "find_known_gpu"]
 
@@ -57,6 +57,7 @@ def resolve(
     workflows = parse_workflows(answers.workflows, catalogue)
     task = choose_task(answers, catalogue.models, catalogue.workflows, workflows)
     check_task(task, model, catalogue.models)
+    constraints = parse_constraints(answers.require)
     gpu = choose_gpu(answers.gpu, machine, catalogue, visible_devices)
     if gpu is not None and answers.model == model.name == catalogue.models.demo.name:
         model = catalogue.models.demo_gpu or model
@@ -71,7 +72,7 @@ def resolve(
         input_tokens=_in_range("--input-tokens", answers.input_tokens, 1, 1 << 20),
         output_tokens=_in_range("--output-tokens", answers.output_tokens, 1, 1 << 20),
         priorities=choose_priorities(answers, catalogue),
-        constraints=parse_constraints(answers.require),
+        constraints=constraints,
         budget=choose_budget(answers.budget, catalogue),
         max_build_seconds=_positive(
             "--max-build-seconds", answers.max_build_seconds, "seconds, such as 120"
@@ -98,7 +99,7 @@ def resolve(
         if answers.build_minutes
         else None,
         accuracy=parse_tolerance(answers.accuracy),
-        quantised=parse_weight_formats(answers.quantised),
+        quantised=choose_weight_formats(answers.quantised, constraints),
         load=parse_load(answers, task, model, catalogue),
         data=parse_data(answers.data),
         metric=parse_metric(answers.metric),

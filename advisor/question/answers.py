@@ -92,8 +92,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str,
         msgspec.Meta(
             description="what the recommended workflow needs, comma-separated: letters "
-            '("portability>=B") and figures ("speedup>=1.2", "memory<=8GiB", "build<=5min", '
-            '"ttft<=200ms", "itl<=20ms", "accuracy<=1e-3")'
+            '("portability>=B", and "accuracy>=B" for what is lost of a trained model, which '
+            'measures quantised arms too) and figures ("speedup>=1.2", "memory<=8GiB", '
+            '"build<=5min", "ttft<=200ms", "itl<=20ms", "accuracy<=1e-3")'
         ),
     ] = ""
     accuracy: Annotated[

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from advisor.domain.question import CRITERIA, Constraint
+from advisor.domain.question import CLASSIFIED, CRITERIA, Constraint
 from advisor.errors import PriorityError, SizeError
 
 PATTERN = re.compile(r"\s*([a-z_-]+)\s*(>=|<=)\s*([^\s<>=]+)\s*", re.IGNORECASE)
@@ -39,11 +39,11 @@ FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "build": ("<=", SECONDS),
     "ttft": ("<=", SECONDS),
     "itl": ("<=", SECONDS),
-    "accuracy": ("<=", ERROR),
+    CLASSIFIED: ("<=", ERROR),
 }
 EXAMPLES = (
-    '"portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "ttft<=200ms",'
-    ' "accuracy<=1e-3"'
+    '"portability>=B", "accuracy>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min",'
+    ' "ttft<=200ms", "accuracy<=1e-3"'
 )
 
 
@@ -65,7 +65,7 @@ def _parse(part: str) -> Constraint:
     if match is None:
         raise _refuse(part)
     name, comparison, value = match[1].lower().replace("-", "_"), match[2], match[3]
-    if name in CRITERIA:
+    if name in CRITERIA or (name == CLASSIFIED and comparison == ">="):
         tier = TIERS.get(value.lower())
         if comparison != ">=" or tier is None:
             raise _refuse(part)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
-from advisor.domain.question import WeightFormat
+from advisor.domain.question import Constraint, WeightFormat
 from advisor.errors import WeightFormatError
 
 ANY = "any"
@@ -24,3 +25,12 @@ def parse_weight_formats(text: str) -> tuple[WeightFormat, ...]:
             f"use {', '.join(FORMATS)} or {ANY}",
         )
     return tuple(name for name in FORMATS if ANY in names or name in names)
+
+
+def choose_weight_formats(text: str, constraints: Sequence[Constraint]) -> tuple[WeightFormat, ...]:
+    """Return the formats of `--quantised`, or all where a constraint names a class of accuracy.
+
+    Such a constraint, `accuracy>=B`, accepts a loss. Raise `WeightFormatError` for another name.
+    """
+    accepts_loss = any(constraint.asks_for_class for constraint in constraints)
+    return parse_weight_formats(text or (ANY if accepts_loss else ""))

@@ -58,6 +58,7 @@ COLUMNS = (
     *("engaged_share", "correctness", "reason"),
     *GENERATION_COLUMNS,
     *("accuracy_class", *ACCURACY_COLUMNS),
+    *("weights", "loss_class", "loss_basis", "weight_bytes"),
 )
 #: Characters with which spreadsheets begin a formula.
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
@@ -123,6 +124,10 @@ def _arm_values(entry: WorkflowEntry) -> Mapping[str, Value]:
         "engaged_share": entry.engaged_share,
         "correctness": entry.correctness.verdict if entry.correctness else None,
         "reason": entry.reason,
+        "weights": entry.weights,
+        "weight_bytes": entry.weight_bytes,
+        "loss_class": entry.trained_loss.loss_class if entry.trained_loss else None,
+        "loss_basis": entry.trained_loss.basis if entry.trained_loss else None,
     }
 
 

@@ -164,7 +164,7 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TradeOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Speed, accuracy and memory of a ranked arm, in a run with quantised arms."""
+    """Speed, accuracy and memory of a ranked arm, in a run with quantised arms or a metric."""
 
     arm: str
     #: Format of its quantised weights; null for a native arm.
@@ -234,7 +234,7 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     load_check: LoadCheck | None = None
     #: What the servers sustained under load; null for tasks other than `serve`.
     serving: ServingResults | None = None
-    #: Accuracy against speed and memory; empty without quantised arms.
+    #: Accuracy against speed and memory; empty without quantised arms and a metric.
     trade_off: tuple[TradeOff, ...] = ()
     #: The command that prints this answer; null for a stored run.
     rerun_command: str | None = msgspec.field(name="again", default=None)

@@ -26,6 +26,9 @@ TEXT_COLUMNS = {
     "correctness",
     "reason",
     "accuracy_class",
+    "weights",
+    "loss_class",
+    "loss_basis",
 }
 INTEGER_COLUMNS = {
     "rank",
@@ -34,6 +37,7 @@ INTEGER_COLUMNS = {
     "processes",
     "peak_memory_bytes",
     "cache_bytes",
+    "weight_bytes",
     *(name for name in csv_rows.COLUMNS if name.startswith("tier_")),
 }
 #: Metrics of each batch size: the column, the unit of the name, and what it is.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report import serving_tables
+from advisor.report import serving_tables, trade_off
 from advisor.report.accuracy_text import accuracy_cell
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.setup_facts import setup_facts
@@ -43,6 +43,7 @@ def render(document: RunDocument) -> str:
         _generation(ranked),
         _table(serving_tables.server_rows(document)),
         _table(serving_tables.level_rows(document)),
+        *_trade_off(document),
         *_reasons(document),
         _unranked(document),
         _setup(document),
@@ -109,6 +110,13 @@ def _table(rows: list[list[str]]) -> list[str]:
     """Return a head and rows as a table; nothing without rows."""
     escaped = [[escape(cell) for cell in row] for row in rows]
     return markdown_table(escaped[0], escaped[1:], text_columns={0}) if rows else []
+
+
+def _trade_off(document: RunDocument) -> list[list[str]]:
+    """Return the accuracy of quantised arms against speed and memory, and what each arm loses."""
+    tables = trade_off.titled_tables(document)
+    blocks = [block for title, rows in tables for block in ([escape(title)], _table(rows))]
+    return [*blocks, [f"- {escape(line)}" for line in trade_off.loss_lines(document)]]
 
 
 def _reasons(document: RunDocument) -> list[list[str]]:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import answer_card, charts, new_shapes, serving_tables
+from advisor.report import answer_card, charts, new_shapes, serving_tables, trade_off
 from advisor.report.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
@@ -53,7 +53,11 @@ def render(document: RunDocument, script: str | None = None) -> str:
         tiles=answer_card.tiles(document),
         winners=answer_card.winners(document),
         generation=[(entry, cell) for entry in ranked for cell in entry.cells if cell.generation],
-        serving_tables=serving_tables.titled_tables(document),
+        titled_tables=[
+            *serving_tables.titled_tables(document),
+            *trade_off.titled_tables(document),
+        ],
+        losses=trade_off.loss_lines(document),
         ranked=ranked,
         new_shapes=new_shapes.by_arm(document),
         unranked=unranked,

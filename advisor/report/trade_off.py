@@ -31,6 +31,7 @@ HEAD = (
 )
 #: What the column `class` has where an arm has none.
 WITHOUT_CLASS = {"needs-real-weights": "needs real weights", "not-measured": MISSING}
+TITLE = "Accuracy against speed and memory"
 LEGEND = (
     "class: what is lost of a trained model, A least; front: no other arm is at least as fast, as "
     "exact and as small"
@@ -38,9 +39,12 @@ LEGEND = (
 
 
 def weigh(entries: Sequence[WorkflowEntry]) -> tuple[TradeOff, ...]:
-    """Return the ranked arms with their place on the front; empty without a quantised one."""
+    """Return the ranked arms with their place on the front.
+
+    Empty without a quantised arm or a metric.
+    """
     ranked = [entry for entry in entries if entry.rank is not None and entry.speedup is not None]
-    if not any(entry.numerics == "quantised" for entry in ranked):
+    if not any(_may_lose(entry) for entry in ranked):
         return ()
     native = [each.weight_bytes or 0 for each in ranked if each.numerics == "native"]
     largest = max(native, default=0)
@@ -49,6 +53,12 @@ def weigh(entries: Sequence[WorkflowEntry]) -> tuple[TradeOff, ...]:
         msgspec.structs.replace(row, on_front=not any(_dominates(other, row) for other in rows))
         for row in rows
     )
+
+
+def _may_lose(entry: WorkflowEntry) -> bool:
+    """Return whether the arm is quantised, or has a value of the user's metric."""
+    loss = entry.trained_loss
+    return entry.numerics == "quantised" or (loss is not None and loss.metric is not None)
 
 
 def _dominates(other: TradeOff, row: TradeOff) -> bool:
@@ -106,12 +116,18 @@ def _class_cell(loss: TrainedLoss | None) -> str:
     return loss.loss_class or WITHOUT_CLASS[loss.basis]
 
 
+def titled_tables(document: RunDocument) -> list[tuple[str, list[list[str]]]]:
+    """Return the table with its title, the head as its first row; empty without a table."""
+    rows = table_rows(document)
+    return [(f"{TITLE}. {LEGEND[0].upper()}{LEGEND[1:]}.", [list(HEAD), *rows])] if rows else []
+
+
 def trade_off(document: RunDocument) -> list[str]:
-    """Return the table, its legend and the losses along a text; nothing without quantised arms."""
+    """Return the table, its legend and the losses along a text; nothing without a table."""
     if not document.trade_off:
         return []
     return [
-        "Accuracy against speed and memory:",
+        f"{TITLE}:",
         *(
             f"  {line}"
             for line in plain_table([[*HEAD], *table_rows(document)], text_columns={0, 1})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from advisor.domain.accuracy import LossClass
 from advisor.domain.decision import Rating
 from advisor.domain.measurement import Measurement
-from advisor.domain.question import CRITERIA, Constraint, format_requirable
+from advisor.domain.question import CRITERIA, Constraint
 
 #: Measured figures that a constraint may name. A missing figure meets no constraint.
 FIGURES: dict[str, Callable[[Measurement], float | None]] = {
@@ -23,6 +24,8 @@ FIGURES: dict[str, Callable[[Measurement], float | None]] = {
         checked.accuracy.error if checked.accuracy else None for checked in one.correctness
     ),
 }
+#: Numbers of the classes of losses, as those of letters.
+CLASS_NUMBERS: dict[LossClass, int] = {"A": 3, "B": 2, "C": 1, "worse": 0}
 
 
 def _worst(values: Iterable[float | None]) -> float | None:
@@ -51,7 +54,24 @@ def value_of(
     """Return the letter's number or the figure that a constraint is about; None if unknown."""
     if constraint.criterion in CRITERIA:
         return ratings[constraint.criterion].tier
-    return FIGURES[constraint.criterion](measurement) if measurement is not None else None
+    if measurement is None:
+        return None
+    if constraint.asks_for_class:
+        return class_number(measurement)
+    return FIGURES[constraint.criterion](measurement)
+
+
+def class_number(measurement: Measurement) -> int | None:
+    """Return the number of the class of what an arm loses of the model; None if it is unknown.
+
+    Exact outputs lose nothing, so they have class A where no text and no metric was measured.
+    """
+    loss = measurement.trained_loss
+    if loss is not None and loss.loss_class is not None:
+        return CLASS_NUMBERS[loss.loss_class]
+    checks = measurement.correctness
+    is_exact = bool(checks) and all(each.accuracy_class == "exact" for each in checks)
+    return CLASS_NUMBERS["A"] if is_exact else None
 
 
 def is_met(
@@ -70,5 +90,8 @@ def describe_failure(
 ) -> str:
     """Return a constraint that is not met with the value that fails it."""
     value = value_of(constraint, ratings, measurement)
-    has = "unknown" if value is None else format_requirable(constraint.criterion, value)
+    has = "unknown" if value is None else constraint.write(value)
+    loss = measurement.trained_loss if measurement is not None else None
+    if value is None and constraint.asks_for_class and loss and loss.basis == "needs-real-weights":
+        has = "unknown with random weights"
     return f"{constraint.criterion} is {has}; the constraint requires {constraint.bound}"

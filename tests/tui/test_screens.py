@@ -175,6 +175,23 @@ async def test_weights_always_sum_to_100_and_a_preset_sets_them(tui_context: Con
 
 
 @async_test
+async def test_quantised_weights_and_their_class_are_chosen_on_the_screens(
+    tui_context: Context,
+) -> None:
+    app = app_with(tui_context, require="accuracy<=1e-2")
+    async with running_app(app) as pilot:
+        setup = await go_to_step(pilot, 1)
+        setup.query_one("#quantised").focus()
+        await pilot.press("right")
+        setup = await go_to_step(pilot, 2)
+        setup.query_one("#required-accuracy").focus()
+        await pilot.press("right", "right")
+        await pilot.pause()
+        assert app.answers.quantised == "int8"
+        assert app.answers.require == "accuracy>=2,accuracy<=1e-2"
+
+
+@async_test
 async def test_a_run_is_started_with_one_key_and_its_results_can_be_exported(
     tui_context: Context, fake_host: Callable[[Run], HostProcess], tmp_path: pathlib.Path
 ) -> None:

@@ -81,6 +81,8 @@ def render_timing(answer: RunAnswer, entry: WorkflowEntry) -> Text:
     for checked in entry.correctness.by_batch_size if entry.correctness else ():
         accuracy = text.printable(accuracy_line(checked), 300)
         lines += Text(f"Outputs at batch {checked.batch_size}: {accuracy}\n")
+    if entry.trained_loss is not None and entry.trained_loss.loss_class is not None:
+        lines += Text(f"Loss of the trained model: class {entry.trained_loss.loss_class}.\n")
     return lines
 
 

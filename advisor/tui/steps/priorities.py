@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.widgets import Static
 
-from advisor.domain.question import CRITERIA, Priorities
+from advisor.domain.question import CLASSIFIED, CRITERIA, Priorities
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import choose_priorities
 from advisor.tui.steps.step import Step
@@ -14,10 +14,12 @@ from advisor.tui.widgets.weights import Weights
 
 CUSTOM_PRESET = ("", "custom")
 TIER_CHOICES = [("", "any"), ("2", "B or better"), ("3", "A")]
+CLASS_CHOICES = [("", "any"), ("1", "C or better"), *TIER_CHOICES[1:]]
+REQUIRED = (*CRITERIA, CLASSIFIED)
 
 
 class PrioritiesStep(Step):
-    """The weights with presets, and a minimum tier for each pillar."""
+    """The weights with presets, and the lowest letters."""
 
     def compose(self) -> ComposeResult:
         presets = self.app_interface.catalogue.presets
@@ -33,15 +35,20 @@ class PrioritiesStep(Step):
         required = {
             each.criterion: str(each.at_least)
             for each in parse_constraints(self.answers.require)
-            if each.criterion in CRITERIA
+            if each.asks_for_letter
         }
-        for criterion in CRITERIA:
+        for name in REQUIRED:
             yield Choice(
-                criterion.replace("_", " ").capitalize(),
-                TIER_CHOICES,
-                required.get(criterion, ""),
-                id=f"required-{criterion}",
+                name.replace("_", " ").capitalize(),
+                CLASS_CHOICES if name == CLASSIFIED else TIER_CHOICES,
+                required.get(name, ""),
+                id=f"required-{name}",
             )
+        yield Static(
+            "accuracy: what a trained model loses; arms with quantised weights are measured too",
+            markup=False,
+            classes="hint",
+        )
 
     def begin(self) -> None:
         self._draw_preset_note()
@@ -75,11 +82,11 @@ class PrioritiesStep(Step):
                 self._store_weights(self.query_one(Weights).priorities)
             self._draw_preset_note()
             return
-        chosen = {name: self.query_one(f"#required-{name}", Choice).value for name in CRITERIA}
+        chosen = {name: self.query_one(f"#required-{name}", Choice).value for name in REQUIRED}
         figures = [
             part
             for part in self.answers.require.split(",")
-            if part.strip() and parse_constraints(part)[0].criterion not in CRITERIA
+            if part.strip() and not parse_constraints(part)[0].asks_for_letter
         ]
         letters = [f"{name}>={tier}" for name, tier in chosen.items() if tier]
         self.change_answers(require=",".join([*letters, *figures]))

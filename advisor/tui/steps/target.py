@@ -11,6 +11,7 @@ from textual.widgets import Input, Label, Static
 from advisor.domain.machine import Machine
 from advisor.domain.question import Dtype
 from advisor.errors import MigEnabledError, UserError
+from advisor.question.weight_formats import ANY, FORMATS
 from advisor.tui.rendering import text
 from advisor.tui.steps import checks
 from advisor.tui.steps.step import Step
@@ -18,6 +19,7 @@ from advisor.tui.widgets.answer_input import AnswerInput
 from advisor.tui.widgets.choice import Choice
 
 DTYPES = ("auto", *(name for name in get_args(Dtype) if name != "native"))
+QUANTISED = [("", "none"), *((name, name) for name in (*FORMATS, ANY))]
 GIBIBYTE = 2**30
 #: Defaults of empty inputs, the same as on the command line.
 DEFAULT_TOKENS, DEFAULT_MAX_BUILD_SECONDS = "32", "600"
@@ -41,6 +43,7 @@ class TargetStep(Step):
             "such as H100: answered from stored or published figures",
         )
         yield Choice("Precision", [(name, name) for name in DTYPES], answers.dtype, id="dtype")
+        yield self._quantised_choice()
         yield self._budget_choice()
         yield Static(
             "builds take additional time; more time separates closer arms",
@@ -75,6 +78,13 @@ class TargetStep(Step):
         if budget and budget not in presets.budgets:
             values.append((budget, f"{budget} s"))
         return Choice("Measuring time", values, budget or presets.default_budget, id="budget")
+
+    def _quantised_choice(self) -> Choice:
+        quantised = self.answers.quantised
+        values = [*QUANTISED]
+        if quantised not in {name for name, _ in values}:
+            values.append((quantised, quantised))
+        return Choice("Quantised weights", values, quantised, id="quantised")
 
     def _field(self, name: str, label: str, value: str, placeholder: str) -> ComposeResult:
         with Horizontal(classes="field", id=f"field-{name}"):
@@ -177,6 +187,7 @@ class TargetStep(Step):
         self.change_answers(
             gpu=self._typed("absent_gpu") or self.query_one("#device", Choice).value,
             dtype=cast("Dtype", self.query_one("#dtype", Choice).value),
+            quantised=self.query_one("#quantised", Choice).value,
             budget=self.query_one("#budget", Choice).value,
             batch_sizes=self._typed("batch_sizes"),
             input_tokens=self._tokens("input_tokens"),

@@ -106,6 +106,9 @@ def test_letters_and_figures_are_combined_in_their_order() -> None:
         "build<=5GiB",
         "build<=1.2.3s",
         "ttft<=200ms<=1",
+        "accuracy>=0.9",
+        "accuracy>=worse",
+        "accuracy<=B",
     ],
 )
 def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
@@ -117,7 +120,7 @@ def test_an_invalid_constraint_is_an_error_that_names_it(text: str) -> None:
 
 def test_the_examples_of_the_error_are_constraints() -> None:
     examples = [example.strip().strip('"') for example in EXAMPLES.split(",")]
-    assert len(examples) == 1 + len(FIGURES) - 1  # one letter, and all figures but `itl`
+    assert len(examples) == 2 + len(FIGURES) - 1  # two letters, and all figures but `itl`
     assert all(len(parse_constraints(example)) == 1 for example in examples)
 
 
@@ -127,7 +130,16 @@ def test_every_figure_that_can_be_required_is_measured() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["portability>=B", "speedup>=1.2", "memory<=8GiB", "build<=5min", "ttft<=200ms", "itl<=500us"],
+    [
+        "portability>=B",
+        "accuracy>=C",
+        "accuracy<=1e-3",
+        "speedup>=1.2",
+        "memory<=8GiB",
+        "build<=5min",
+        "ttft<=200ms",
+        "itl<=500us",
+    ],
 )
 def test_the_text_of_a_constraint_is_parsed_as_the_same_constraint(text: str) -> None:
     (found,) = parse_constraints(text)
@@ -145,6 +157,7 @@ def test_the_text_of_a_constraint_is_parsed_as_the_same_constraint(text: str) ->
         ("memory<=8GiB", "memory<=8192MiB"),
         ("build<=5min", "build<=300s"),
         ("ttft<=0.2", "ttft<=200ms"),
+        ("accuracy>=2", "accuracy>=B"),
     ],
 )
 def test_a_constraint_is_shown_with_its_unit(text: str, shown: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import builders
+import msgspec
 import pytest
 
-from advisor.domain.accuracy import Accuracy
+from advisor.domain.accuracy import Accuracy, MetricLoss, TrainedLoss
 from advisor.domain.measurement import Interval
 from advisor.domain.question import WeightFormat
 from advisor.domain.worker_events import Checked
-from advisor.report import trade_off
+from advisor.report import csv_rows, markdown, page, trade_off
 from advisor.report.document import Correctness, WorkflowEntry
 
 
@@ -63,3 +65,33 @@ def test_equal_arms_are_both_on_the_front() -> None:
     )
     assert all(row.on_front for row in rows)
     assert {row.weight_share for row in rows} == {None}, "no native arm has a rank"
+
+
+def test_a_metric_of_native_arms_is_a_table_too() -> None:
+    metric = MetricLoss(value=0.9, baseline=1.0, recovery=0.9)
+    loss = TrainedLoss(basis="metric", loss_class="worse", metric=metric)
+    rows = trade_off.weigh([msgspec.structs.replace(each, trained_loss=loss) for each in NATIVE])
+    assert [row.loss_class for row in rows] == ["worse", "worse"]
+
+
+def test_the_class_is_in_every_report() -> None:
+    loss = TrainedLoss(basis="text", loss_class="B")
+    made = builders.document()
+    entries = tuple(
+        msgspec.structs.replace(each, numerics="quantised", weights="int8", trained_loss=loss)
+        if each.arm == "compiled"
+        else each
+        for each in made.workflows
+    )
+    document = msgspec.structs.replace(made, workflows=entries, trade_off=trade_off.weigh(entries))
+    (title, (head, *rows)), *_ = trade_off.titled_tables(document)
+    assert rows[0][head.index("class")] == "B"
+    assert title in page.render(document)
+    lines = markdown.render(document).splitlines()
+    cells = [
+        cell.strip() for line in lines if line.startswith("| compiled") for cell in line.split("|")
+    ]
+    assert "B" in cells
+    assert [row["loss_class"] for row in csv_rows.rows(document) if row["arm"] == "compiled"] == [
+        "B"
+    ]

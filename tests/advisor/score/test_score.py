@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor import score
+from advisor.domain.accuracy import TrainedLoss, Verdict
 from advisor.domain.measurement import (
     BuildSeconds,
     CallSeconds,
@@ -334,6 +335,37 @@ def test_a_failed_figure_is_shown_with_its_unit(constraint: Constraint, text: st
     measured = builders.measurement("one", speedup=1.5)
     ratings = builders.scored_arm("one").ratings
     assert score.failed_constraints(ratings, (constraint,), measured) == {0: text}
+
+
+RANDOM = TrainedLoss(basis="needs-real-weights")
+
+
+@pytest.mark.parametrize(
+    ("loss", "verdict", "has"),
+    [
+        (TrainedLoss(basis="text", loss_class="B"), "near", ""),
+        (TrainedLoss(basis="metric", loss_class="C"), "near", "accuracy is C"),
+        (TrainedLoss(basis="text", loss_class="worse"), "near", "accuracy is below C"),
+        (
+            TrainedLoss(basis="needs-real-weights"),
+            "near",
+            "accuracy is unknown with random weights",
+        ),
+        (TrainedLoss(basis="needs-real-weights"), "equivalent", ""),
+        (None, "near", "accuracy is unknown"),
+        (None, "equivalent", ""),
+        (None, "unchecked", "accuracy is unknown"),
+    ],
+)
+def test_a_class_of_accuracy_is_measured_or_that_of_exact_outputs(
+    loss: TrainedLoss | None, verdict: Verdict, has: str
+) -> None:
+    measured = builders.measurement(
+        "one", trained_loss=loss, correctness=(builders.checked(verdict=verdict),)
+    )
+    required = (Constraint(criterion="accuracy", at_least=2),)
+    failed = score.failed_constraints(builders.scored_arm("one").ratings, required, measured)
+    assert failed == ({0: f"{has}; the constraint requires >=B"} if has else {})
 
 
 def test_each_batch_size_is_scored_alone() -> None:
