@@ -40,7 +40,8 @@ def build_group(session: Session, recorder: Recorder, header: Header) -> Iterato
         return
     at_once = builds_at_once(header)
     if not recorder.state.groups:
-        arms = early_arms(arms, header.catalogue.presets.builds.early_seconds)
+        early_seconds = header.catalogue.presets.builds.early_seconds
+        arms = early_arms(arms, early_seconds, plan_of(recorder.state).baseline, at_once)
     imported = arms if at_once == 1 else arms[: max(at_once, len(controls(recorder.state)))]
     yield from recorder.record_each(_start(session, recorder.state, imported))
     # The memory check must run while no worker imports and none has used the device.
@@ -57,23 +58,27 @@ def build_group(session: Session, recorder: Recorder, header: Header) -> Iterato
         yield from _build_side_by_side(session, recorder, unbuilt, question, at_once)
 
 
-def early_arms(arms: list[Arm], early_seconds: float) -> list[Arm]:
+def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once: int) -> list[Arm]:
     """Return the arms that race first: those whose builds take at most `early_seconds`.
 
     All arms if that leaves no arm to compare with the baseline. An arm whose build time is not
-    known is not early.
+    known is not early. Of each workflow the first arm is early, and the further ones only while
+    there are fewer arms than builds `at_once`: the first answer does not wait for their builds.
     """
-    early = [
+    controls_ = [arm for arm in arms if arm == baseline or arm.duplicate_of]
+    quick = [
         arm
         for arm in arms
-        if arm.expected_build_seconds is not None and arm.expected_build_seconds <= early_seconds
+        if arm not in controls_
+        and arm.expected_build_seconds is not None
+        and arm.expected_build_seconds <= early_seconds
     ]
-    controls_ = {arm.duplicate_of for arm in arms if arm.duplicate_of}
-    has_contender = any(arm.duplicate_of is None and arm.id not in controls_ for arm in early)
-    missing_controls = [
-        arm for arm in arms if (arm.duplicate_of or arm.id in controls_) and arm not in early
-    ]
-    return [*missing_controls, *early] if has_contender else arms
+    if not quick:
+        return list(arms)
+    first = {arm.workflow: arm.id for arm in reversed(quick)}
+    further = [arm.id for arm in quick if arm.id not in first.values()]
+    chosen = {*first.values(), *further[: max(0, at_once - len(first))]}
+    return [*controls_, *(arm for arm in quick if arm.id in chosen)]
 
 
 def builds_at_once(header: Header) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.decision import Flip, ScoredArm, Side
@@ -36,34 +35,28 @@ def _follow_lead(
 ) -> list[Flip]:
     """Return the changes of the lead on the way from the present weight to 0 or to 100."""
     now, end = getattr(priorities, pillar), ENDS[when]
-    moved = [priorities.with_weight(pillar, weight) for weight in (now, end)]
-    at_start, at_end = ({arm.arm: each.weigh(grades_of(arm)) for arm in viable} for each in moved)
-    flips = []
-    leader, previous = leader_of(viable, at_start), 0.0
-    for share in sorted({1.0, *_crossings(at_start, at_end)}):
-        if share - previous < SAME_SCORE:
-            continue  # the same crossing but for rounding
-        middle = (previous + share) / 2
-        scores = {
-            name: at_start[name] + middle * (at_end[name] - at_start[name]) for name in at_end
+    at_start, at_end = (
+        {arm.arm: moved.weigh(grades_of(arm)) for arm in viable}
+        for moved in (priorities.with_weight(pillar, weight) for weight in (now, end))
+    )
+    rises = {name: at_end[name] - at_start[name] for name in at_end}
+    flips: list[Flip] = []
+    leader, place = leader_of(viable, at_start), 0.0
+    while True:
+        # A score that rises no faster than the leader's can never overtake it.
+        crossings = {
+            name: max(place, (at_start[leader] - at_start[name]) / (rise - rises[leader]))
+            for name, rise in rises.items()
+            if rise - rises[leader] > SAME_SCORE
         }
-        ahead = leader_of(viable, scores)
-        if ahead != leader:
-            weight = now + previous * (end - now)
-            flips.append(Flip(criterion=pillar, weight=weight, to=ahead, when=when))
-            leader = ahead
-        previous = share
-    return flips
-
-
-def _crossings(at_start: Mapping[str, float], at_end: Mapping[str, float]) -> list[float]:
-    """Return the shares of the way at which two scores are equal."""
-    shares = []
-    for one, two in itertools.combinations(at_start, 2):
-        before, after = at_start[one] - at_start[two], at_end[one] - at_end[two]
-        if before * after < 0 and abs(before) > SAME_SCORE and abs(after) > SAME_SCORE:
-            shares.append(before / (before - after))
-    return shares
+        place = min(crossings.values(), default=1.0)
+        if place > 1.0 - SAME_SCORE:
+            return flips
+        # Of several scores that cross at one place, the steepest leads after it.
+        equal = [arm for arm in viable if crossings.get(arm.arm, 1.0) - place < SAME_SCORE]
+        leader = leader_of(equal, rises)
+        weight = now + place * (end - now)
+        flips.append(Flip(criterion=pillar, weight=weight, to=leader, when=when))
 
 
 def overtaking_weight(

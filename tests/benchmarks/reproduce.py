@@ -5,7 +5,9 @@
         --workflows onnxruntime-cpu --gpu cpu
 
 Options after `--` are those of `p3-advisor recommend`. The trees are measured in turn, each with an
-empty store, so that both see the same wandering of the machine.
+empty store, so that both see the same wandering of the machine. `--keep FILE` appends each run to a
+file as a line of JSON, and starts with the runs that the file has: a machine that is lent for ten
+minutes at a time needs several calls.
 
 A pair of runs is compatible at an arm and a batch size if the two 95 % intervals of the speed-up
 overlap. Two equal workers disagree if the difference between the baseline and its duplicate lies
@@ -89,6 +91,30 @@ def run_once(tree: pathlib.Path, options: Sequence[str]) -> RunResult:
         seconds = time.monotonic() - started
         (events,) = pathlib.Path(home).glob("**/runs/*/events.jsonl")
         return RunResult(seconds, json.loads(answer.stdout), read_duplicate(events))
+
+
+def read_kept(kept: pathlib.Path) -> list[tuple[str, RunResult]]:
+    """Return the runs of a file that `--keep` wrote, each with the name of its tree."""
+    if not kept.exists():
+        return []
+    lines = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    return [
+        (
+            line["tree"],
+            RunResult(
+                line["seconds"],
+                line["document"],
+                {int(size): each for size, each in line["duplicate"].items()},
+            ),
+        )
+        for line in lines
+    ]
+
+
+def keep_run(kept: pathlib.Path, tree: str, run: RunResult) -> None:
+    """Append a run to the file of `--keep`."""
+    with kept.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"tree": tree, **dataclasses.asdict(run)}) + "\n")
 
 
 def read_duplicate(events: pathlib.Path) -> dict[int, list[float]]:
@@ -180,23 +206,29 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="runs of each tree")
     parser.add_argument("--other", type=pathlib.Path, help="another source tree to compare with")
     parser.add_argument("--output", type=pathlib.Path, help="the file for the figures")
+    parser.add_argument("--keep", type=pathlib.Path, help="a file that every run is appended to")
     parser.add_argument("options", nargs="*", help="options of p3-advisor recommend, after --")
     chosen = parser.parse_args()
-    text = ""
     trees = {"this": THIS_TREE, **({"other": chosen.other.resolve()} if chosen.other else {})}
     runs: dict[str, list[RunResult]] = {name: [] for name in trees}
+    for name, run in read_kept(chosen.keep) if chosen.keep else ():
+        runs[name].append(run)
     for _ in range(chosen.runs):
         for name, tree in trees.items():
             runs[name].append(run_once(tree, chosen.options))
-            figures: dict[str, Any] = {
-                each: summarise(found) for each, found in runs.items() if found
-            }
-            figures["question"] = {"options": chosen.options}
-            text = json.dumps(figures, indent=2) + "\n"
+            if chosen.keep:
+                keep_run(chosen.keep, name, runs[name][-1])
             if chosen.output:
-                chosen.output.write_text(text, encoding="utf-8")
+                chosen.output.write_text(figures_of(runs, chosen.options), encoding="utf-8")
             sys.stderr.write(f"{name}: {runs[name][-1].seconds:.0f} s, {runs[name][-1].answer}\n")
-    sys.stdout.write(text)
+    sys.stdout.write(figures_of(runs, chosen.options))
+
+
+def figures_of(runs: dict[str, list[RunResult]], options: Sequence[str]) -> str:
+    """Return the figures of each tree and the question as JSON."""
+    figures: dict[str, Any] = {name: summarise(found) for name, found in runs.items() if found}
+    figures["question"] = {"options": list(options)}
+    return json.dumps(figures, indent=2) + "\n"
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ def expecting(name: str, seconds: float | None) -> Arm:
     return msgspec.structs.replace(builders.arm(name), expected_build_seconds=seconds)
 
 
-def early_names(*arms: Arm) -> list[str]:
-    return [arm.id for arm in building.early_arms([BASELINE, DUPLICATE, *arms], EARLY_SECONDS)]
+def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
+    every = [BASELINE, DUPLICATE, *arms]
+    return [arm.id for arm in building.early_arms(every, EARLY_SECONDS, BASELINE, at_once)]
 
 
 def shipped_header() -> Header:
@@ -45,6 +46,17 @@ def test_cheap_arms_come_first_with_the_controls() -> None:
 def test_all_arms_come_at_once_without_a_cheap_one() -> None:
     arms = [expecting("slow", 40.0), expecting("new", None)]
     assert early_names(*arms) == [BASELINE.id, DUPLICATE.id, "slow", "new"]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "early"), [(1, ["a", "c"]), (2, ["a", "c"]), (3, ["a", "b", "c"])]
+)
+def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
+    at_once: int, early: list[str]
+) -> None:
+    arms = [expecting(name, 5.0) for name in "abc"]
+    arms[1] = msgspec.structs.replace(arms[1], workflow=arms[0].workflow)
+    assert early_names(*arms, at_once=at_once) == [BASELINE.id, DUPLICATE.id, *early]
 
 
 @pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 2), (16, 8)])
