@@ -29,6 +29,10 @@ BLOCKS = (
     "h200-matmul-relu-llama2-7b-float16.json",
     "h200-ffn-llama2-7b-float16.json",
 )
+FLOAT16_ACCUMULATION = (
+    "h100-ffn-llama2-7b-float16-tensorrt-rtx.json",
+    "h100-matmul-llama2-7b-float16-tensorrt-rtx.json",
+)
 TEXTS = (
     "h200-generate-tinyllama-genai-bfloat16.json",
     "h200-generate-tinyllama-sglang-bfloat16.json",
@@ -74,7 +78,10 @@ def gpu_section() -> list[str]:
         "",
         *blocks_table(BLOCKS),
         "",
-        f"Checks of the measurement on that GPU ([results]({EVIDENCE_LINK}/measuring/h200.json)):",
+        run_notes.FLOAT16_ACCUMULATION,
+        "",
+        *(line for file in FLOAT16_ACCUMULATION for line in (*race_table(file), "")),
+        f"Checks of the measurement on the H200 ([results]({EVIDENCE_LINK}/measuring/h200.json)):",
         "",
         *gpu_checks(),
         "",
