@@ -63,7 +63,8 @@ def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once
 
     All arms if that leaves no arm to compare with the baseline. An arm whose build time is not
     known is not early. Of each workflow the first arm is early, and the further ones only while
-    there are fewer arms than builds `at_once`: the first answer does not wait for their builds.
+    they and the duplicate are fewer than the builds `at_once`: the first answer waits for no build
+    that would queue.
     """
     controls_ = [arm for arm in arms if arm == baseline or arm.duplicate_of]
     quick = [
@@ -77,7 +78,8 @@ def early_arms(arms: Sequence[Arm], early_seconds: float, baseline: Arm, at_once
         return list(arms)
     first = {arm.workflow: arm.id for arm in reversed(quick)}
     further = [arm.id for arm in quick if arm.id not in first.values()]
-    chosen = {*first.values(), *further[: max(0, at_once - len(first))]}
+    duplicates = [arm for arm in controls_ if arm != baseline]
+    chosen = {*first.values(), *further[: max(0, at_once - len(first) - len(duplicates))]}
     return [*controls_, *(arm for arm in quick if arm.id in chosen)]
 
 

@@ -64,6 +64,7 @@ def _score_function(arm: ScoredArm, priorities: Priorities) -> ScoreFunction:
     return constant + portability, performance - portability, productivity - portability
 
 
+@functools.lru_cache(maxsize=1024)
 def _exact(grade: float) -> Fraction:
     """Return a grade as a fraction with a short denominator, which keeps the arithmetic fast."""
     return Fraction(grade).limit_denominator(1_000_000)

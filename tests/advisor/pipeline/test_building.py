@@ -49,7 +49,7 @@ def test_all_arms_come_at_once_without_a_cheap_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_once", "early"), [(1, ["a", "c"]), (2, ["a", "c"]), (3, ["a", "b", "c"])]
+    ("at_once", "early"), [(1, ["a", "c"]), (3, ["a", "c"]), (4, ["a", "b", "c"])]
 )
 def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
     at_once: int, early: list[str]
