@@ -24,12 +24,12 @@ defects:
 - IREE's failure in the run above, weights of more than 2 GiB, is fixed. The fix has been run on a
   processor, not on a GPU."""
 FLOAT16_ACCUMULATION = """\
-The same builds for TensorRT for RTX with the accuracy that `--accuracy` accepts now. Their outputs are
-`close` instead of exact: with accumulation in float16 the relative error is 4.5e-03 at `ffn`, 15 times
-that of eager PyTorch, and 2.4e-03 at `matmul`, 11 times. They are timed and ranked, and no faster than
-eager PyTorch on this GPU. `torch-tensorrt/fp32-accumulation` has the same outputs as
-`torch-tensorrt`: its option has no effect with this package. The first of the two runs was asked for
-5 %, the second for the default of 1 %:"""
+The same builds for TensorRT for RTX, which `--accuracy` accepts by default now. Their outputs are
+`close` instead of exact: with accumulation in float16 the relative error is 4.5e-03 at `ffn`, 15
+times that of eager PyTorch, and 2.4e-03 at `matmul`, 11 times. They are timed and ranked, and no
+faster than eager PyTorch on this GPU. `torch-tensorrt/fp32-accumulation` has the same outputs as
+`torch-tensorrt`: its option has no effect with this package. The first run accepted errors of up to
+5 %, the second the default of 1 %:"""
 TEXTS = """\
 All runs used hosts with four GPUs, of which two or three were busy at the same time. Eager PyTorch
 waits for its kernel launches, so the other runs increase its noise. The first run was stopped after
