@@ -20,6 +20,18 @@ STUB = """\
 for word; do shift; [ "$word" = latest ] && word="$MEASURED"; set -- "$@" "$word"; done
 exec {python} -m advisor "$@"
 """
+#: A client of GitHub that notes its calls and the body, and lists the comments in COMMENTS.
+GH_STUB = """\
+#!/bin/sh
+[ -n "$REFUSED" ] && exit 1
+echo "$@" >> calls
+for word; do
+  case "$word" in
+    --jq) echo "$COMMENTS" ;;
+    body=*) cp "${word#body=@}" body ;;
+  esac
+done
+"""
 
 
 def test_the_action_has_the_form_that_github_expects() -> None:
@@ -41,37 +53,75 @@ def test_the_script_writes_the_comparison_and_fails_on_a_regression(
     outcomes: set[str],
     tmp_path: pathlib.Path,
 ) -> None:
-    baseline = tmp_path / "baseline.json"
+    answer = run_action(tmp_path, factor, FAIL_ON_UNDECIDED=undecided)
+    assert answer.returncode in status, answer.stderr
+    output = (tmp_path / "output").read_text()
+    assert output.strip().removeprefix("outcome=") in outcomes
+    text = (tmp_path / "summary.md").read_text()
+    assert text.startswith("## p3-advisor:")
+    assert text.count(f"| {ARM}") >= 2, "the comparison and the report"
+    assert not (tmp_path / "calls").exists(), "no comment was asked for"
+
+
+@pytest.mark.parametrize(
+    ("comments", "calls"),
+    [
+        ("", ["repos/o/r/issues/7/comments", "repos/o/r/issues/7/comments"]),
+        ("41\n42", ["repos/o/r/issues/7/comments", "repos/o/r/issues/comments/41"]),
+    ],
+)
+def test_the_comparison_is_one_comment_of_the_pull_request(
+    comments: str, calls: list[str], tmp_path: pathlib.Path
+) -> None:
+    answer = run_action(tmp_path, 1000.0, COMMENT="true", PULL_REQUEST="7", COMMENTS=comments)
+    assert answer.returncode == 1, answer.stderr
+    made = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
+    assert [call[1] for call in made] == calls
+    assert ("PATCH" in made[1]) == bool(comments)
+    body = (tmp_path / "body").read_text()
+    assert body.startswith("<!-- p3-advisor compare -->\n## p3-advisor:")
+
+
+def test_a_comment_that_is_refused_does_not_change_the_result(tmp_path: pathlib.Path) -> None:
+    answer = run_action(tmp_path, 1.0, COMMENT="true", PULL_REQUEST="7", REFUSED="1")
+    assert answer.returncode == 0, answer.stderr
+    assert "::warning::" in answer.stdout
+
+
+def run_action(
+    place: pathlib.Path, factor: float, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the script of the action against a baseline in which `ARM` is `factor` times as fast."""
+    baseline = place / "baseline.json"
     baseline.write_text(faster(MEASURED.read_text(), factor))
-    stub = tmp_path / "bin" / "p3-advisor"
-    stub.parent.mkdir()
-    stub.write_text(STUB.format(python=sys.executable))
-    stub.chmod(0o755)
-    summary, output = tmp_path / "summary.md", tmp_path / "output"
-    answer = subprocess.run(
+    programs = place / "bin"
+    programs.mkdir()
+    for name, text in (("p3-advisor", STUB.format(python=sys.executable)), ("gh", GH_STUB)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    return subprocess.run(
         ["bash", str(ACTION / "compare.sh")],
-        cwd=tmp_path,
+        cwd=place,
         check=False,
         capture_output=True,
         text=True,
         env={
-            **environment(tmp_path),
+            **environment(place),
             "MEASURED": str(MEASURED),
-            "PATH": f"{stub.parent}:{os.environ['PATH']}",
+            "PATH": f"{programs}:{os.environ['PATH']}",
             "MODEL": "demo",
             "OPTIONS": "--budget quick",
             "BASELINE": str(baseline),
             "THRESHOLD": "5%",
-            "FAIL_ON_UNDECIDED": undecided,
-            "GITHUB_STEP_SUMMARY": str(summary),
-            "GITHUB_OUTPUT": str(output),
+            "FAIL_ON_UNDECIDED": "false",
+            "COMMENT": "false",
+            "PULL_REQUEST": "",
+            "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
+            "GITHUB_OUTPUT": str(place / "output"),
+            **variables,
         },
     )
-    assert answer.returncode in status, answer.stderr
-    assert output.read_text().strip().removeprefix("outcome=") in outcomes
-    text = summary.read_text()
-    assert text.startswith("## p3-advisor:")
-    assert text.count(f"| {ARM}") >= 2, "the comparison and the report"
 
 
 def environment(home: pathlib.Path) -> dict[str, str]:
