@@ -415,6 +415,9 @@ class Visit:
     streamed_seconds: float | None
     #: Seconds of a fixed piece of host work before the block.
     host_seconds: float | None = None
+    #: Of calls for the first token after the block; empty for tasks other than generated text and
+    #: where prompts run one after the other.
+    first_token_seconds: list[float] = dataclasses.field(default_factory=list)
     event: str = "visited"
 
 
@@ -432,17 +435,6 @@ class Workload:
     step_bytes: int | None = None
     cache_bytes: int | None = None
     event: str = "workload"
-
-
-@dataclasses.dataclass(frozen=True)
-class Latency:
-    """Durations of calls for the first token and of whole calls, in pairs."""
-
-    batch_size: int
-    output_tokens: int
-    first_token_seconds: list[float]
-    whole_seconds: list[float]
-    event: str = "latency"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.run_state import ProcessState
-from advisor.domain.worker_events import Latency, Loaded, PhaseStarted, Ready, Workload
+from advisor.domain.worker_events import Loaded, PhaseStarted, Ready, Workload
 from advisor.store import Run, Store
 
 SECONDS = {
@@ -53,16 +53,6 @@ CRASH = Crashed(
 )
 
 
-def latency_of(seconds: float) -> Latency:
-    """Return latencies whose time to the first token is a tenth of the whole call."""
-    return Latency(
-        batch_size=1,
-        output_tokens=32,
-        first_token_seconds=(seconds / 10,) * 3,
-        whole_seconds=(seconds,) * 3,
-    )
-
-
 def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
     """Return the events with which a worker reports the state of its process."""
     worker_events: list[Any] = [
@@ -78,7 +68,6 @@ def reports_of(arm: str, process: ProcessState) -> list[WorkerReported]:
             process.checked[size],
             process.warmed_up[size],
         ]
-        worker_events.append(process.latency.get(size))
     return [
         WorkerReported(arm=arm, process=0, worker_event=each)
         for each in [*worker_events, process.engaged, process.memory, Ready()]
@@ -105,7 +94,11 @@ def make_run(
         Planned(plan=plan),
         *start_workers(seconds_of, generates=generates),
         RaceOpened(batch_size=1, arms=tuple(seconds_of)),
-        *(visit for number in rounds for visit in visit_all(seconds_of, number)),
+        *(
+            visit
+            for number in rounds
+            for visit in visit_all(seconds_of, number, generates=generates)
+        ),
     ]
     if finished:
         run_events += [
@@ -139,18 +132,25 @@ def start_workers(seconds_of: Mapping[str, float], *, generates: bool) -> Iterat
         yield WorkerSpawned(arm=REFERENCE, process=0)
         yield WorkerReported(arm=REFERENCE, process=0, worker_event=WORKLOAD)
     for arm, seconds in seconds_of.items():
-        changes = {"loaded": LOADED, "latency": {1: latency_of(seconds)}} if generates else {}
+        changes = {"loaded": LOADED} if generates else {}
         yield WorkerSpawned(arm=arm, process=0)
         yield from reports_of(arm, builders.process(*builders.visits([seconds]), **changes))
     yield WorkerSpawned(arm="broken", process=0)
     yield WorkerEnded(arm="broken", process=0, outcome=CRASH)
 
 
-def visit_all(seconds_of: Mapping[str, float], number: int) -> Iterator[WorkerReported]:
-    """Yield the visits of one round; the seconds vary by less than one percent."""
+def visit_all(
+    seconds_of: Mapping[str, float], number: int, *, generates: bool
+) -> Iterator[WorkerReported]:
+    """Yield the visits of one round; the seconds vary by less than one percent.
+
+    The time to the first token is a tenth of that of a call.
+    """
     for place, (arm, seconds) in enumerate(seconds_of.items()):
         varied = seconds * (1 + 0.004 * ((number + place) % 3))
         (visit,) = builders.visits([varied], first_round=number)
+        if generates:
+            visit = msgspec.structs.replace(visit, first_token_seconds=(varied / 10,) * 3)
         yield WorkerReported(arm=arm, process=0, worker_event=visit)
 
 

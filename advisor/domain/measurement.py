@@ -60,8 +60,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Latency, memory and utilisation of text generation; null for what is not known."""
 
-    #: Time to the first token of a batch, and between two later tokens, from calls for one token
-    #: that alternate with calls for all tokens.
+    #: Time to the first token of a batch, and between two later tokens.
     ttft_seconds: float | None
     itl_seconds: float | None
     tokens_per_second_per_user: float | None
@@ -72,6 +71,8 @@ class GenerationMetrics(msgspec.Struct, frozen=True, kw_only=True):
     mbu: float | None
     mfu: float | None
     method: str
+    #: Why TTFT and ITL do not add up to the seconds of a call within 10 %; null where they do.
+    latency_mismatch: str | None = None
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -277,6 +277,9 @@ class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     streamed_seconds: Duration | None = None
     #: Seconds of a fixed piece of host work before the block; null in runs of earlier versions.
     host_seconds: Amount | None = None
+    #: Seconds of calls for the first token after the block; empty for tasks other than generated
+    #: text, where prompts run one after the other, and in runs of earlier versions.
+    first_token_seconds: tuple[Duration, ...] = ()
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):
@@ -292,7 +295,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="latency"):
-    """Seconds of calls for the first token and of whole calls, in pairs."""
+    """Seconds of calls for the first token and of whole calls, in pairs, apart from the race.
+
+    Workers of earlier versions sent it.
+    """
 
     batch_size: Size
     output_tokens: Size

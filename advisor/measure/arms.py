@@ -89,7 +89,11 @@ def summarise_arm(
             msgspec.structs.replace(
                 _summarise_cell(state, arm, size, series[size], margin),
                 generation=summarise_generation(
-                    main.latency.get(size), workload_of(state, size), peaks, dtype
+                    [visit for _, visit in counted_visits(state, arm.id, size)],
+                    main,
+                    workload_of(state, size),
+                    peaks,
+                    dtype,
                 ),
             )
             for size in series

@@ -3,24 +3,90 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from advisor.domain.measurement import GenerationMetrics
-from advisor.domain.worker_events import Latency, Peaks, Workload
+from advisor.domain.run_state import ProcessState
+from advisor.domain.worker_events import BlockTimed, Latency, Peaks, Workload
 
-METHOD = "calls for one token alternate with calls for all tokens"
+METHOD = "calls for one token follow the calls for all tokens in every visit"
+#: Method of runs of early versions, which timed the tokens apart from the race.
+SEPARATE_METHOD = "calls for one token alternate with calls for all tokens"
+#: Share by which TTFT and ITL may miss the seconds of a call without a reason.
+MAX_MISMATCH = 0.1
+
+
+class TokenLatencies(NamedTuple):
+    """Seconds to the first token, between two later ones, and of the calls behind both."""
+
+    ttft_seconds: float
+    #: None for texts of one token.
+    itl_seconds: float | None
+    call_seconds: float
+    method: str
+
+
+def latencies_of_visits(visits: Sequence[BlockTimed], output_tokens: int) -> TokenLatencies | None:
+    """Return the latencies from the visits that timed the first token; None without any.
+
+    Both are medians over the visits, so that TTFT and ITL add up to the seconds of a call.
+    """
+    timed = [visit for visit in visits if visit.first_token_seconds]
+    if not timed:
+        return None
+    return _latencies(
+        statistics.median(statistics.median(visit.first_token_seconds) for visit in timed),
+        statistics.median(statistics.median(visit.seconds) for visit in timed),
+        output_tokens,
+        METHOD,
+    )
+
+
+def latencies_of_pairs(latency: Latency | None) -> TokenLatencies | None:
+    """Return the latencies of a run of an early version, from calls apart from the race."""
+    if latency is None:
+        return None
+    return _latencies(
+        statistics.median(latency.first_token_seconds),
+        statistics.median(latency.whole_seconds),
+        latency.output_tokens,
+        SEPARATE_METHOD,
+    )
+
+
+def _latencies(
+    ttft_seconds: float, call_seconds: float, output_tokens: int, method: str
+) -> TokenLatencies:
+    steps = output_tokens - 1
+    itl_seconds = max(call_seconds - ttft_seconds, 0.0) / steps if steps else None
+    return TokenLatencies(ttft_seconds, itl_seconds, call_seconds, method)
 
 
 def summarise_generation(
-    latency: Latency | None, workload: Workload | None, peaks: Peaks | None, dtype: str
+    visits: Sequence[BlockTimed],
+    process: ProcessState,
+    workload: Workload | None,
+    peaks: Peaks | None,
+    dtype: str,
 ) -> GenerationMetrics | None:
-    """Return the metrics of one batch of generated text; None for another task."""
+    """Return the metrics of one batch of generated text, from all its visits that count.
+
+    `process` is the arm's in the race. None for another task.
+    """
     if workload is None or workload.moved_bytes is None:
         return None
-    ttft_seconds, itl_seconds = token_latencies(latency) if latency else (None, None)
-    whole_seconds = statistics.median(latency.whole_seconds) if latency else None
+    output_tokens = process.loaded.units_per_sample if process.loaded else 1
+    latencies = latencies_of_visits(visits, output_tokens) or latencies_of_pairs(
+        process.latency.get(workload.batch_size)
+    )
+    itl_seconds = latencies.itl_seconds if latencies else None
+    whole_seconds = latencies.call_seconds if latencies else None
     peak = peaks.operations_per_second.get(dtype) if peaks else None
-    return GenerationMetrics(
-        ttft_seconds=ttft_seconds,
+    metrics = GenerationMetrics(
+        ttft_seconds=latencies.ttft_seconds if latencies else None,
         itl_seconds=itl_seconds,
         tokens_per_second_per_user=1 / itl_seconds if itl_seconds else None,
         cache_bytes=workload.cache_bytes,
@@ -30,18 +96,33 @@ def summarise_generation(
         mfu=workload.flops / whole_seconds / peak
         if workload.flops and whole_seconds and peak
         else None,
-        method=METHOD,
+        method=latencies.method if latencies else METHOD,
+    )
+    call_seconds = statistics.median(statistics.median(visit.seconds) for visit in visits)
+    return msgspec.structs.replace(
+        metrics, latency_mismatch=explain_mismatch(metrics, call_seconds, output_tokens)
     )
 
 
-def token_latencies(latency: Latency) -> tuple[float, float | None]:
-    """Return the seconds until the first token, and between two later tokens.
+def explain_mismatch(
+    metrics: GenerationMetrics, call_seconds: float, output_tokens: int
+) -> str | None:
+    """Return why TTFT and ITL do not add up to the seconds of a call; None where they do.
 
-    The second is None for texts of one token.
+    They do within `MAX_MISMATCH` if all were measured in the same visits.
     """
-    ttft_seconds = statistics.median(latency.first_token_seconds)
-    steps = latency.output_tokens - 1
-    if not steps:
-        return ttft_seconds, None
-    decode_seconds = statistics.median(latency.whole_seconds) - ttft_seconds
-    return ttft_seconds, max(decode_seconds, 0.0) / steps
+    ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
+    if ttft is None or itl is None:
+        return None
+    implied = ttft + itl * (output_tokens - 1)
+    if abs(implied / call_seconds - 1) <= MAX_MISMATCH:
+        return None
+    where = (
+        "come from fewer visits than the time of a call"
+        if metrics.method == METHOD
+        else "were timed in calls apart from the race"
+    )
+    return (
+        f"TTFT and ITL {where}: these calls took {implied * 1e3:.3g} ms, those of the race "
+        f"{call_seconds * 1e3:.3g} ms"
+    )

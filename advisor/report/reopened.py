@@ -14,11 +14,12 @@ from advisor import recommendation, score
 from advisor.domain.catalogue import Catalogue
 from advisor.domain.decision import Recommendation, ScoredArm
 from advisor.domain.machine import Gpu, describe_device
-from advisor.domain.measurement import Measurement, Results, VisitCounts
+from advisor.domain.measurement import Cell, Measurement, Results, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Constraint, Priorities, short_name
 from advisor.errors import ExportFileError, UserError
 from advisor.measure import include_process_differences
+from advisor.measure.generation import explain_mismatch
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
 from advisor.report.document import Problem, RaceEntry, RunDocument, ScoreEntry, WorkflowEntry
 
@@ -129,7 +130,7 @@ def _entries(
         msgspec.structs.replace(
             measured[arm.arm],
             speedup=figures[arm.arm].speedup,
-            cells=figures[arm.arm].cells,
+            cells=_reconciled(figures[arm.arm].cells, document.question.output_tokens),
             scores={
                 name: ScoreEntry.of(rating, measured[arm.arm].evidence)
                 for name, rating in arm.ratings.items()
@@ -141,6 +142,24 @@ def _entries(
         for arm in scored
     ]
     return (*ranked, *(entry for entry in document.workflows if entry.arm not in measured))
+
+
+def _reconciled(cells: Sequence[Cell], output_tokens: int) -> tuple[Cell, ...]:
+    """Return the cells with reasons for latencies that do not add up, which early runs lack."""
+    return tuple(
+        msgspec.structs.replace(
+            cell,
+            generation=msgspec.structs.replace(
+                cell.generation,
+                latency_mismatch=explain_mismatch(
+                    cell.generation, cell.seconds.median, output_tokens
+                ),
+            ),
+        )
+        if cell.generation
+        else cell
+        for cell in cells
+    )
 
 
 def _race(document: RunDocument, advice: Recommendation | None) -> RaceEntry | None:

@@ -49,6 +49,8 @@ class Block:
 
     calls: int
     lead_calls: int
+    #: Calls for the first token after them; 0 for tasks other than generated text.
+    first_token_calls: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,30 +213,20 @@ def warm_up(
         next_check = now + RECHECK_SHARE * weighted
 
 
-def time_pairs(
-    one: Callable[[Any], object],
-    other: Callable[[Any], object],
+def time_calls(
+    call: Callable[[Any], object],
     device_inputs: Sequence[Any],
     synchronise: Callable[[], None],
-) -> tuple[list[float], list[float]]:
-    """Call `one` and `other` alternately and return the durations of each, in pairs.
-
-    There are fewer pairs if `other` is long.
-    """
-    inputs = itertools.cycle(device_inputs)
-    for call in (one, other):
-        call(device_inputs[0])
-        synchronise()
-    seconds: tuple[list[float], list[float]] = ([], [])
-    while len(seconds[1]) < (
-        LONG_CALL_COUNT if seconds[1] and seconds[1][-1] > LONG_CALL_SECONDS else MIN_CALLS
-    ):
-        value = next(inputs)
-        for call, times in zip((one, other), seconds, strict=True):
-            start = perf_counter()
+    count: int,
+) -> list[float]:
+    """Return the durations of `count` calls."""
+    seconds = []
+    with _garbage_collection_paused():
+        for value in itertools.islice(itertools.cycle(device_inputs), count):
+            start = perf_counter_ns()
             call(value)
             synchronise()
-            times.append(perf_counter() - start)
+            seconds.append((perf_counter_ns() - start) * NANOSECONDS)
     return seconds
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Program, Subject
+from probes.adapter import Program, Subject, UnsupportedError
 from probes.checking import dispatch
 from probes.checking.rules import Rules, rules_for
 from probes.measuring import sync_check, timing
@@ -18,6 +18,8 @@ from probes.runtime.failures import OutcomeError
 #: Share of a call's duration for which the device may work after the workflow's `synchronise`. More
 #: than that is visible in the measured times.
 MAX_LATE_SHARE = 0.05
+#: Calls for the first token in one visit at most.
+MAX_FIRST_TOKEN_CALLS = 3
 #: Faults of outputs that cannot be compared with each other.
 UNREPEATABLE = {"shape", "not-finite"}
 
@@ -122,10 +124,14 @@ def warm_up_cell(
             f" {late_share:.0%} of a call"
         )
         raise OutcomeError(protocol.Failed("incorrect", "warmup", reason))
+    times_first_token = request.task == protocol.GENERATE and warm_up_first_token(workflow, cell)
     found = timing.warm_up(
         cell.program, cell.device_inputs, workflow.synchronise, request.warmup_seconds
     )
     block = timing.size_block(found.typical_seconds, request.block_seconds)
+    if times_first_token:
+        count = min(block.calls, MAX_FIRST_TOKEN_CALLS)
+        block = dataclasses.replace(block, first_token_calls=count)
     channel.send(
         protocol.WarmedUp(
             batch_size,
@@ -137,6 +143,20 @@ def warm_up_cell(
         ),
     )
     return block
+
+
+def warm_up_first_token(workflow: Any, cell: Cell) -> bool:
+    """Call for the first token of each input set, so that no visit compiles for it.
+
+    Return False where prompts run one after the other.
+    """
+    try:
+        for inputs in cell.device_inputs:
+            cell.program.first_token(inputs)
+            workflow.synchronise()
+    except UnsupportedError:
+        return False
+    return True
 
 
 def measure_late_share(workflow: Any, cell: Cell) -> float:

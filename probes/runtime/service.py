@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from probes import protocol
-from probes.adapter import Subject, UnsupportedError
+from probes.adapter import Subject
 from probes.checking import dispatch
 from probes.measuring import flexibility, host_probe, new_length, profile, timing
 from probes.runtime.cells import Cell, nondeterministic
@@ -70,8 +70,20 @@ class Service:
                 round_number,
                 lead_calls=block.lead_calls,
                 host_seconds=host_seconds,
+                first_token_seconds=self.time_first_token(cell, block),
                 **dataclasses.asdict(timed),
             )
+        )
+
+    def time_first_token(self, cell: Cell, block: timing.Block) -> list[float]:
+        """Return the durations of calls for the first token; none where there are no such calls."""
+        if not block.first_token_calls:
+            return []
+        return timing.time_calls(
+            cell.program.first_token,
+            cell.device_inputs,
+            self.workflow.synchronise,
+            block.first_token_calls,
         )
 
     def sustain(self, batch_size: int, seconds: float) -> None:
@@ -85,7 +97,7 @@ class Service:
         self.channel.send(protocol.Ready())
 
     def diagnose(self) -> None:
-        """Profile a few calls of each batch size; for generated text, time the first token too.
+        """Profile a few calls of each batch size.
 
         A call that generates consists of so many operators that reading its profile takes many
         seconds: only the smallest and the largest batch size are profiled then.
@@ -93,11 +105,9 @@ class Service:
         generates = self.request.task == protocol.GENERATE
         profiled = {min(self.cells), max(self.cells)} if generates else {*self.cells}
         for size, cell in self.cells.items():
-            self.channel.start_phase("diagnose", size)
-            if generates:
-                self.time_first_token(size, cell)
             if size not in profiled:
                 continue
+            self.channel.start_phase("diagnose", size)
             found = profile.profile_calls(
                 cell.program,
                 cell.device_inputs[:1] if generates else cell.device_inputs,
@@ -107,19 +117,6 @@ class Service:
             if found is not None:
                 self.channel.send(found)
         self.channel.send(protocol.Ready())
-
-    def time_first_token(self, batch_size: int, cell: Cell) -> None:
-        """Time calls for the first token alternately with whole calls, if the program has them."""
-        try:
-            first, whole = timing.time_pairs(
-                cell.program.first_token,
-                cell.program,
-                cell.device_inputs,
-                self.workflow.synchronise,
-            )
-        except UnsupportedError:
-            return
-        self.channel.send(protocol.Latency(batch_size, self.request.output_tokens, first, whole))
 
     def try_new_shapes(self, *, short: bool) -> None:
         """Try batch sizes and a length that were not built, for `MAX_SECONDS` at most.

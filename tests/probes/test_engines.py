@@ -148,11 +148,8 @@ def test_an_engine_is_checked_timed_and_called_with_new_shapes(
         2000,
     )
     assert len(events(answer, "visited")) == 1
-    for latency in events(answer, "latency"):
-        assert (latency["output_tokens"], len(latency["whole_seconds"])) == (
-            NEW,
-            len(latency["first_token_seconds"]),
-        )
+    for visit in events(answer, "visited"):
+        assert 1 <= len(visit["first_token_seconds"]) <= 3
     assert {flexed["outcome"] for flexed in events(answer, "flexed")} == {"served"}
 
 

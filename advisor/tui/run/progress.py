@@ -12,7 +12,7 @@ from advisor.domain.plan import Arm
 from advisor.domain.question import Question
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Phase
-from advisor.measure.generation import token_latencies
+from advisor.measure.generation import latencies_of_visits
 
 RowStatus = Literal["waiting", "working", "done", "failed"]
 #: A phase of the worker, or "imported" and "ready": it waits until the other arms are there too.
@@ -151,16 +151,10 @@ def latest_seconds(process: ProcessState) -> float | None:
 
 
 def generation_figures(process: ProcessState) -> GenerationFigures:
-    """Return the figures at the batch size of the latest visit.
-
-    Before the first visit, return those of the batch size whose tokens were timed last.
-    """
-    batch_size = (
-        process.visits[-1].batch_size if process.visits else next(reversed(process.latency), 0)
-    )
-    seconds, latency = latest_seconds(process), process.latency.get(batch_size)
-    loaded = process.loaded
-    ttft_seconds, itl_seconds = token_latencies(latency) if latency else (None, None)
+    """Return the figures of the latest visit; unknown ones before the first."""
+    batch_size = process.visits[-1].batch_size if process.visits else 0
+    seconds, loaded = latest_seconds(process), process.loaded
+    latencies = latencies_of_visits(process.visits[-1:], loaded.units_per_sample if loaded else 1)
     tokens = (
         batch_size * loaded.units_per_sample
         if loaded is not None and loaded.unit == "tokens"
@@ -168,8 +162,8 @@ def generation_figures(process: ProcessState) -> GenerationFigures:
     )
     return GenerationFigures(
         tokens_per_second=tokens / seconds if tokens and seconds else None,
-        ttft_seconds=ttft_seconds,
-        itl_seconds=itl_seconds,
+        ttft_seconds=latencies.ttft_seconds if latencies else None,
+        itl_seconds=latencies.itl_seconds if latencies else None,
     )
 
 

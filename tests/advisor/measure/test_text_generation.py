@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import builders
+import msgspec
 import pytest
 from builders import BASELINE
 
@@ -20,6 +24,7 @@ LOADED = Loaded(
     unit="tokens",
     units_per_sample=32,
 )
+#: Of calls apart from the race, which workers of early versions timed.
 LATENCY = Latency(
     batch_size=4,
     output_tokens=32,
@@ -33,10 +38,18 @@ WORKLOAD = Workload(
 
 
 def metrics_of(
-    latency: Latency | None, workload: Workload, peaks: Peaks | None = PEAKS
+    latency: Latency | None,
+    workload: Workload,
+    peaks: Peaks | None = PEAKS,
+    first_token_seconds: Sequence[float] = (),
 ) -> tuple[GenerationMetrics | None, float]:
     """Return the arm's metrics at batch size 4, and its throughput."""
-    visits = builders.visits([0.4, 0.4, 0.4], batch_size=4)
+    visits = [
+        msgspec.structs.replace(visit, first_token_seconds=(first,) if first else ())
+        for visit, first in itertools.zip_longest(
+            builders.visits([0.4, 0.4, 0.4], batch_size=4), first_token_seconds
+        )
+    ]
     own = {"loaded": LOADED, "latency": {4: latency} if latency else {}}
     reference = ProcessState(workloads={4: workload}, peaks=peaks)
     processes = {
@@ -56,6 +69,23 @@ def metrics_of(
 def test_throughput_counts_the_generated_tokens_of_the_batch() -> None:
     _, throughput = metrics_of(LATENCY, WORKLOAD)
     assert throughput == pytest.approx(4 * 32 / 0.4)
+
+
+def test_the_first_token_is_timed_in_the_visits_of_the_race() -> None:
+    found, _ = metrics_of(LATENCY, WORKLOAD, first_token_seconds=(0.08, 0.09, 5.0))
+    assert found is not None
+    assert found.itl_seconds is not None
+    assert found.ttft_seconds == 0.09
+    assert found.ttft_seconds + 31 * found.itl_seconds == pytest.approx(0.4)
+    assert found.latency_mismatch is None
+
+
+@pytest.mark.parametrize("whole", [0.3, 0.36, 0.44, 0.5])
+def test_latencies_that_do_not_add_up_to_a_call_have_a_reason(whole: float) -> None:
+    latency = msgspec.structs.replace(LATENCY, whole_seconds=(whole,))
+    found, _ = metrics_of(latency, WORKLOAD)
+    assert found is not None
+    assert (found.latency_mismatch is not None) == (abs(whole - 0.4) > 0.04)
 
 
 def test_latencies_and_utilisation_follow_from_calls_for_one_and_all_tokens() -> None:

@@ -12,20 +12,26 @@ from workers import WorkerResult, rules
 
 from probes import protocol
 from probes.adapter import UnsupportedError
-from probes.runtime.cells import Cell
+from probes.measuring.timing import Block
+from probes.runtime.cells import Cell, warm_up_first_token
 from probes.runtime.service import Service
 
 SIZES = [2, 4]
+#: A workflow whose calls have ended when they return.
+SYNCHRONOUS = types.SimpleNamespace(synchronise=lambda: None)
 
 
 class TextProgram:
-    """A program that generates nothing."""
+    """A program that generates nothing and notes its calls."""
 
-    def __call__(self, device_inputs: str) -> None:
-        """Generate all tokens."""
+    def __init__(self) -> None:
+        self.calls: list[str] = []
 
-    def first_token(self, device_inputs: str) -> None:
-        """Generate the first token."""
+    def __call__(self, device_inputs: str) -> None:  # noqa: ARG002 - as a program has it
+        self.calls.append("all tokens")
+
+    def first_token(self, device_inputs: str) -> None:  # noqa: ARG002 - as above
+        self.calls.append("first token")
 
 
 class SequentialProgram(TextProgram):
@@ -110,32 +116,54 @@ def test_without_pytorch_nothing_is_profiled_and_the_worker_continues(
     assert len(events(answer, "visited")) == 1
 
 
+def text_cell(program: TextProgram) -> Cell:
+    return Cell(cast("Any", program), ["prompts"], cast("Any", None), rules())
+
+
+def text_service(
+    programs: dict[int, TextProgram], sent: list[Any], task: str = "generate"
+) -> Service:
+    """Return a service whose visits are two calls and two for the first token."""
+    block = Block(calls=2, lead_calls=1, first_token_calls=2)
+    return Service(
+        workflow=SYNCHRONOUS,
+        subject=cast("Any", None),
+        cells={size: text_cell(program) for size, program in programs.items()},
+        blocks=dict.fromkeys(programs, block),
+        request=cast("Any", types.SimpleNamespace(task=task, device="cpu")),
+        channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
+        attempt=lambda work: work(),
+    )
+
+
+def test_a_visit_of_text_times_the_first_token_after_the_block() -> None:
+    sent: list[Any] = []
+    program = TextProgram()
+    text_service({4: program}, sent).time_visit(4, 1)
+    assert program.calls == ["all tokens"] * 3 + ["first token"] * 2
+    (visit,) = sent
+    assert (len(visit.seconds), len(visit.first_token_seconds)) == (2, 2)
+
+
+@pytest.mark.parametrize(("kind", "has_one"), [(TextProgram, True), (SequentialProgram, False)])
+def test_prompts_that_run_one_after_the_other_have_no_first_token(
+    kind: type[TextProgram], has_one: bool
+) -> None:
+    assert warm_up_first_token(SYNCHRONOUS, text_cell(kind())) is has_one
+
+
 @pytest.mark.parametrize(("task", "profiled"), [("forward", [1, 4, 16]), ("generate", [1, 16])])
 def test_only_the_smallest_and_the_largest_batch_of_text_are_profiled(
     task: str, profiled: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
-    service = Service(
-        workflow=types.SimpleNamespace(synchronise=lambda: None),
-        subject=cast("Any", None),
-        cells={
-            size: Cell(cast("Any", kind()), ["prompts"], cast("Any", None), rules())
-            for size, kind in ((1, TextProgram), (4, TextProgram), (16, SequentialProgram))
-        },
-        blocks={},
-        request=cast("Any", types.SimpleNamespace(task=task, output_tokens=2)),
-        channel=cast("Any", types.SimpleNamespace(send=sent.append, start_phase=lambda *_: None)),
-        attempt=lambda work: work(),
-    )
+    service = text_service({size: TextProgram() for size in (1, 4, 16)}, sent, task)
     monkeypatch.setattr(
         "probes.measuring.profile.profile_calls",
         lambda call, device_inputs, synchronise, size: size,  # noqa: ARG005 - replaces the profiler
     )
     service.diagnose()
     assert [each for each in sent if isinstance(each, int)] == profiled
-    assert [each.batch_size for each in sent if isinstance(each, protocol.Latency)] == (
-        [1, 4] if task == "generate" else []
-    )
 
 
 @pytest.mark.parametrize(
