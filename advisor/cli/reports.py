@@ -43,7 +43,11 @@ FORMATS = {
     "junit": ".junit.xml",
     "openmetrics": ".openmetrics.txt",
     "github-summary": "",
+    "mlflow": "",
+    "wandb-offline": "",
 }
+#: Formats that are no single file.
+TRACKERS = ("mlflow", "wandb-offline")
 #: The file to which a step of a GitHub workflow appends its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 Output = Annotated[
@@ -112,7 +116,12 @@ def _write_reports(
     renderers: Mapping[str, Callable[[], str | bytes]],
 ) -> None:
     """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
+    from advisor.report import tracking
+
     for name in selected:
+        if name in TRACKERS:
+            print_text(str(tracking.track(name, run_document, pathlib.Path(directory))))
+            continue
         content = renderers[name]()
         if name == "github-summary":
             _append_summary(str(content))
