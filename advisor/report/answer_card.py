@@ -7,8 +7,8 @@ from typing import NamedTuple
 from advisor.domain.decision import Recommendation
 from advisor.recommendation.headline import format_share_of_draws
 from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.report.text_generation import format_latency
 from advisor.system.number_format import (
-    format_interval,
     format_mebibytes,
     format_milliseconds,
     format_number,
@@ -59,10 +59,14 @@ def tiles(document: RunDocument) -> list[Tile]:
 
 
 def _speed(entry: WorkflowEntry) -> Tile:
-    each = "; ".join(
-        f"batch {cell.batch_size}: {format_speedup(cell.speedup)}" for cell in entry.cells
+    speedup = entry.speedup
+    bounds = (
+        [f"95%: {speedup.low:.2f} to {speedup.high:.2f}"]
+        if speedup and speedup.low is not None and speedup.high is not None
+        else []
     )
-    return Tile("Speed over eager PyTorch", format_interval(entry.speedup), each)
+    each = (f"batch {cell.batch_size}: {format_speedup(cell.speedup)}" for cell in entry.cells)
+    return Tile("Speed over eager PyTorch", format_speedup(speedup), "; ".join([*bounds, *each]))
 
 
 def _call_time(entry: WorkflowEntry) -> Tile:
@@ -86,7 +90,7 @@ def _text_latency(entry: WorkflowEntry) -> Tile | None:
         ("between tokens", metrics.itl_seconds),
     )
     note = "; ".join(
-        f"{name} {format_milliseconds(seconds, digits=3)} ms"
+        f"{name} {format_latency(seconds, metrics)} ms"
         for name, seconds in parts
         if seconds is not None
     )

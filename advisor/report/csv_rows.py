@@ -36,6 +36,7 @@ GENERATION_COLUMNS = (
     "cache_bytes",
     "mbu",
     "mfu",
+    "latency_mismatch",
 )
 #: Figures of `advisor.domain.accuracy.Accuracy`.
 ACCURACY_COLUMNS = (
@@ -49,6 +50,8 @@ ACCURACY_COLUMNS = (
     "equal_tokens",
     "repeats",
 )
+#: Figures of `advisor.domain.worker_events.Agreement`.
+AGREEMENT_COLUMNS = ("sequences", "identical_sequences")
 COLUMNS = (
     *RUN_COLUMNS,
     *("workflow", "arm", "status", "evidence", "rank", "score"),
@@ -57,7 +60,7 @@ COLUMNS = (
     *("cold_build_seconds", "warm_build_seconds", "peak_memory_bytes"),
     *("engaged_share", "correctness", "reason"),
     *GENERATION_COLUMNS,
-    *("accuracy_class", *ACCURACY_COLUMNS),
+    *("accuracy_class", *ACCURACY_COLUMNS, *AGREEMENT_COLUMNS),
     *("weights", "loss_class", "loss_basis", "weight_bytes"),
 )
 #: Characters with which spreadsheets begin a formula.
@@ -140,7 +143,8 @@ def _accuracy_values(entry: WorkflowEntry, cell: Cell | None) -> Mapping[str, Va
     if checked is None:
         return {}
     figures = {name: getattr(checked.accuracy, name, None) for name in ACCURACY_COLUMNS}
-    return {"accuracy_class": checked.accuracy_class, **figures}
+    agreement = {name: getattr(checked.agreement, name, None) for name in AGREEMENT_COLUMNS}
+    return {"accuracy_class": checked.accuracy_class, **figures, **agreement}
 
 
 def _speed_values(cell: Cell) -> Mapping[str, Value]:

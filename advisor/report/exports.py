@@ -29,6 +29,7 @@ TEXT_COLUMNS = {
     "weights",
     "loss_class",
     "loss_basis",
+    "latency_mismatch",
 }
 INTEGER_COLUMNS = {
     "rank",
@@ -38,6 +39,7 @@ INTEGER_COLUMNS = {
     "peak_memory_bytes",
     "cache_bytes",
     "weight_bytes",
+    *csv_rows.AGREEMENT_COLUMNS,
     *(name for name in csv_rows.COLUMNS if name.startswith("tier_")),
 }
 #: Metrics of each batch size: the column, the unit of the name, and what it is.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report import serving_tables, trade_off
+from advisor.report import serving_tables, text_generation, trade_off
 from advisor.report.accuracy_text import accuracy_cell
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.setup_facts import setup_facts
@@ -40,7 +40,8 @@ def render(document: RunDocument) -> str:
         [f"## {escape(headline(document))}"],
         [f"{escape(line)}  " for line in (*stop_notice(document), *confidence(document))],
         ranking(ranked) if ranked else [],
-        _generation(ranked),
+        _table(text_generation.table_rows(document)),
+        [f"{escape(line)}  " for line in text_generation.mismatch_lines(document)],
         _table(serving_tables.server_rows(document)),
         _table(serving_tables.level_rows(document)),
         *_trade_off(document),
@@ -85,25 +86,6 @@ def _row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(LETTERS[scores[name].tier] for name in CRITERIA),
         format_number(entry.score, decimals=2),
     ]
-
-
-def _generation(ranked: Sequence[WorkflowEntry]) -> list[str]:
-    """Return the table of the metrics of generated text; nothing for another task."""
-    rows = [
-        [
-            escape(entry.arm),
-            str(cell.batch_size),
-            format_number(cell.throughput.value, decimals=0),
-            format_milliseconds(metrics.ttft_seconds, digits=3),
-            format_milliseconds(metrics.itl_seconds, digits=3),
-            format_number(metrics.tokens_per_second_per_user, decimals=0),
-        ]
-        for entry in ranked
-        for cell in entry.cells
-        if (metrics := cell.generation)
-    ]
-    head = ["arm", "batch", "tokens/s", "TTFT ms", "ITL ms", "tokens/s per user"]
-    return markdown_table(head, rows, text_columns={0}) if rows else []
 
 
 def _table(rows: list[list[str]]) -> list[str]:

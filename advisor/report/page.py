@@ -18,7 +18,14 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import answer_card, charts, new_shapes, serving_tables, trade_off
+from advisor.report import (
+    answer_card,
+    charts,
+    new_shapes,
+    serving_tables,
+    text_generation,
+    trade_off,
+)
 from advisor.report.accuracy_text import LEGEND, accuracy_cell, accuracy_line
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
@@ -40,6 +47,7 @@ def render(document: RunDocument, script: str | None = None) -> str:
     ranked = [entry for entry in document.workflows if entry.rank is not None]
     unranked = [entry for entry in document.workflows if entry.rank is None]
     sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
+    pictures = charts.draw(document, ranked, sizes)
     style, code = _package_file("report.css"), _package_file("report.js")
     return _template().render(
         document=document,
@@ -52,11 +60,10 @@ def render(document: RunDocument, script: str | None = None) -> str:
         ranking_data=Markup(_ranking_data(document, ranked)),  # noqa: S704 - escaped JSON
         tiles=answer_card.tiles(document),
         winners=answer_card.winners(document),
-        generation=[(entry, cell) for entry in ranked for cell in entry.cells if cell.generation],
-        titled_tables=[
-            *serving_tables.titled_tables(document),
-            *trade_off.titled_tables(document),
-        ],
+        text_rows=text_generation.table_rows(document),
+        text_notes=text_generation.mismatch_lines(document),
+        serving_tables=serving_tables.titled_tables(document),
+        accuracy_tables=trade_off.titled_tables(document),
         losses=trade_off.loss_lines(document),
         ranked=ranked,
         new_shapes=new_shapes.by_arm(document),
@@ -70,13 +77,13 @@ def render(document: RunDocument, script: str | None = None) -> str:
         flips=flip_lines(document),
         robustness=robustness(document.recommendation) if document.recommendation else [],
         agreement=AGREEMENT,
-        pictures=_pictures(document, ranked, sizes),
+        pictures=pictures,
         memory_sources=sorted(
             {entry.memory_bytes.source for entry in ranked if entry.memory_bytes}
         ),
         setup_facts=setup_facts(document),
         script=script,
-        contents=_contents(document, ranked, unranked, script),
+        contents=_contents(document, ranked, unranked, pictures, script),
     )
 
 
@@ -84,16 +91,19 @@ def _contents(
     document: RunDocument,
     ranked: list[WorkflowEntry],
     unranked: list[WorkflowEntry],
+    pictures: charts.Pictures,
     script: str | None,
 ) -> list[tuple[str, str]]:
     """Return the ids of the page's sections with their titles."""
     has_figures = bool(ranked and ranked[0].cells)
+    has_accuracy = bool(pictures.accuracy or document.trade_off or trade_off.loss_lines(document))
     sections = [
         ("why", "Why", document.recommendation is not None),
         ("comparison", "Comparison", bool(ranked)),
         ("weights", "What would change it", bool(ranked)),
         ("speed", "Speed", has_figures),
         ("build", "Build", has_figures),
+        ("accuracy", "Accuracy", has_figures and has_accuracy),
         ("limits", "Limits and memory", has_figures),
         ("platforms", "Platforms", document.portability is not None),
         ("evidence", "Evidence", bool(ranked)),
@@ -102,24 +112,6 @@ def _contents(
         ("recipe", "Recipe", bool(script)),
     ]
     return [(name, title) for name, title, is_present in sections if is_present]
-
-
-def _pictures(
-    document: RunDocument, ranked: list[WorkflowEntry], sizes: list[int]
-) -> dict[str, Markup | list[Markup] | None]:
-    applications = document.portability.applications if document.portability else ()
-    races = document.race.by_batch_size if document.race else ()
-    noise_floors = {race.batch_size: race.noise_floor for race in races}
-    return {
-        "tiers": charts.tier_chart(ranked),
-        "speedups": [
-            charts.speedup_chart(ranked, index, size, noise_floors.get(size))
-            for index, size in enumerate(sizes)
-        ],
-        "build": charts.build_cost_chart(ranked),
-        "cascade": charts.cascade_chart(applications) if applications else None,
-        "navigation": charts.navigation_chart(applications) if applications else None,
-    }
 
 
 def _ranking_data(document: RunDocument, ranked: list[WorkflowEntry]) -> str:

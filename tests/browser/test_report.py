@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ import builders
 import msgspec
 import pytest
 
+from advisor import catalogue
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
 from advisor.domain.question import PILLARS, Constraint
 from advisor.pipeline.decision import Decision, rescore
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
-from advisor.report import document, measured_document, page
+from advisor.report import document, measured_document, page, reopened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -47,6 +49,7 @@ ARGUMENTS = [
 MOVE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
 EVIDENCE = pathlib.Path(__file__).parents[1] / "stacks" / "evidence"
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
+SIDES = ("top", "right", "bottom", "left")
 
 
 @pytest.fixture(scope="module")
@@ -219,29 +222,76 @@ def test_the_first_ranking_is_the_one_of_the_document(
     opened.context.close()
 
 
+KEPT_RUNS = [
+    "cpu-demo.json",
+    "h200-ffn-multilayer-tinyllama-bfloat16.json",
+    "h200-generate-tinyllama-bfloat16.json",
+]
+#: Texts of the pictures that overlap or leave their picture.
+CROWDED_TEXTS = """() => [...document.querySelectorAll("svg.chart")].flatMap(picture => {
+  const frame = picture.getBoundingClientRect();
+  const texts = [...picture.querySelectorAll("text")].map(each => [
+    each.textContent, each.getBoundingClientRect()
+  ]);
+  const outside = texts.filter(
+    ([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1
+  );
+  const pairs = texts.flatMap(([one, first], number) => texts.slice(number + 1)
+    .filter(([, second]) =>
+      Math.min(first.right, second.right) - Math.max(first.left, second.left) > 1 &&
+      Math.min(first.bottom, second.bottom) - Math.max(first.top, second.top) > 3)
+    .map(([other]) => one + " | " + other));
+  return [...outside.map(([text]) => text), ...pairs];
+})"""
+
+
+def write_kept(name: str, place: pathlib.Path) -> pathlib.Path:
+    """Write the page of a kept run, as `report` opens it."""
+    made = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=document.RunDocument)
+    file = place / "report.html"
+    file.write_text(page.render(reopened.decide_again(made, catalogue.load()), "print('served')"))
+    return file
+
+
+def open_details(opened: OpenReport) -> None:
+    for details in opened.page.locator("details").all():
+        details.evaluate("each => { each.open = true; }")
+
+
+@pytest.mark.parametrize("name", KEPT_RUNS)
+def test_the_pictures_are_readable_on_wide_and_narrow_screens(
+    browser: Browser, name: str, tmp_path: pathlib.Path
+) -> None:
+    file = write_kept(name, tmp_path)
+    for width in (1280, 390):
+        opened = OpenReport(browser, file, viewport={"width": width, "height": 900})
+        open_details(opened)
+        assert opened.problems == []
+        assert opened.page.evaluate(CROWDED_TEXTS) == [], width
+        beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert opened.page.evaluate(beyond) <= 0, width
+        opened.context.close()
+
+
+@pytest.mark.parametrize("name", KEPT_RUNS)
+def test_a_printed_page_has_two_sheets(browser: Browser, name: str, tmp_path: pathlib.Path) -> None:
+    opened = OpenReport(browser, write_kept(name, tmp_path))
+    printed = opened.page.pdf(format="A4", margin=dict.fromkeys(SIDES, "12mm"))
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
+    opened.context.close()
+
+
 @pytest.mark.parametrize(
     ("kept", "scheme"),
-    [
-        ("cpu-demo.json", "light"),
-        ("cpu-demo.json", "dark"),
-        ("h200-generate-demo-llama.json", "light"),
-    ],
+    [*((name, "light") for name in KEPT_RUNS), ("cpu-demo.json", "dark")],
 )
 def test_the_page_passes_an_accessibility_audit(
     browser: Browser, kept: str, scheme: str, tmp_path: pathlib.Path
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - imports playwright
 
-    file = tmp_path / "report.html"
-    file.write_text(
-        page.render(
-            msgspec.json.decode((EVIDENCE / kept).read_bytes(), type=document.RunDocument),
-            "print('served')",
-        )
-    )
-    opened = OpenReport(browser, file, color_scheme=scheme)
-    for details in opened.page.locator("details").all():
-        details.evaluate("each => { each.open = true; }")
+    opened = OpenReport(browser, write_kept(kept, tmp_path), color_scheme=scheme)
+    open_details(opened)
     found = Axe().run(opened.page).response
     assert [
         (each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]

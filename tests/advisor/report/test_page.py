@@ -119,6 +119,7 @@ def test_the_page_is_valid_and_has_every_section() -> None:
         "weights",
         "speed",
         "build",
+        "accuracy",
         "limits",
         "evidence",
         "unranked",
@@ -159,7 +160,7 @@ def test_the_page_begins_with_the_figures_of_the_answer() -> None:
     ]
     assert len(names) == len(values) >= 3
     entry = builders.document().workflows[0]
-    assert values[0] == number_format.format_interval(entry.speedup)
+    assert values[0] == number_format.format_speedup(entry.speedup)
 
 
 def test_the_best_arm_of_a_batch_size_is_named_where_it_is_another_one() -> None:

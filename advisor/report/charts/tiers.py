@@ -1,0 +1,61 @@
+"""The letters of each arm on the five criteria as marks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from advisor.domain.rubric import LETTERS
+from advisor.report.charts.marks import Mark
+from advisor.report.charts.svg import (
+    NAME_COLUMN_WIDTH,
+    ROW_HEIGHT,
+    WIDTH,
+    Picture,
+    circle,
+    line,
+    picture,
+    text,
+)
+from advisor.report.document import WorkflowEntry
+from advisor.report.text_report import CRITERION_HEADS
+
+HIGHEST_TIER = 3
+
+
+def tier_chart(ranked: Sequence[WorkflowEntry], marks: Mapping[str, Mark]) -> Picture:
+    """Return a row for each arm with as many filled marks for each criterion as its tier."""
+    column_width = (WIDTH - NAME_COLUMN_WIDTH) / len(CRITERION_HEADS)
+    centres = {
+        name: NAME_COLUMN_WIDTH + (column + 0.5) * column_width
+        for column, name in enumerate(CRITERION_HEADS)
+    }
+    parts = [
+        text(centre, 14 + 14 * row, word, "tick")
+        for name, centre in centres.items()
+        for row, word in enumerate(name.split("_"))
+    ]
+    for row, entry in enumerate(ranked):
+        y = 50 + row * ROW_HEIGHT
+        parts += [
+            text(NAME_COLUMN_WIDTH - 12, y + 4, marks[entry.arm].name, "name"),
+            line(0, y + ROW_HEIGHT / 2, WIDTH, y + ROW_HEIGHT / 2, "grid"),
+        ]
+        for name, centre in centres.items():
+            parts += _tier_marks(entry, name, centre, y)
+    title = "Tiers of each workflow on the five criteria: three marks are best"
+    return picture(title, 50 + len(ranked) * ROW_HEIGHT, parts)
+
+
+def _tier_marks(entry: WorkflowEntry, criterion: str, centre: float, y: float) -> list[Markup]:
+    score = (entry.scores or {})[criterion]
+    letter, name = LETTERS[score.tier], criterion.replace("_", " ")
+    title = f"{entry.arm}, {name}: {letter}, {score.evidence}"
+    filled = "tier" if score.evidence in {"measured", "imported"} else "tier unmeasured"
+    return [
+        circle(
+            centre + (mark - 2) * 17, y, 6, filled if mark <= score.tier else "tier empty", title
+        )
+        for mark in range(1, HIGHEST_TIER + 1)
+    ]

@@ -1,0 +1,129 @@
+"""All pictures of the kept runs: complete, readable, and safe."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import re
+from typing import NamedTuple
+
+import builders
+import msgspec
+import pytest
+from markupsafe import Markup
+
+from advisor import catalogue
+from advisor.report import reopened
+from advisor.report.charts import Pictures, draw
+from advisor.report.charts.svg import WIDTH, Picture
+from advisor.report.document import RunDocument
+
+EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
+#: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.
+CHARACTER_WIDTH, LINE_HEIGHT = 6.0, 11.0
+TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)" class="([\w ]+)">([^<]*)</text>')
+
+
+class Box(NamedTuple):
+    """The place of a text in a picture."""
+
+    text: str
+    left: float
+    right: float
+    baseline: float
+
+    def overlaps(self, other: Box) -> bool:
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and abs(self.baseline - other.baseline) < LINE_HEIGHT
+        )
+
+
+def boxes(picture: Picture) -> list[Box]:
+    """Return the texts of a picture, wherever their class anchors them."""
+    found = []
+    for x, y, css_class, text in TEXT.findall(picture.drawing):
+        content = Markup(text).unescape()
+        width = CHARACTER_WIDTH * len(content)
+        before = (
+            0.5 if "tick" in css_class else 1.0 if {"name", "value"} & {*css_class.split()} else 0
+        )
+        found.append(
+            Box(content, float(x) - before * width, float(x) + (1 - before) * width, float(y))
+        )
+    return found
+
+
+def all_pictures(pictures: Pictures) -> list[Picture]:
+    values = [getattr(pictures, name) for name in pictures.__struct_fields__]
+    return [
+        each
+        for value in values
+        for each in (value if isinstance(value, tuple) else (value,))
+        if each is not None
+    ]
+
+
+def pictures_of(document: RunDocument) -> Pictures:
+    ranked = [entry for entry in document.workflows if entry.rank is not None]
+    return draw(document, ranked, [cell.batch_size for cell in ranked[0].cells])
+
+
+def kept(name: str) -> RunDocument:
+    """Return a kept run as `report` opens it."""
+    document = msgspec.json.decode((EVIDENCE / name).read_bytes(), type=RunDocument)
+    return reopened.decide_again(document, catalogue.load())
+
+
+RUNS = sorted(file.name for file in EVIDENCE.glob("*.json"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_texts_of_a_picture_overlap_or_leave_it(name: str) -> None:
+    for picture in all_pictures(pictures_of(kept(name))):
+        title, placed = picture.title, boxes(picture)
+        assert placed, title
+        for box in placed:
+            assert -2 <= box.left <= box.right <= WIDTH + 2, (title, box)
+        overlapping = [
+            (one.text, two.text)
+            for one, two in itertools.combinations(placed, 2)
+            if one.overlaps(two)
+        ]
+        assert overlapping == [], title
+
+
+def test_a_run_of_several_batch_sizes_has_every_picture() -> None:
+    found = pictures_of(kept("h200-ffn-multilayer-tinyllama-bfloat16.json"))
+    missing = {name for name in found.__struct_fields__ if getattr(found, name) in {None, ()}}
+    # Errors were not kept in that version, text was not generated, and there is one platform.
+    assert missing <= {"accuracy", "first_token", "next_token", "cascade", "navigation"}
+    assert (len(found.speedups), len(found.break_even)) == (4, 4)
+    assert found.throughput is not None
+    # Thirteen arms at four batch sizes, and their names.
+    assert len(re.findall("<polygon|<circle", found.throughput.drawing)) == 13 * 5
+
+
+def test_a_run_of_text_has_its_latencies() -> None:
+    found = pictures_of(kept("h200-generate-tinyllama-bfloat16.json"))
+    assert found.first_token is not None
+    assert found.next_token is not None
+    assert 'class="front"' in found.next_token.drawing
+
+
+def test_a_run_without_an_answer_has_no_pictures() -> None:
+    found = draw(builders.document(recommendation=None), [], [])
+    assert all_pictures(found) == [found.tiers]
+
+
+def test_names_are_escaped() -> None:
+    document = builders.document()
+    hostile = "</text><script>"
+    workflows = tuple(
+        msgspec.structs.replace(entry, arm=hostile + entry.arm) for entry in document.workflows
+    )
+    for picture in all_pictures(
+        pictures_of(msgspec.structs.replace(document, workflows=workflows))
+    ):
+        assert "<script" not in picture.drawing

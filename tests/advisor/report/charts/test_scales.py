@@ -1,0 +1,55 @@
+"""Scales and axes of the pictures."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from advisor.report.charts.scales import Axis, Scale, format_tick, horizontal_axis
+
+
+def test_a_linear_scale_has_round_ticks() -> None:
+    scale = Scale(0.93, 2.07, 0, 100)
+    assert scale.ticks() == (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+    assert (scale.to_pixels(0.93), scale.to_pixels(2.07)) == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.9, 60, (1, 2, 5, 10, 20, 50)),
+        (0.9, 2e4, (1, 10, 100, 1000, 10000)),
+        # Fewer than two round values: those of a linear scale.
+        (101, 119, (102.5, 105, 107.5, 110, 112.5, 115, 117.5)),
+    ],
+)
+def test_a_logarithmic_scale_has_ticks_however_narrow_it_is(
+    low: float, high: float, ticks: tuple[float, ...]
+) -> None:
+    assert Scale(low, high, 0, 100, is_logarithmic=True).ticks() == pytest.approx(ticks)
+
+
+def test_an_axis_may_fix_its_ends_and_ticks() -> None:
+    scale = Axis("batch", ticks=(1, 4, 16), low=0.8, high=20).scale([1, 4, 16], 0, 100)
+    assert (scale.low, scale.high, scale.ticks()) == (0.8, 20, (1, 4, 16))
+    assert (scale.clamp(100), scale.clamp(0.1)) == (20, 0.8)
+
+
+def test_values_on_an_axis_do_not_overlap() -> None:
+    scale = Scale(1, 1e8, 0, 300, is_logarithmic=True)
+    drawn = "".join(horizontal_axis(scale, 0, 100, "requests"))
+    labels = re.findall(r'<text x="([\d.]+)" [^>]*>([\d,M]+)<', drawn)
+    assert len(labels) < len(scale.ticks()) == drawn.count("<line")
+    ends = [(float(x) - 3.3 * len(text), float(x) + 3.3 * len(text)) for x, text in labels]
+    assert all(one[1] < two[0] for one, two in itertools.pairwise(ends))
+
+
+def test_large_values_have_thousands_separators_or_are_millions() -> None:
+    assert [format_tick(value) for value in (0.25, 20_000, 1e6, 2.5e7)] == [
+        "0.25",
+        "20,000",
+        "1M",
+        "25M",
+    ]
