@@ -105,14 +105,20 @@ def _memory(entry: WorkflowEntry) -> Tile:
 
 
 def _build(entry: WorkflowEntry, advice: Recommendation) -> Tile:
-    requests = advice.break_even_requests
-    note = (
-        f"paid back after {format_number(requests, decimals=0)} requests"
-        if requests is not None
-        else ""
-    )
     build = entry.build_seconds
-    return Tile("Build", f"{format_seconds(build.cold if build else None)} s", note)
+    seconds = f"{format_seconds(build.cold if build else None)} s"
+    return Tile("Build", seconds, _payback(advice))
+
+
+def _payback(advice: Recommendation) -> str:
+    """Return after how many requests the build has paid for itself, or where it never does."""
+    requests = advice.break_even_requests
+    if requests is not None:
+        return f"paid back after {format_number(requests, decimals=0)} requests"
+    never = [str(each.batch_size) for each in advice.break_even if each.requests is None]
+    if never and len(never) == len(advice.break_even):
+        return "never paid back"
+    return f"never paid back at batch size {', '.join(never)}" if never else ""
 
 
 def _confidence(advice: Recommendation) -> Tile:

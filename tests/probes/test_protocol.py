@@ -21,7 +21,7 @@ from probes import protocol
 from probes.runtime.channel import Channel
 
 #: Events that only runs of earlier versions have.
-STORED_ONLY = {"recipe"}
+STORED_ONLY = {"latency", "recipe"}
 #: Outcomes that only the advisor can observe.
 OBSERVED_OUTCOMES = {"timed-out", "crashed", "skipped"}
 

@@ -13,7 +13,8 @@ from stacks.kept_runs import (
     versions_of,
 )
 
-from advisor.domain.measurement import GenerationMetrics
+from advisor.domain.measurement import Cell
+from advisor.measure.generation import explain_mismatch
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.tabular import markdown_table
 from advisor.system.number_format import (
@@ -31,6 +32,11 @@ EVIDENCE_LINK = "tests/stacks/evidence"
 BASELINE = "pytorch-eager"
 GIBIBYTE = 1 << 30
 FAILED = {"incorrect", "not-engaged", "build-failed", "crashed", "timed-out"}
+#: Below a table with marked latencies.
+MISMATCH = (
+    "`*` TTFT and ITL were timed in calls apart from the race, which took over 10 % more or less "
+    "time than those of the race."
+)
 
 
 def introduction(document: RunDocument, file: str) -> str:
@@ -113,14 +119,14 @@ def text_table(file: str) -> list[str]:
         "build s",
         "MiB",
     ]
-    rows = [_text_row(entry) for entry in entries]
-    return [introduction(document, file), *markdown_table(head, rows, text_columns={0})]
+    rows = [_text_row(entry, document.question.output_tokens) for entry in entries]
+    table = markdown_table(head, rows, text_columns={0})
+    is_marked = any("*" in cell for row in rows for cell in row)
+    return [introduction(document, file), *table, *(["", MISMATCH] if is_marked else [])]
 
 
-def _text_row(entry: WorkflowEntry) -> list[str]:
-    first, last = entry.cells[0].generation, entry.cells[-1].generation
-    assert first
-    assert last
+def _text_row(entry: WorkflowEntry, output_tokens: int) -> list[str]:
+    first, last = entry.cells[0], entry.cells[-1]
     return [
         entry.arm,
         format_interval(entry.speedup),
@@ -128,21 +134,27 @@ def _text_row(entry: WorkflowEntry) -> list[str]:
             f"{format_number(cell.throughput.value, decimals=0)} ({cell.speedup.value:.2f})"
             for cell in entry.cells
         ),
-        *(_latencies(metrics) for metrics in (first, last)),
-        " / ".join(_bandwidth(metrics) for metrics in (first, last)),
+        *(_latencies(cell, output_tokens) for cell in (first, last)),
+        " / ".join(_bandwidth(cell) for cell in (first, last)),
         *_build_and_memory(entry),
     ]
 
 
-def _latencies(metrics: GenerationMetrics) -> str:
-    ttft, itl = metrics.ttft_seconds, metrics.itl_seconds
+def _latencies(cell: Cell, output_tokens: int) -> str:
+    """Return TTFT and ITL, marked where they do not add up to the time of a call."""
+    assert cell.generation
+    ttft, itl = cell.generation.ttft_seconds, cell.generation.itl_seconds
+    mismatch = explain_mismatch(cell.generation, cell.seconds.median, output_tokens)
     return (
         f"{format_number(None if ttft is None else ttft * 1e3, decimals=1)} / "
         f"{format_number(None if itl is None else itl * 1e3, decimals=2)}"
+        f"{'*' if mismatch else ''}"
     )
 
 
-def _bandwidth(metrics: GenerationMetrics) -> str:
+def _bandwidth(cell: Cell) -> str:
+    assert cell.generation
+    metrics = cell.generation
     is_cached = metrics.mbu is not None and metrics.mbu > 1
     return "caches" if is_cached else format_share(metrics.mbu)
 

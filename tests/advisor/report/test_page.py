@@ -11,12 +11,12 @@ import html5lib
 import msgspec
 import pytest
 
-from advisor.domain.decision import BatchAdvice
+from advisor.domain.decision import BatchAdvice, BreakEven
 from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
 from advisor.domain.workflow import Integration
-from advisor.report import measured_document, page
+from advisor.report import answer_card, measured_document, page
 from advisor.report.document import RunDocument
 from advisor.report.text_report import stop_notice
 from advisor.score import performance_portability
@@ -287,3 +287,31 @@ def test_platforms_have_their_efficiencies_and_harmonic_means() -> None:
     ]
     assert [each for each in titles if "compiled" in each] == ["compiled: 100%", "compiled: 25%"]
     assert [each for each in titles if builders.BASELINE in each] == [f"{builders.BASELINE}: 50%"]
+
+
+@pytest.mark.parametrize(
+    ("requests", "note"),
+    [
+        ((2000.0, 30000.0), "paid back after 30,000 requests"),
+        ((2000.0, None), "never paid back at batch size 8"),
+        ((None, None), "never paid back"),
+        ((), ""),
+    ],
+)
+def test_the_tile_of_the_build_has_where_it_is_paid_back(
+    requests: tuple[float | None, ...], note: str
+) -> None:
+    made = builders.document()
+    assert made.recommendation is not None
+    found = tuple(
+        BreakEven(batch_size=size, requests=each, low=None, high=None)
+        for size, each in zip((1, 8), requests, strict=False)
+    )
+    known = [each for each in requests if each is not None]
+    advice = msgspec.structs.replace(
+        made.recommendation,
+        break_even=found,
+        break_even_requests=max(known) if known and len(known) == len(requests) else None,
+    )
+    shown = answer_card.tiles(msgspec.structs.replace(made, recommendation=advice))
+    assert [tile.note for tile in shown if tile.name == "Build"] == [note]
