@@ -13,6 +13,9 @@ Standard input carries one-line tokens:
     visit BATCH_SIZE ROUND      time one block of calls
     sustain BATCH_SIZE SECONDS  call without a pause for that long
     diagnose                    profile a few calls of each batch size
+    probe CONCURRENCY SECONDS   ask the server (role `serve`), always this many requests at once
+    sample SECONDS              ask the server for a text that is checked every so many seconds
+    enough                      end that
     flex                        check the outputs, then try batch sizes and a length that were not
                                 built; this is the last token, because it may break the programs
     flex short                  the same with one batch size
@@ -20,8 +23,9 @@ Standard input carries one-line tokens:
                                 reference worker only)
     peaks                       measure how fast the device can be (the reference worker only)
     stop                        check the outputs again, respond, end
-After `build`, `warm`, `sustain`, `diagnose` and `allocate` the worker reports `ready`. End of file
-means that the advisor is gone; the watchdog then kills the worker and everything it started.
+After `build`, `warm`, `sustain`, `diagnose`, `probe`, `enough` and `allocate` the worker reports
+`ready`. End of file means that the advisor is gone; the watchdog then kills the worker and
+everything it started.
 Standard output carries one byte after each event, so that the advisor can sleep until there is one.
 
 The protocol is one file with one version, and therefore longer than other modules: the two
@@ -122,9 +126,10 @@ class Request:
     #: Whether shapes that were not built may be tried. The reference worker then also makes a
     #: reference for another length, if the model has one.
     new_shapes: bool = False
-    #: For the role `serve`: `most_tokens` of one request; `input_tokens`, `output_tokens` and
-    #: `batch_sizes` that a composed server is built for; and the seconds after which a server that
-    #: starts (`start_seconds`), or a request (`request_seconds`), has failed. Else empty.
+    #: For the role `serve`: `lengths` of the requests, pairs of input and output tokens;
+    #: `most_tokens` of one request; `input_tokens`, `output_tokens` and `batch_sizes` that a
+    #: composed server is built for; and the seconds after which a server that starts
+    #: (`start_seconds`), or a request (`request_seconds`), has failed. Else empty.
     load: dict[str, Any] = dataclasses.field(default_factory=dict)
     #: Of the long text: `tokens`, time limit `seconds`, and a file `data` or ""; empty for none.
     long_text: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -355,6 +360,29 @@ class Serving:
     word: str
     separator: str
     event: str = "serving"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClosedLoop:
+    """Requests to the server, always `concurrency` at once; each is followed by another.
+
+    `requests` were answered, the last one after `seconds`.
+    """
+
+    concurrency: int
+    requests: int
+    failed: int
+    seconds: float
+    event: str = "closed-loop"
+
+
+@dataclasses.dataclass(frozen=True)
+class TextsSampled:
+    """Texts that were checked while requests of others arrived; `unanswered` ones failed."""
+
+    checked: int
+    unanswered: int
+    event: str = "texts-sampled"
 
 
 @dataclasses.dataclass(frozen=True)

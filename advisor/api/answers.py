@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     ttft: str
     itl: str
     lengths: str
+    rate: float
     percentile: float
     gpu: str
     dtype: Literal["auto", "float32", "float16", "bfloat16"]

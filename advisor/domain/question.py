@@ -264,6 +264,8 @@ class LoadQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     itl_seconds: Annotated[float, msgspec.Meta(gt=0)]
     #: Share of the requests that have to meet both limits.
     share: Annotated[float, msgspec.Meta(ge=0.5, lt=1)] = 0.95
+    #: Requests per second that all servers together have to serve; null for none.
+    rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
     @property
     def most_tokens(self) -> int:

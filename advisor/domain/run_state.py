@@ -43,6 +43,7 @@ from advisor.domain.worker_events import (
     Built,
     Caches,
     Checked,
+    ClosedLoop,
     Diagnosed,
     Engaged,
     Imported,
@@ -60,6 +61,7 @@ from advisor.domain.worker_events import (
     Serving,
     Sustained,
     TextScores,
+    TextsSampled,
     UserMetric,
     WarmedUp,
     WorkerEvent,
@@ -102,6 +104,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     sustained: tuple[Sustained, ...] = ()
     energy: tuple[EnergyMeasured, ...] = ()
     serving: Serving | None = None
+    closed_loops: tuple[ClosedLoop, ...] = ()
+    texts_sampled: tuple[TextsSampled, ...] = ()
     load_blocks: tuple[LoadMeasured, ...] = ()
     diagnosed: dict[int, Diagnosed] = {}
     new_shape_results: dict[int, NewShapeResult] = {}
@@ -320,6 +324,13 @@ LAST_EVENT_FIELDS: dict[type, str] = {
     MemoryRead: "memory",
     Peaks: "peaks",
 }
+#: By type of worker event, the field of `ProcessState` that keeps all of them.
+SEQUENCE_FIELDS: dict[type, str] = {
+    BlockTimed: "visits",
+    Sustained: "sustained",
+    ClosedLoop: "closed_loops",
+    TextsSampled: "texts_sampled",
+}
 #: By type of worker event, the field of `ProcessState` that keeps the last one of each batch size.
 BATCH_SIZE_FIELDS: dict[type, str] = {
     Built: "built",
@@ -343,10 +354,9 @@ def _process_changes(process: ProcessState, worker_event: WorkerEvent) -> dict[s
             return {"ready": True}
         case Prepared():
             return {}
-        case BlockTimed() as visit:
-            return {"visits": (*process.visits, visit)}
-        case Sustained() as sustained:
-            return {"sustained": (*process.sustained, sustained)}
+        case BlockTimed() | Sustained() | ClosedLoop() | TextsSampled():
+            field = SEQUENCE_FIELDS[type(worker_event)]
+            return {field: (*getattr(process, field), worker_event)}
         case (
             Built()
             | Checked()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from advisor.domain.interval import Interval
 from advisor.domain.question import RequestLengths
 
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Factor = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class LengthMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,8 +34,21 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     lead_share: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     gap_seconds: Annotated[float, msgspec.Meta(ge=0)]
     most_blocks: Annotated[int, msgspec.Meta(ge=1)]
+    #: The fields with a default are missing in runs of earlier versions, which did without them.
+    least_misses: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    most_block_seconds: Annotated[float, msgspec.Meta(gt=0)] = 3600.0
+    #: Requests at once and seconds of the closed loops before the load.
+    probe_concurrencies: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = ()
+    probe_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    probe_gain: Annotated[float, msgspec.Meta(ge=1)] = 1.3
+    #: Shares of the probed rate that the search tries first.
+    ladder: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)] = (1.0,)
+    #: 0: every arm is measured finely.
+    far_below: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    #: 0: no text is checked while the load runs.
+    sampled_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     #: Shares of the goodput that the search found.
-    repeat_rates: Annotated[tuple[Share, ...], msgspec.Meta(min_length=1)]
+    repeat_rates: Annotated[tuple[Factor, ...], msgspec.Meta(min_length=1)]
     late_share: Share
     most_late: Share
     generator_share: Share
@@ -48,6 +63,14 @@ class ServingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the seconds in which the requests of one block arrive."""
         seconds = self.block_seconds.get(budget, self.block_seconds["quick"])
         return max(seconds, self.least_ttfts * ttft_seconds)
+
+    def least_requests(self, share: float) -> int:
+        """Return how many requests a block has at least, with those at its beginning.
+
+        `least_misses` of those that count may then miss the limits.
+        """
+        counted = self.least_misses / (1 - share)
+        return max(1, math.ceil(round(counted / (1 - self.lead_share), 6)))
 
 
 def generator_processors(usable: int, share: float) -> int:
@@ -92,6 +115,22 @@ class RateLevel(msgspec.Struct, frozen=True, kw_only=True):
     itl_seconds: tuple[float, float, float] | None
 
 
+class AskedRate(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether one server sustains the asked rate, and how many equal ones do."""
+
+    rate: float
+    #: `open` where the interval of the goodput holds the rate.
+    verdict: Literal["met", "not-met", "open"]
+    #: Servers that share the rate equally, at the goodput and at the ends of its interval.
+    servers: int
+    fewest_servers: int
+    most_servers: int
+    #: Latency at about the rate that each of them then has; null where none was measured.
+    level: RateLevel | None = None
+    #: Price of all of them per hour; null without a price.
+    price_per_hour: float | None = None
+
+
 class ServedArm(msgspec.Struct, frozen=True, kw_only=True):
     """What one arm's server sustained."""
 
@@ -108,12 +147,16 @@ class ServedArm(msgspec.Struct, frozen=True, kw_only=True):
     discarded: int
     requests: int
     failed: int
+    #: Texts that were checked while the load ran.
+    texts_checked: int = 0
     #: The command that started the server, as it was measured.
     command: str
     #: Tokens per second with equal prompts in one batch: what the batch probe would compare.
     batch_tokens_per_second: float | None = None
     #: Price of a million generated tokens at the goodput; null without a price.
     cost_per_million_tokens: float | None = None
+    #: Null where no rate was asked for, or without a goodput.
+    asked: AskedRate | None = None
 
 
 class ServingResults(msgspec.Struct, frozen=True, kw_only=True):

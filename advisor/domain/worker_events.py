@@ -252,6 +252,30 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     separator: str
 
 
+class ClosedLoop(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="closed-loop"):
+    """Requests to the server, always as many at once; each is followed by another."""
+
+    concurrency: Size
+    #: Requests that were answered, and the seconds until the last one was.
+    requests: Count
+    failed: Count
+    seconds: Duration
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.requests / self.seconds
+
+
+class TextsSampled(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="texts-sampled"
+):
+    """Texts that were checked while requests of others arrived, and requests without an answer."""
+
+    checked: Count
+    unanswered: Count
+
+
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ready"):
     """All requested work is done; the worker waits for the next request."""
 
@@ -359,6 +383,8 @@ WorkerEvent = (
     | RecipeFacts
     | Recipe
     | Serving
+    | ClosedLoop
+    | TextsSampled
     | WarmedUp
     | MemoryRead
     | Prepared

@@ -25,6 +25,9 @@ from advisor.domain.question import Dtype
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, ratio_interval, summarise_arm
+from advisor.measure.asked_rate import servers_for
+from advisor.measure.contenders import is_far_below, is_saturated
+from advisor.measure.load_blocks import load_block
 from advisor.measure.process_differences import (
     estimate_process_variances,
     include_process_differences,
@@ -40,7 +43,7 @@ from advisor.measure.rounds import (
     race_log_speedups,
     visits_by_round,
 )
-from advisor.measure.serving import add_servers, estimate, has_failed, load_block
+from advisor.measure.serving import add_servers, estimate, has_failed
 from advisor.statistics.intervals import paired_interval
 from advisor.statistics.trimmed import trimmed_mean
 
@@ -49,12 +52,15 @@ __all__ = [
     "estimate",
     "has_failed",
     "include_process_differences",
+    "is_far_below",
+    "is_saturated",
     "is_valid",
     "load_block",
     "log_median_seconds",
     "mean_log_speedups",
     "measured_process",
     "ratio_interval",
+    "servers_for",
     "summarise",
     "visits_by_round",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,49 +12,21 @@ from advisor.domain.measurement import Interval, Measurement, MemoryBytes, Resul
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import Arm, Plan
 from advisor.domain.question import LoadQuestion, Question
-from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
-from advisor.domain.serving import RateLevel, ServedArm, ServedRequest, ServingResults
+from advisor.domain.serving import ServedArm, ServingResults
 from advisor.measure.arms import summarise_arm
+from advisor.measure.asked_rate import compare_with_asked_rate
+from advisor.measure.load_blocks import levels_of, load_block, valid_blocks
 from advisor.statistics.goodput import (
     Goodput,
-    LoadBlock,
     compare_processes,
     estimate_goodput,
 )
-from advisor.statistics.intervals import HALF_INTERVAL, nearest_rank
+from advisor.statistics.intervals import HALF_INTERVAL
 from advisor.statistics.replication import process_variance
 
-PERCENTILES = (0.5, 0.95, 0.99)
-#: Rates within this factor are one level.
-SAME_RATE = 1.02
 SECONDS_PER_HOUR, MILLION = 3600, 1_000_000
 HOST_SOURCE = "sum of the peak resident set sizes of the server's processes"
-TAIL = 0.025
-
-
-def meets_limits(request: ServedRequest, load: LoadQuestion) -> bool:
-    """Return whether a request was answered within both limits.
-
-    A text of a single token has no time between tokens.
-    """
-    return (
-        request.failure is None
-        and request.ttft is not None
-        and request.ttft <= load.ttft_seconds
-        and (request.itl is None or request.itl <= load.itl_seconds)
-    )
-
-
-def load_block(measured: LoadMeasured, load: LoadQuestion) -> LoadBlock:
-    """Return how many requests of a block met the limits."""
-    met = sum(meets_limits(request, load) for request in measured.requests)
-    return LoadBlock(measured.rate, met, len(measured.requests))
-
-
-def valid_blocks(processes: Iterable[ProcessState]) -> list[LoadMeasured]:
-    """Return the blocks that count."""
-    return [block for process in processes for block in process.load_blocks if not block.discarded]
 
 
 def has_failed(state: RunState, arm: str) -> bool:
@@ -130,7 +102,9 @@ def _measurement(
     deviation: float,
 ) -> Measurement:
     """Return the measurement of an arm without cells, whose speed-up is a ratio of goodputs."""
-    speedup = ratio_interval(found[arm.id], found[baseline], deviation)
+    counts = (measured_processes(state.processes[each]) for each in (arm.id, baseline))
+    between = standard_error(deviation, *counts)
+    speedup = ratio_interval(found[arm.id], found[baseline], between)
     if arm.id == baseline:
         speedup = Interval(value=1.0, low=1.0, high=1.0)
     summary = summarise_arm(state, arm, {}, None, dtype=question.dtype, margin=0.0, speedup=speedup)
@@ -144,19 +118,27 @@ def _measurement(
     return msgspec.structs.replace(summary, memory_bytes=memory, settings=settings)
 
 
-def ratio_interval(one: Goodput, other: Goodput, deviation: float) -> Interval:
-    """Return the ratio of two goodputs with what differs between processes, two of each arm."""
-    differences = sorted(a - b for a, b in zip(one.log_draws, other.log_draws, strict=True))
-    value = math.log(one.value / other.value)
-    low = differences[int(TAIL * len(differences))]
-    high = differences[-1 - int(TAIL * len(differences))]
-    between = deviation * HALF_INTERVAL
+def ratio_interval(one: Goodput, other: Goodput, between: float) -> Interval:
+    """Return the ratio of two goodputs; its logarithm differs by `between` between processes."""
+    value, extra = one.value / other.value, between * HALF_INTERVAL
+    low = (math.log(one.value / one.low), math.log(other.high / other.value), extra)
+    high = (math.log(one.high / one.value), math.log(other.value / other.low), extra)
     return Interval(
-        value=math.exp(value),
-        low=math.exp(value - math.hypot(max(value - low, 0.0), between)),
-        high=math.exp(value + math.hypot(max(high - value, 0.0), between)),
-        between=deviation,
+        value=value,
+        low=value * math.exp(-math.hypot(*low)),
+        high=value * math.exp(math.hypot(*high)),
+        between=between,
     )
+
+
+def standard_error(deviation: float, *process_counts: int) -> float:
+    """Return the error between processes of a mean, or of the ratio of two means."""
+    return deviation * math.sqrt(sum(1 / max(count, 1) for count in process_counts))
+
+
+def measured_processes(processes: Sequence[ProcessState]) -> int:
+    """Return the number of processes with blocks that count."""
+    return sum(bool(valid_blocks([process])) for process in processes)
 
 
 def estimate_deviation(
@@ -190,87 +172,52 @@ def summarise_server(
     load, processes = question.load, state.processes[arm]
     assert load is not None  # noqa: S101 - for the type checker: the caller has checked it
     blocks = valid_blocks(processes)
-    levels = _levels(blocks, load, goodput.value if goodput else None)
+    levels = levels_of(blocks, load, goodput.value if goodput else None)
     requests = [request for block in blocks for request in block.requests]
     answered = [request.output_tokens for request in requests if request.failure is None]
     mean_tokens = sum(answered) / len(answered) if answered else 0.0
     rate = goodput.value * mean_tokens if goodput else None
     price = question.price_per_hour
+    between = standard_error(deviation, measured_processes(processes))
+    interval = _goodput_interval(goodput, between) if goodput else None
     return ServedArm(
         arm=arm,
-        goodput=_goodput_interval(goodput, deviation) if goodput else None,
+        goodput=interval,
         tokens_per_second=rate,
         levels=levels,
         blocks=len(blocks),
         discarded=sum(block.discarded for each in processes for block in each.load_blocks),
         requests=len(requests),
         failed=sum(request.failure is not None for request in requests),
+        texts_checked=sum(each.checked for one in processes for each in one.texts_sampled),
         command=next((each.serving.command for each in processes if each.serving), ""),
         batch_tokens_per_second=_batch_rate(processes, question),
         cost_per_million_tokens=price / SECONDS_PER_HOUR * MILLION / rate
         if price and rate
         else None,
+        asked=compare_with_asked_rate(interval, levels, load.rate, price),
     )
 
 
-def _goodput_interval(goodput: Goodput, deviation: float) -> Interval:
-    between = deviation * HALF_INTERVAL / math.sqrt(2)
+def _goodput_interval(goodput: Goodput, between: float) -> Interval:
+    extra = between * HALF_INTERVAL
     low, high = math.log(goodput.value / goodput.low), math.log(goodput.high / goodput.value)
     return Interval(
         value=goodput.value,
-        low=goodput.value * math.exp(-math.hypot(low, between)),
-        high=goodput.value * math.exp(math.hypot(high, between)),
-        between=deviation,
+        low=goodput.value * math.exp(-math.hypot(low, extra)),
+        high=goodput.value * math.exp(math.hypot(high, extra)),
+        between=between,
     )
-
-
-def _levels(
-    blocks: Sequence[LoadMeasured], load: LoadQuestion, goodput: float | None
-) -> tuple[RateLevel, ...]:
-    """Return the latency at each rate, lowest rate first; blocks at about one rate are pooled."""
-    groups: list[list[LoadMeasured]] = []
-    for block in sorted(blocks, key=lambda each: each.rate):
-        if groups and block.rate <= groups[-1][0].rate * SAME_RATE:
-            groups[-1].append(block)
-        else:
-            groups.append([block])
-    return tuple(_level(group, load, goodput) for group in groups)
-
-
-def _level(blocks: Sequence[LoadMeasured], load: LoadQuestion, goodput: float | None) -> RateLevel:
-    requests = [request for block in blocks for request in block.requests]
-    rate = sum(block.rate for block in blocks) / len(blocks)
-    met = sum(meets_limits(request, load) for request in requests)
-    return RateLevel(
-        rate=rate,
-        share=rate / goodput if goodput else 0.0,
-        requests=len(requests),
-        failed=sum(request.failure is not None for request in requests),
-        met=met / max(len(requests), 1),
-        tokens_per_second=sum(request.output_tokens for request in requests)
-        / sum(block.seconds for block in blocks),
-        ttft_seconds=_percentiles(request.ttft for request in requests),
-        itl_seconds=_percentiles(request.itl for request in requests),
-    )
-
-
-def _percentiles(values: Iterable[float | None]) -> tuple[float, float, float] | None:
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    p50, p95, p99 = (nearest_rank(known, share) for share in PERCENTILES)
-    return p50, p95, p99
 
 
 def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float | None:
-    """Return the tokens per second with equal prompts in one batch; None without a visit."""
-    rates = sorted(
-        visit.batch_size * question.output_tokens / seconds
-        for process in processes
-        for visit in process.visits
-        for seconds in visit.seconds
-    )
-    return rates[len(rates) // 2] if rates else None
+    """Return the tokens per second with equal prompts in one batch, from the warm-up."""
+    rates = [
+        size * question.output_tokens / warm.typical_seconds
+        for process in processes[:1]
+        for size, warm in process.warmed_up.items()
+    ]
+    return max(rates, default=None)
 
 
 def _batch_best(served: Sequence[ServedArm]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,21 +29,35 @@ class PlannedBlock(NamedTuple):
     requests: tuple[TracedRequest, ...]
 
 
+class BlockLimits(NamedTuple):
+    """How long a block is: until it has lasted `seconds` and has `least` requests.
+
+    It ends after `most_seconds` in any case.
+    """
+
+    seconds: float
+    least: int = 1
+    most_seconds: float = math.inf
+
+
 def plan_block(
-    seed: int, number: int, rate: float, seconds: float, lengths: Sequence[RequestLengths]
+    seed: int, number: int, rate: float, limits: BlockLimits, lengths: Sequence[RequestLengths]
 ) -> PlannedBlock:
-    """Return block `number`: Poisson arrivals at `rate` for `seconds`.
+    """Return block `number`: Poisson arrivals at `rate`, one request at least.
 
     The same seed and number give the same sequence of random intervals and lengths at every rate,
     so all arms get the same trace.
     """
     stream = random.Random(f"{seed}/{number}")  # noqa: S311 - a trace, not a secret
     requests: list[TracedRequest] = []
-    at = 0.0
+    at, most_seconds = 0.0, max(limits.seconds, limits.most_seconds)
     while True:
         at += stream.expovariate(1.0) / rate
         chosen = lengths[stream.randrange(len(lengths))]
-        if at >= seconds and requests:
+        is_long = at >= limits.seconds and len(requests) >= limits.least
+        if requests and (is_long or at >= most_seconds):
+            is_extended = requests[-1].at > limits.seconds
+            seconds = min(at, most_seconds) if is_extended else limits.seconds
             return PlannedBlock(rate, seconds, tuple(requests))
         requests.append(TracedRequest(at, chosen))
 

@@ -94,6 +94,9 @@ class RunConfig:
         question, longest = self.question, self.question.with_longest_requests()
         checked_tokens = question.input_tokens + question.output_tokens
         return {
+            "lengths": [
+                [each.input_tokens, each.output_tokens] for each in self.question.load.lengths
+            ],
             "most_tokens": max(self.question.load.most_tokens, checked_tokens),
             "input_tokens": longest.input_tokens,
             "output_tokens": longest.output_tokens,

@@ -9,7 +9,8 @@ The module is long because each step of a worker is a method of the one session.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -43,6 +44,7 @@ from probes import protocol
 
 #: File in an arm's scratch directory that its worker starts as a server.
 SERVER_SCRIPT = protocol.SERVER_SCRIPT
+Result = TypeVar("Result")
 #: Size of the allocation with which the device's memory counter is checked.
 KNOWN_BYTES = 256 << 20
 
@@ -253,6 +255,23 @@ class Session:
         yield EnergyMeasured(
             arm=arm, process=self.process_number(arm), batch_size=batch_size, joules=joules
         )
+
+    def start_sampling(self, arm: str, seconds: float) -> None:
+        """Let the worker check a text of its server every so many seconds."""
+        self._pool.send(self._pool.workers[arm], f"sample {seconds:.3f}")
+
+    def end_sampling(self, arm: str) -> Iterator[RunEvent]:
+        """Wait until the worker has checked its last text; a wrong one has ended it."""
+        yield from self.send_and_wait(arm, "enough")
+
+    def under_load(self, arm: str, work: Callable[[], Result]) -> Result:
+        """Return the result of `work`, which sends requests to the server of the arm.
+
+        Meanwhile no other run on this host builds or times.
+        """
+        with self._host_lock.exclusive():
+            self._pool.busy_processes.resume(arm)
+            return work()
 
     def last_visit(self, arm: str) -> BlockTimed | None:
         """Return the result of the last `visit`; None if the worker ended instead."""

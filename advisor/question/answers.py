@@ -42,10 +42,19 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     lengths: Annotated[
         str,
         msgspec.Meta(
-            description="with --task serve: lengths of the requests: chat, rag, code, instruct, or "
-            "a file of JSON lines with input_tokens and output_tokens; default: chat"
+            description="with --task serve: lengths of the requests: chat, code, sharegpt, "
+            "instruct, rag, or a file of JSON lines with input_tokens and output_tokens; "
+            "default: chat"
         ),
     ] = ""
+    rate: Annotated[
+        float,
+        msgspec.Meta(
+            description="with --task serve: requests per second that have to be served, for the "
+            "number of servers that this needs; 0: none",
+            ge=0,
+        ),
+    ] = 0.0
     percentile: Annotated[
         float,
         msgspec.Meta(

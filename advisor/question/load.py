@@ -1,4 +1,4 @@
-"""`--ttft`, `--itl`, `--lengths` and `--percentile`: the load of the task `serve`."""
+"""`--ttft`, `--itl`, `--lengths`, `--rate` and `--percentile`: the load of the task `serve`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVE = "serve"
 DEFAULT_PERCENTILE = 95.0
 LEAST_PERCENTILE = 50.0
 #: Options that only the task `serve` has.
-OPTIONS = ("ttft", "itl", "lengths", "percentile")
+OPTIONS = ("ttft", "itl", "lengths", "rate", "percentile")
 
 
 def parse_load(
@@ -57,6 +57,7 @@ def parse_load(
         ttft_seconds=parse_duration("--ttft", answers.ttft),
         itl_seconds=parse_duration("--itl", answers.itl),
         share=percentile / 100,
+        rate=answers.rate or None,
     )
     _check_length(load, model)
     return load

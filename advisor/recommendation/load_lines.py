@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.domain.question import LoadQuestion
-from advisor.domain.serving import ServedArm, ServingResults
-from advisor.system.number_format import format_interval, format_number
+from advisor.domain.serving import AskedRate, ServedArm, ServingResults
+from advisor.system.number_format import (
+    format_count,
+    format_interval,
+    format_milliseconds,
+    format_number,
+    format_share,
+)
 
 
 def write_load_lines(
@@ -28,7 +34,40 @@ def write_load_lines(
         f"{format_number(arm.tokens_per_second, decimals=0)} tokens/s, with {load.limits}."
     )
     failed = f" {arm.failed} of {arm.requests} requests failed." if arm.failed else ""
-    return (sustained + failed, *_batch_line(arm, found, serving, titles))
+    batch = _batch_line(arm, found, serving, titles)
+    return (sustained + failed, *_asked_line(arm, load.share), *batch)
+
+
+def _asked_line(arm: ServedArm, share: float) -> tuple[str, ...]:
+    """Return whether one server is enough for the asked rate; empty where none was asked for."""
+    asked = arm.asked
+    if asked is None:
+        return ()
+    count = format_count(asked.servers, asked.fewest_servers, asked.most_servers)
+    price = f", {format_number(asked.price_per_hour)} per hour" if asked.price_per_hour else ""
+    need = {
+        "met": f"One server is enough for the asked {asked.rate:g} requests/s",
+        "not-met": f"The asked {asked.rate:g} requests/s need {count} such servers",
+        "open": f"It is not settled whether one server is enough for the asked {asked.rate:g} "
+        f"requests/s; they need {count}",
+    }[asked.verdict]
+    return (f"{need}{price}. {_asked_latency(asked, share)}",)
+
+
+def _asked_latency(asked: AskedRate, share: float) -> str:
+    level, each = asked.level, format_number(asked.rate / asked.servers)
+    if level is None or level.ttft_seconds is None:
+        return f"The latency at {each} requests/s each was not measured."
+    itl = (
+        f", {format_milliseconds(level.itl_seconds[1])} ms between tokens"
+        if level.itl_seconds
+        else ""
+    )
+    return (
+        f"At {each} requests/s each, {format_share(level.met)} are within the limits "
+        f"({share * 100:g} % must be); 95 % have the first token within "
+        f"{format_milliseconds(level.ttft_seconds[1])} ms{itl}."
+    )
 
 
 def _batch_line(

@@ -16,6 +16,7 @@ from advisor.domain.measurement import Cell, Interval
 from advisor.domain.plan import BASELINE
 from advisor.recommendation.trust import UNFIT, UNFIT_NOISE
 from advisor.report.document import RunDocument, Status
+from advisor.report.goodput_comparison import GoodputChange, compare_goodputs
 from advisor.report.run_differences import Difference, find_differences, software_of
 from advisor.report.speed_ratios import (
     SpeedVerdict,
@@ -91,6 +92,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     baseline_changed: bool
     #: The change of every other arm that has figures in both runs.
     changes: tuple[Change, ...]
+    #: The change of every server's goodput; empty for other tasks.
+    goodputs: tuple[GoodputChange, ...] = ()
     failed: tuple[FailedArm, ...]
     #: Runs on a machine that was too busy or unsteady for a verdict.
     unfit: tuple[str, ...]
@@ -99,18 +102,22 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     only_after: tuple[str, ...]
 
     @property
-    def regressions(self) -> tuple[Change, ...]:
+    def regressions(self) -> tuple[Change | GoodputChange, ...]:
         """The changes that are shown to be slower by more than the threshold."""
-        return tuple(change for change in self.changes if change.verdict == "slower")
+        changes: tuple[Change | GoodputChange, ...] = (*self.changes, *self.goodputs)
+        return tuple(change for change in changes if change.verdict == "slower")
 
     @property
-    def undecided(self) -> tuple[Change, ...]:
+    def undecided(self) -> tuple[Change | GoodputChange, ...]:
         """The changes that may be slower by more than the threshold, and are not shown to be."""
+        ratios: tuple[tuple[Change | GoodputChange, Interval], ...] = (
+            *((change, change.speedup_ratio) for change in self.changes),
+            *((change, change.ratio) for change in self.goodputs),
+        )
         return tuple(
             change
-            for change in self.changes
-            if change.verdict != "slower"
-            and (self.unfit or may_be_slower(change.speedup_ratio, self.threshold))
+            for change, ratio in ratios
+            if change.verdict != "slower" and (self.unfit or may_be_slower(ratio, self.threshold))
         )
 
 
@@ -118,8 +125,8 @@ def compare_documents(before: RunDocument, after: RunDocument, threshold: float)
     """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
     differences = find_differences(before, after)
     is_comparable = not any(difference.decisive for difference in differences)
-    entries = {entry.arm: entry for entry in before.workflows if entry.cells}
-    later_entries = {entry.arm: entry for entry in after.workflows if entry.cells}
+    entries, later_entries = _measured_arms(before), _measured_arms(after)
+    is_unfit = _is_unfit(before) or _is_unfit(after)
     comparison = Comparison(
         schema=SCHEMA,
         before=before.run_id,
@@ -132,14 +139,17 @@ def compare_documents(before: RunDocument, after: RunDocument, threshold: float)
         drift=_drift(before, after, threshold) if is_comparable else (),
         baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
         changes=_changes(before, after, threshold) if is_comparable else (),
+        goodputs=compare_goodputs(before, after, threshold, is_unfit=is_unfit)
+        if is_comparable
+        else (),
         failed=tuple(
             FailedArm(arm=entry.arm, status=entry.status, reason=entry.reason)
             for entry in after.workflows
             if entry.arm in entries and entry.status in FAILURES
         ),
         unfit=tuple(each.run_id for each in (before, after) if _is_unfit(each)),
-        only_before=tuple(arm for arm in entries if arm not in later_entries),
-        only_after=tuple(arm for arm in later_entries if arm not in entries),
+        only_before=tuple(sorted(entries - later_entries)),
+        only_after=tuple(sorted(later_entries - entries)),
     )
     return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
 
@@ -153,7 +163,16 @@ def _outcome(comparison: Comparison) -> Outcome:
         return "not-comparable"
     if comparison.regressions or comparison.failed:
         return "regression"
-    return "undecided" if comparison.undecided or not comparison.changes else "no-regression"
+    has_changes = comparison.changes or comparison.goodputs
+    return "undecided" if comparison.undecided or not has_changes else "no-regression"
+
+
+def _measured_arms(document: RunDocument) -> set[str]:
+    """Return the arms that have figures."""
+    served = document.serving.arms if document.serving is not None else ()
+    return {entry.arm for entry in document.workflows if entry.cells} | {
+        arm.arm for arm in served if arm.goodput is not None
+    }
 
 
 def _drift(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Drift, ...]:

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from advisor.domain.plan import BASELINE
 from advisor.report.comparison import Change, Comparison, Drift
+from advisor.report.goodput_comparison import GoodputChange
 from advisor.report.markdown import escape
 from advisor.report.tabular import markdown_table, plain_table
 from advisor.system.number_format import format_interval, format_number, format_share
 
 CHANGE_HEAD = ["arm", "batch", "speed-up, times before (95%)", "speed, times before", "verdict"]
 CHANGE_TEXT_COLUMNS = {0, 4}
+GOODPUT_HEAD = ["server", "requests/s before (95%)", "after (95%)", "times before (95%)", "verdict"]
+GOODPUT_TEXT_COLUMNS = {0, 4}
 DRIFT_HEAD = ["baseline", "batch", "speed, times before (95%)", "verdict"]
 DRIFT_TEXT_COLUMNS = {0, 3}
 
@@ -29,6 +32,9 @@ def render(comparison: Comparison) -> str:
     if comparison.changes:
         rows = [CHANGE_HEAD, *map(_change_row, comparison.changes)]
         blocks.append(plain_table(rows, CHANGE_TEXT_COLUMNS))
+    if comparison.goodputs:
+        rows = [GOODPUT_HEAD, *map(_goodput_row, comparison.goodputs)]
+        blocks.append(plain_table(rows, GOODPUT_TEXT_COLUMNS))
     if comparison.drift:
         rows = [DRIFT_HEAD, *map(_drift_row, comparison.drift)]
         blocks.append(plain_table(rows, DRIFT_TEXT_COLUMNS))
@@ -57,6 +63,9 @@ def render_markdown(comparison: Comparison) -> str:
     if comparison.changes:
         rows = _escape_rows(map(_change_row, comparison.changes))
         blocks.append(markdown_table(CHANGE_HEAD, rows, CHANGE_TEXT_COLUMNS))
+    if comparison.goodputs:
+        rows = _escape_rows(map(_goodput_row, comparison.goodputs))
+        blocks.append(markdown_table(GOODPUT_HEAD, rows, GOODPUT_TEXT_COLUMNS))
     if comparison.drift:
         rows = _escape_rows(map(_drift_row, comparison.drift))
         blocks.append(markdown_table(DRIFT_HEAD, rows, DRIFT_TEXT_COLUMNS))
@@ -80,6 +89,15 @@ def _change_row(change: Change) -> list[str]:
     ]
 
 
+def _goodput_row(change: GoodputChange) -> list[str]:
+    figures = (change.before, change.after, change.ratio)
+    return [
+        change.arm,
+        *(format_interval(figure, unit="", decimals=None) for figure in figures),
+        change.verdict,
+    ]
+
+
 def _drift_row(drift: Drift) -> list[str]:
     speed = format_interval(drift.speed, unit="", decimals=3)
     return [BASELINE, str(drift.batch_size), speed, drift.verdict]
@@ -98,7 +116,8 @@ def _verdict(comparison: Comparison) -> list[str]:
     slower, undecided = _name(comparison.regressions), _name(comparison.undecided)
     lines = [f"Fails now: {each.arm} ({each.status})." for each in comparison.failed]
     if slower:
-        lines.append(f"Slower by more than {share}, relative to the baseline: {slower}.")
+        relative = "" if comparison.goodputs else ", relative to the baseline"
+        lines.append(f"Slower by more than {share}{relative}: {slower}.")
     elif not (lines or comparison.unfit):
         lines.append(f"No arm is shown to be slower by more than {share}.")
     if comparison.unfit:
@@ -114,8 +133,13 @@ def _verdict(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _name(changes: Sequence[Change]) -> str:
-    return ", ".join(f"{change.arm} at batch size {change.batch_size}" for change in changes)
+def _name(changes: Sequence[Change | GoodputChange]) -> str:
+    return ", ".join(
+        f"{change.arm} at batch size {change.batch_size}"
+        if isinstance(change, Change)
+        else f"the server of {change.arm}"
+        for change in changes
+    )
 
 
 def _machine_drift(comparison: Comparison) -> list[str]:

@@ -44,6 +44,7 @@ def render(document: RunDocument) -> str:
         [f"{escape(line)}  " for line in text_generation.mismatch_lines(document)],
         _table(serving_tables.server_rows(document)),
         _table(serving_tables.level_rows(document)),
+        _table(serving_tables.asked_rows(document)),
         *_trade_off(document),
         *_reasons(document),
         _unranked(document),

@@ -59,9 +59,19 @@ def _decisive_facts(document: RunDocument) -> dict[str, str]:
         "batch sizes": ", ".join(map(str, question.batch_sizes)),
         "input tokens": str(question.input_tokens),
         "output tokens": str(question.output_tokens),
+        **_load_facts(document),
         "device": device_name(document),
         "usable processors": str(cpu.usable_processors) if question.device == "cpu" else "",
     }
+
+
+def _load_facts(document: RunDocument) -> dict[str, str]:
+    """Return the lengths of the requests to servers, and their limits; empty for other tasks."""
+    load = document.question.load
+    if load is None:
+        return {}
+    lengths = (f"{each.input_tokens} + {each.output_tokens}" for each in load.lengths)
+    return {"request lengths": ", ".join(lengths), "limits": load.limits}
 
 
 def _context_facts(document: RunDocument) -> dict[str, str]:

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.domain.serving import RateLevel, ServedArm
+from advisor.domain.serving import AskedRate, RateLevel, ServedArm
 from advisor.report.document import RunDocument
 from advisor.system.number_format import (
     MISSING,
+    format_count,
     format_interval,
     format_milliseconds,
     format_number,
     format_share,
 )
 
-HEAD = ("arm", "requests/s (95%)", "tokens/s", "batch tokens/s", "requests", "failed", "discarded")
+HEAD = (
+    "arm",
+    "requests/s (95%)",
+    "tokens/s",
+    "batch tokens/s",
+    "requests",
+    "failed",
+    "discarded",
+    "texts checked",
+)
+ASKED_HEAD = (
+    "arm",
+    "one server",
+    "servers",
+    "requests/s each",
+    "in limits",
+    "TTFT ms p95",
+    "ITL ms p95",
+)
+PRICE_HEAD = "price per hour"
 LEVEL_HEAD = (
     "arm",
     "requests/s",
@@ -29,6 +49,8 @@ LEVEL_HEAD = (
     "failed",
 )
 COST_HEAD = "cost per million tokens"
+#: Whether one server sustains the asked rate.
+VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
 #: Shares of the goodput whose latency is shown, and how far a measured rate may be from them.
 SHOWN_SHARES, NEAR = (0.5, 0.8, 1.0), 0.1
 
@@ -52,6 +74,7 @@ def _server_row(arm: ServedArm, *, has_cost: bool) -> list[str]:
         str(arm.requests),
         str(arm.failed),
         str(arm.discarded),
+        str(arm.texts_checked),
         *([cost] if has_cost else []),
     ]
 
@@ -91,10 +114,41 @@ def _level_row(arm: ServedArm, level: RateLevel) -> list[str]:
     ]
 
 
+def asked_rows(document: RunDocument) -> list[list[str]]:
+    """Return the head and how each server compares with the asked rate; nothing without one."""
+    arms = document.serving.arms if document.serving is not None else ()
+    compared = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
+    if not compared:
+        return []
+    has_price = any(asked.price_per_hour is not None for _, asked in compared)
+    head = [*ASKED_HEAD, *([PRICE_HEAD] if has_price else [])]
+    return [head, *(_asked_row(arm, asked, has_price=has_price) for arm, asked in compared)]
+
+
+def _asked_row(arm: str, asked: AskedRate, *, has_price: bool) -> list[str]:
+    level = asked.level
+    ttft, itl = (level.ttft_seconds, level.itl_seconds) if level else (None, None)
+    return [
+        arm,
+        VERDICTS[asked.verdict],
+        format_count(asked.servers, asked.fewest_servers, asked.most_servers),
+        format_number(asked.rate / asked.servers, digits=3),
+        format_share(level.met) if level else MISSING,
+        *(format_milliseconds(each[1] if each else None, digits=3) for each in (ttft, itl)),
+        *([format_number(asked.price_per_hour)] if has_price else []),
+    ]
+
+
 def titled_tables(document: RunDocument) -> list[tuple[str, list[list[str]]]]:
     """Return the tables that have rows, each with its title; the first row is the head."""
     tables = [
         ("Servers under load", server_rows(document)),
         ("Latency near 50, 80 and 100 % of the goodput", level_rows(document)),
+        (f"Servers for the asked {_asked_rate(document)} requests/s", asked_rows(document)),
     ]
     return [(title, rows) for title, rows in tables if rows]
+
+
+def _asked_rate(document: RunDocument) -> str:
+    load = document.question.load
+    return f"{load.rate:g}" if load is not None and load.rate is not None else MISSING

@@ -44,6 +44,7 @@ def _served_load_facts(document: RunDocument) -> list[tuple[str, str]]:
     return [
         ("load", f"{load.name}: {lengths}{more} tokens of prompt and text"),
         ("limits", load.limits),
+        *([("asked rate", f"{load.rate:g} requests/s")] if load.rate else []),
         *((f"server of {arm.arm}", arm.command) for arm in (serving.arms if serving else ())),
     ]
 

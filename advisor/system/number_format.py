@@ -53,6 +53,11 @@ def format_interval(interval: Interval | None, *, unit: str = "x", decimals: int
     return f"{value} ({low} to {high})"
 
 
+def format_count(value: int, low: int, high: int) -> str:
+    """Format a number of things with its bounds, such as `3 (2 to 4)`, or `3` where all agree."""
+    return str(value) if low == value == high else f"{value} ({low} to {high})"
+
+
 def format_speedup(speedup: Interval | None) -> str:
     """Format the value of a speed-up without its interval, such as `1.46x`."""
     return MISSING if speedup is None else f"{speedup.value:.2f}x"

@@ -250,16 +250,19 @@ def classify(agreement: Agreement, excerpt: str, rules: Rules) -> tuple[str, str
     return "wrong", "probabilities", reason
 
 
-def find_fault(tokens: Any, reference: TokenReference, batch_size: int, rules: Rules) -> str | None:
+def find_fault(
+    tokens: Any, reference: TokenReference, batch_size: int, rules: Rules, first_row: int = 0
+) -> str | None:
     """Return what is wrong with the tokens of another batch size; None if nothing is.
 
     `tokens` is `(batch_size, output tokens)` of integers; its prompts are rows of the first input
-    set, repeated when they run out.
+    set from `first_row` on, repeated when they run out.
     """
     built = len(reference.tokens[0])
     if tokens.shape != (batch_size, reference.tokens[0].shape[1]):
         return f"it returns {tokens.shape} tokens"
-    found = find_divergence([tokens], reference, [[row % built for row in range(batch_size)]])
+    rows = [(first_row + row) % built for row in range(batch_size)]
+    found = find_divergence([tokens], reference, [rows])
     allowed = allowed_gap(reference, rules)
     if found.gap is not None and not found.gap <= allowed:
         return (

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import select
 from typing import Any
 
 from probes import protocol
@@ -52,6 +53,10 @@ class Channel:
             self._unread += received
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode("ascii").split()
+
+    def has_token(self, seconds: float) -> bool:
+        """Return whether a token arrives within `seconds`, or standard input ends."""
+        return b"\n" in self._unread or bool(select.select([0], [], [], seconds)[0])
 
     def _notify(self) -> None:
         try:

@@ -185,9 +185,11 @@ class ServedProgram:
 
     def feed(self, inputs: list[Any]) -> list[str]:
         """Return the prompts as texts: one word for each token."""
-        return [
-            self.server.separator.join(map(WORD_FORMAT.format, row)) for row in inputs[0].tolist()
-        ]
+        return [self.prompt_of(row) for row in inputs[0].tolist()]
+
+    def prompt_of(self, tokens: list[int]) -> str:
+        """Return tokens as a text with one word for each."""
+        return self.server.separator.join(map(WORD_FORMAT.format, tokens))
 
     def __call__(self, device_inputs: list[str]) -> list[str]:
         """Return the texts after the prompts; raise `ServerEndedError` if the server has ended."""
@@ -195,7 +197,7 @@ class ServedProgram:
             message = f"the server ended with status {self._process.returncode}"
             raise ServerEndedError(message + last_words())
         with concurrent.futures.ThreadPoolExecutor(len(device_inputs)) as pool:
-            return list(pool.map(self._complete, device_inputs))
+            return list(pool.map(self.complete, device_inputs))
 
     def first_token(self, device_inputs: list[str]) -> Any:  # noqa: ARG002
         """Raise `UnsupportedError`: the load shows the time to the first token."""
@@ -211,11 +213,12 @@ class ServedProgram:
         width = max(map(len, rows))
         return [np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)]
 
-    def _complete(self, prompt: str) -> str:
+    def complete(self, prompt: str, output_tokens: int | None = None) -> str:
+        """Return the text after one prompt; raise `OSError` or `RuntimeError` where it fails."""
         body = {
             "model": self.server.model,
             "prompt": prompt,
-            "max_tokens": self._output_tokens,
+            "max_tokens": output_tokens or self._output_tokens,
             **self.server.fields,
         }
         answer = post(f"{self._url}/v1/completions", body, self._seconds)

@@ -42,6 +42,10 @@ class Service:
                     self.sustain(int(arguments[0]), float(arguments[1]))
                 case "diagnose":
                     self.diagnose()
+                case "probe":
+                    self.probe_server(int(arguments[0]), float(arguments[1]))
+                case "sample":
+                    self.sample_texts(float(arguments[0]))
                 case "flex":
                     self.channel.start_phase("done")
                     self.check_again()
@@ -94,6 +98,30 @@ class Service:
             cell.program, cell.device_inputs, self.workflow.synchronise, seconds
         )
         self.channel.send(protocol.Sustained(batch_size, calls, taken))
+        self.channel.send(protocol.Ready())
+
+    def probe_server(self, concurrency: int, seconds: float) -> None:
+        """Ask the server in closed loops and report their rate."""
+        from probes.runtime import server_requests  # noqa: PLC0415 - most workers serve nothing
+
+        program = self.cells[max(self.cells)].program
+        vocabulary = self.workflow.address().vocabulary
+        self.channel.start_phase("sustain")
+        self.channel.send(
+            server_requests.run_closed_loop(program, self.request, vocabulary, concurrency, seconds)
+        )
+        self.channel.send(protocol.Ready())
+
+    def sample_texts(self, seconds: float) -> None:
+        """Check a text every so many seconds until the next token arrives, which is `enough`."""
+        from probes.runtime import server_requests  # noqa: PLC0415 - as above
+
+        cell = self.cells[max(self.cells)]
+        self.channel.start_phase("sustain")
+        server_requests.sample_texts(
+            cell, lambda: self.channel.has_token(seconds), self.channel.send
+        )
+        self.channel.read_token()
         self.channel.send(protocol.Ready())
 
     def diagnose(self) -> None:

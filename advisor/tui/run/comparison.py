@@ -24,9 +24,10 @@ class ComparisonRow(msgspec.Struct, frozen=True, kw_only=True):
     """One arm at one batch size; a cell is None where that run has no figures."""
 
     arm: str
-    batch_size: int
-    first: Cell | None
-    second: Cell | None
+    #: None for a server, whose figures are its goodputs.
+    batch_size: int | None
+    first: Cell | Interval | None
+    second: Cell | Interval | None
     #: Speed-up in the second run over that in the first, for the baseline the speed; None where
     #: they are not comparable.
     speed: Interval | None
@@ -48,8 +49,15 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
             cell.generation is not None
             for row in self.rows
             for cell in (row.first, row.second)
-            if cell is not None
+            if isinstance(cell, Cell)
         )
+
+    @property
+    def unit(self) -> str:
+        """The unit of the figures."""
+        if self.comparison.goodputs:
+            return "req/s"
+        return "tok/s" if self.generates_text else "ms"
 
 
 def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
@@ -58,7 +66,7 @@ def compare_runs(first: RunDocument, second: RunDocument) -> RunComparison:
     return RunComparison(
         comparison=comparison,
         answers=(headline(first), headline(second)),
-        rows=tuple(_rows(first, second, comparison)),
+        rows=(*_rows(first, second, comparison), *_server_rows(comparison)),
     )
 
 
@@ -87,6 +95,18 @@ def _rows(
             second=second_cells.get(key),
             speed=change[0] if change else None,
             verdict=verdict,
+        )
+
+
+def _server_rows(comparison: Comparison) -> Iterator[ComparisonRow]:
+    for change in comparison.goodputs:
+        yield ComparisonRow(
+            arm=change.arm,
+            batch_size=None,
+            first=change.before,
+            second=change.after,
+            speed=change.ratio,
+            verdict=change.verdict,
         )
 
 

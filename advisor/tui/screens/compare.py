@@ -49,7 +49,7 @@ class CompareScreen(AdvisorScreen):
 The first lines are the answers of both runs, the next ones what differs between the runs. A
 difference marked with ! makes the speeds incomparable, so the figures are shown without a verdict.
 "B / A" is the speed-up in B over the speed-up in A, with its 95 % interval; for the baseline it is
-the speed. Within 5 % the speeds count
+the speed. For servers it is the rate of requests in B over that in A. Within 5 % the speeds count
 as the same. p3-advisor compare prints the same comparison."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -118,7 +118,7 @@ as the same. p3-advisor compare prints the same comparison."""
         is_wide = width >= WIDE_WIDTH
         figure_width, speed_width = (24, 22) if is_wide else (6, 7)
         arm_width = max(min(width - 2 * figure_width - speed_width - 31, 44), 10)
-        unit = "tok/s" if self._run_comparison.generates_text else "ms"
+        unit = self._run_comparison.unit
         table = self.query_one(Table)
         table.set_columns(
             [
@@ -142,7 +142,7 @@ as the same. p3-advisor compare prints the same comparison."""
         speed = row.speed
         return {
             "arm": text.truncate_middle(text.printable(row.arm), arm_width),
-            "size": str(row.batch_size),
+            "size": MISSING if row.batch_size is None else str(row.batch_size),
             "first": self._figure(row.first, is_wide=is_wide),
             "second": self._figure(row.second, is_wide=is_wide),
             "speed": format_interval(speed)
@@ -151,20 +151,20 @@ as the same. p3-advisor compare prints the same comparison."""
             "verdict": VERDICT_LABELS[row.verdict],
         }
 
-    def _figure(self, cell: Cell | None, *, is_wide: bool) -> str:
-        """Return the call time in milliseconds, or the rate of generated text."""
-        if cell is None:
+    def _figure(self, figure: Cell | Interval | None, *, is_wide: bool) -> str:
+        """Return the call time in milliseconds, or the rate of generated text or of requests."""
+        if figure is None:
             return MISSING
-        if self._run_comparison.generates_text:
-            rate = _rate(cell)
+        if isinstance(figure, Interval) or self._run_comparison.generates_text:
+            rate = figure if isinstance(figure, Interval) else _rate(figure)
             return (
                 format_interval(rate, unit="", decimals=None)
                 if is_wide
                 else text.format_number(rate.value)
             )
         if is_wide:
-            return format_call_milliseconds(cell.seconds)
-        return text.format_milliseconds(cell.seconds.median)
+            return format_call_milliseconds(figure.seconds)
+        return text.format_milliseconds(figure.seconds.median)
 
     def action_differences(self) -> None:
         """Hide or show the rows with the same speed in both runs."""

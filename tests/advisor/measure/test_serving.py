@@ -9,13 +9,8 @@ from advisor.domain.question import LoadQuestion, RequestLengths
 from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
-from advisor.measure.serving import (
-    estimate,
-    estimate_deviation,
-    load_block,
-    meets_limits,
-    summarise_server,
-)
+from advisor.measure.load_blocks import load_block, meets_limits
+from advisor.measure.serving import estimate, estimate_deviation, summarise_server
 
 LOAD = LoadQuestion(
     name="mine",

@@ -12,7 +12,8 @@ import random
 import shutil
 import sysconfig
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import cast
 
 import msgspec
 import pytest
@@ -23,21 +24,24 @@ from advisor.context import Context
 from advisor.domain.measurement import Results
 from advisor.domain.outcome import Incorrect
 from advisor.domain.question import LoadQuestion, RequestLengths
-from advisor.domain.run_events import LoadMeasured, WorkerEnded
+from advisor.domain.run_events import LoadMeasured, LoggedEvent, WorkerEnded, WorkerSpawned
 from advisor.domain.serving import ServedArm, ServedRequest
 from advisor.errors import EnvironmentNotUsableError, NoRecipeError, NothingViableError
-from advisor.pipeline import serving
+from advisor.pipeline import load_blocks
 from advisor.pipeline.decision import Decision, decide
-from advisor.pipeline.draft import propose
+from advisor.pipeline.draft import prepare, propose
+from advisor.pipeline.execution import execute
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
-from advisor.report import measured_document, recipe, text_report
+from advisor.report import measured_document, recipe, serving_tables, text_report
 from advisor.store import Run, Store
 
 FAKES = pathlib.Path(__file__).parents[2] / "fakes"
 BASELINE = "transformers-serve"
 #: Requests per second that the fake queues complete at most.
-CAPACITY = {BASELINE: 1 / 0.1, "faster": 1 / 0.03}
+CAPACITY = {BASELINE: 1 / 0.06, "faster": 1 / 0.008}
+#: More than any of them sustains.
+ASKED_RATE = 500.0
 LENGTHS = '{"input_tokens": 4, "output_tokens": 3}\n'
 
 
@@ -57,19 +61,39 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     shutil.copytree(fake_rubric, directory)
     with (directory / "workflows.toml").open("a") as file:
         file.write((FAKES / "serving" / "workflows.toml").read_text())
-    rules = (directory / "serving.toml").read_text()
-    for long, short in (
-        ("quick = 15.0", "quick = 2.0"),
-        ("least_ttfts = 20", "least_ttfts = 8"),
-        ("gap_seconds = 5.0", "gap_seconds = 0.3"),
+    shorten(
+        directory / "accuracy.toml",
+        ("\ncalls = 30", "\ncalls = 3"),
+        ("most_seconds = 3.0", "most_seconds = 0.3"),
+    )
+    shorten(
+        directory / "serving.toml",
+        ("quick = 15.0", "quick = 1.0"),
+        ("least_ttfts = 20", "least_ttfts = 2"),
+        ("least_misses = 1", "least_misses = 0.2"),
+        ("gap_seconds = 2.0", "gap_seconds = 0.1"),
+        ("probe_concurrencies = [1, 4, 16, 64]", "probe_concurrencies = [1, 4]"),
+        ("probe_seconds = 2.0", "probe_seconds = 0.2"),
+        ("ladder = [0.4, 0.6, 0.8, 1.0]", "ladder = [0.5, 0.8, 1.0]"),
         ("most_blocks = 8", "most_blocks = 3"),
-        ("repeat_rates = [0.5, 0.8, 1.0, 1.0]", "repeat_rates = [1.0]"),
+        ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),
+        # A busy machine sends requests late; the fake generator has its own delay.
+        ("late_share = 0.1", "late_share = 0.8"),
+        ("far_below = 2.0", "far_below = 1.2"),
+        ("sampled_share = 0.04", "sampled_share = 0.1"),
+        ("repeat_rates = [0.5, 0.8, 0.95, 1.1]", "repeat_rates = [1.0]"),
         ("request_seconds = 60.0", "request_seconds = 20.0"),
-    ):
-        assert long in rules
-        rules = rules.replace(long, short)
-    (directory / "serving.toml").write_text(rules)
+    )
     return directory
+
+
+def shorten(file: pathlib.Path, *changes: tuple[str, str]) -> None:
+    """Replace values of a TOML file, each of which it has."""
+    text = file.read_text()
+    for long, short in changes:
+        assert long in text
+        text = text.replace(long, short)
+    file.write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +152,7 @@ def lengths(home: pathlib.Path) -> str:
     return str(file)
 
 
-def ask(lengths: str, workflows: str) -> Answers:
+def ask(lengths: str, workflows: str, rate: float = 0.0) -> Answers:
     return Answers(
         task="serve",
         model="demo/llama",
@@ -141,13 +165,23 @@ def ask(lengths: str, workflows: str) -> Answers:
         input_tokens=4,
         output_tokens=3,
         workflows=workflows,
+        rate=rate,
     )
 
 
 @pytest.fixture(scope="module")
 def measured(make_context: Callable[[str], Context], lengths: str) -> Run:
-    """A run of both queues."""
-    return sessions.execute_run(make_context(""), ask(lengths, f"{BASELINE},faster/default"))
+    """A run of both queues that is interrupted when the second server starts, and resumed."""
+    context = make_context("")
+    answers = ask(lengths, f"{BASELINE},faster/default", rate=ASKED_RATE)
+    run = prepare(answers, context)
+    logged_events = execute(run, context)
+    for event in logged_events:
+        if isinstance(event.run_event, WorkerSpawned) and event.run_event.arm == BASELINE:
+            break
+    cast(Generator[LoggedEvent], logged_events).close()
+    sessions.exhaust(execute(run, context))
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -192,36 +226,74 @@ def test_the_faster_server_is_advised_by_its_request_rate(decision: Decision) ->
     assert any("the request rate of transformers-serve" in reason for reason in advice.reasons)
 
 
-def test_every_server_is_measured_in_two_processes_in_opposite_order(measured: Run) -> None:
+def test_the_contender_alone_is_measured_in_two_processes(
+    measured: Run,
+) -> None:
     state = measured.state()
-    for arm in CAPACITY:
-        assert [process.repeat for process in state.processes[arm]] == [0, 1]
-        assert all(process.load_blocks for process in state.processes[arm])
+    assert [process.repeat for process in state.processes["faster"]] == [0, 1]
+    # Its first process is the one that was interrupted.
+    assert [process.repeat for process in state.processes[BASELINE]] == [0, 0]
+    assert [bool(process.load_blocks) for process in state.processes[BASELINE]] == [False, True]
+    assert all(process.load_blocks for process in state.processes["faster"])
     ends = [
         event.run_event.arm
         for event in measured.events()
         if isinstance(event.run_event, WorkerEnded) and event.run_event.arm in CAPACITY
     ]
-    assert ends == [BASELINE, "faster", "faster", BASELINE]
+    assert ends == ["faster", BASELINE, "faster"]
+
+
+def test_closed_loops_find_the_capacity_before_the_load(measured: Run) -> None:
+    for arm, capacity in CAPACITY.items():
+        processes = measured.state().processes[arm]
+        (loops,) = [each.closed_loops for each in processes if each.closed_loops]
+        assert [loop.concurrency for loop in loops] == [1, 4]
+        assert all(0 < loop.rate <= 1.01 * capacity for loop in loops)
+        assert all(loop.failed == 0 for loop in loops)
+
+
+def test_the_asked_rate_needs_several_servers(decision: Decision) -> None:
+    for arm in served(decision.results).values():
+        asked = arm.asked
+        assert asked is not None
+        assert asked.rate == ASKED_RATE
+        assert asked.verdict == "not-met"
+        assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
+    advised = served(decision.results)["faster"].asked
+    assert advised is not None
+    assert advised.level is not None
+    assert advised.level.rate == pytest.approx(ASKED_RATE / advised.servers, rel=0.05)
+    assert decision.recommendation is not None
+    assert any("500 requests/s" in line for line in decision.recommendation.headline)
+    titles = [
+        title for title, _ in serving_tables.titled_tables(measured_document.compose(decision))
+    ]
+    assert "Servers for the asked 500 requests/s" in titles
 
 
 def test_all_arms_get_the_same_trace(measured: Run) -> None:
     """The n-th block of each arm has the same intervals, scaled by its rate."""
     state = measured.state()
-    firsts = [state.processes[arm][0].load_blocks[0] for arm in CAPACITY]
-    unit = [[request.at * block.rate for request in block.requests][-5:] for block in firsts]
-    longest = max(range(2), key=lambda place: len(firsts[place].requests))
-    scaled = [request.at * firsts[longest].rate for request in firsts[longest].requests]
-    for at in unit[1 - longest]:
-        assert any(at == pytest.approx(each) for each in scaled)
+    firsts = [
+        next(each.load_blocks[0] for each in state.processes[arm] if each.load_blocks)
+        for arm in CAPACITY
+    ]
+    slow, fast = ([request.at * block.rate for request in block.requests] for block in firsts)
+    # The first fifth of a block does not count, which is longer where the rate is higher.
+    common = [at for at in slow if at >= fast[0]]
+    assert fast[: len(common)] == pytest.approx(common)
 
 
-def test_the_texts_of_a_server_are_checked_before_and_after_the_load(measured: Run) -> None:
+def test_the_texts_of_a_server_are_checked_before_during_and_after_the_load(measured: Run) -> None:
     for arm in CAPACITY:
         for process in measured.state().processes[arm]:
+            if not process.load_blocks:
+                continue
             assert process.checked[1].verdict == "equivalent"
             assert process.outcome is not None
             assert process.serving is not None
+            assert process.texts_sampled
+            assert all(sampled.unanswered == 0 for sampled in process.texts_sampled)
 
 
 def test_the_reports_show_goodput_and_latency(decision: Decision) -> None:
@@ -253,11 +325,17 @@ def test_the_same_events_give_the_same_decision(measured: Run, decision: Decisio
 def test_failing_servers_are_outcomes_and_the_others_are_measured(
     make_context: Callable[[str], Context], lengths: str
 ) -> None:
-    faults = "faster/wrong,faster/refuses,faster/sheds,faster/dies,faster/too-slow"
+    names = ("wrong", "wrong-under-load", "refuses", "sheds", "dies", "too-slow")
+    faults = ",".join(f"faster/{name}" for name in names)
     run = sessions.execute_run(make_context(""), ask(lengths, faults))
     state, decision = run.state(), decide(run)
     assert isinstance(state.processes["faster/wrong"][-1].outcome, Incorrect)
     assert not state.processes["faster/wrong"][-1].load_blocks
+    under_load = state.processes["faster/wrong-under-load"][-1]
+    assert under_load.checked[1].verdict == "equivalent"
+    assert under_load.load_blocks
+    assert isinstance(under_load.outcome, Incorrect)
+    assert under_load.outcome.phase == "sustain"
     reasons = {arm: processes[-1].outcome for arm, processes in state.processes.items()}
     assert "ended with status 4" in getattr(reasons["faster/refuses"], "reason", "")
     found = served(decision.results)
@@ -318,14 +396,14 @@ def sent(at: float, late: float = 0.0) -> ServedRequest:
 
 def test_the_beginning_of_a_block_does_not_count() -> None:
     requests = [sent(at) for at in (0.1, 0.9, 2.0, 3.0)]
-    assert [each.at for each in serving.without_lead(requests, 1.0)] == [2.0, 3.0]
-    assert len(serving.without_lead(requests, 9.0)) == 4
+    assert [each.at for each in load_blocks.without_lead(requests, 1.0)] == [2.0, 3.0]
+    assert len(load_blocks.without_lead(requests, 9.0)) == 4
 
 
 def test_a_block_is_discarded_when_many_requests_were_late() -> None:
     rules = catalogue.load().serving
     assert rules is not None
     punctual = [sent(float(number)) for number in range(20)]
-    assert not serving.fell_behind(punctual, LOAD, rules)
-    assert not serving.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)
-    assert serving.fell_behind([*punctual, sent(20.0, 0.2), sent(21.0, 0.2)], LOAD, rules)
+    assert not load_blocks.fell_behind(punctual, LOAD, rules)
+    assert not load_blocks.fell_behind([*punctual, sent(20.0, late=0.2)], LOAD, rules)
+    assert load_blocks.fell_behind([*punctual, sent(20.0, 0.2), sent(21.0, 0.2)], LOAD, rules)

@@ -22,9 +22,9 @@ def serve(**changes: Any) -> Answers:
 
 
 def test_limits_and_lengths_become_values_of_the_question() -> None:
-    load = parse_load(serve(lengths="rag", percentile=99), "serve", MODEL, KNOWN)
+    load = parse_load(serve(lengths="rag", percentile=99, rate=2.5), "serve", MODEL, KNOWN)
     assert load is not None
-    assert (load.ttft_seconds, load.itl_seconds, load.share) == (0.5, 0.05, 0.99)
+    assert (load.ttft_seconds, load.itl_seconds, load.share, load.rate) == (0.5, 0.05, 0.99, 2.5)
     assert KNOWN.serving is not None
     assert load.lengths == KNOWN.serving.lengths["rag"].requests
 
@@ -32,7 +32,7 @@ def test_limits_and_lengths_become_values_of_the_question() -> None:
 def test_the_default_is_a_named_mix_and_95_percent() -> None:
     load = parse_load(serve(), "serve", MODEL, KNOWN)
     assert load is not None
-    assert (load.name, load.share) == ("chat", 0.95)
+    assert (load.name, load.share, load.rate) == ("chat", 0.95, None)
 
 
 def test_lengths_can_come_from_a_file(tmp_path: pathlib.Path) -> None:
@@ -60,6 +60,7 @@ def test_other_tasks_have_no_load() -> None:
         (serve(ttft=""), "serve", TaskError),
         (Answers(ttft="500ms"), "generate", TaskError),
         (Answers(percentile=99.0), "forward", TaskError),
+        (Answers(rate=5.0), "generate", TaskError),
         (serve(sandbox=True), "serve", TaskError),
         (serve(percentile=20.0), "serve", SizeError),
         (serve(ttft="soon"), "serve", SizeError),

@@ -16,6 +16,7 @@ SERVICE_SECONDS = 0.05
 SHARE = 0.95
 #: Requests at the beginning of a block that do not count.
 LEAD = 0.2
+LADDER = (0.4, 0.6, 0.8, 1.0)
 
 
 def waiting_times(arrivals: Any, service_seconds: float) -> Any:
@@ -56,13 +57,14 @@ def search_queue(
 ) -> list[LoadBlock]:
     """Search the goodput of the queue, then measure blocks near it, as a run does."""
     stream = np.random.RandomState(seed)
-    search = GoodputSearch(start_rate, SHARE, most_blocks=10)
-    while not search.finished:
-        search.record(measure_queue(stream, search.next_rate(), seconds, limit))
+    search = GoodputSearch(start_rate, SHARE, most_blocks=10, ladder=LADDER)
+    while not search.is_finished():
+        for rate in search.next_rates():
+            search.record(measure_queue(stream, rate, seconds, limit))
     found = estimate_goodput(search.blocks, SHARE, seed)
     assert found is not None
     repeated = [
-        measure_queue(stream, share * found.value, seconds, limit) for share in (0.8, 1.0, 1.0)
+        measure_queue(stream, share * found.value, seconds, limit) for share in (0.8, 0.95, 1.1)
     ]
     return [*search.blocks, *repeated]
 
@@ -89,20 +91,22 @@ def test_most_intervals_hold_the_goodput() -> None:
 
 def test_a_server_that_never_meets_the_limits_has_no_goodput() -> None:
     search = GoodputSearch(8.0, SHARE, most_blocks=10)
-    while not search.finished:
-        search.record(LoadBlock(search.next_rate(), 0, 50))
+    while not search.is_finished():
+        for rate in search.next_rates():
+            search.record(LoadBlock(rate, 0, 50))
     assert estimate_goodput(search.blocks, SHARE, 0) is None
     assert search.blocks[-1].rate < 1
 
 
 def test_the_search_ends_where_every_rate_meets_the_limits() -> None:
     search = GoodputSearch(1.0, SHARE, most_blocks=4)
-    while not search.finished:
-        search.record(LoadBlock(search.next_rate(), 50, 50))
-    assert [block.rate for block in search.blocks] == [1, 2, 4, 8]
+    while not search.is_finished():
+        for rate in search.next_rates():
+            search.record(LoadBlock(rate, 50, 50))
+    assert [block.rate for block in search.blocks] == [1, 1.5, 2.5, 3.75]
     found = estimate_goodput(search.blocks, SHARE, 0)
     assert found is not None
-    assert found.value >= 8
+    assert found.value >= 3.75
 
 
 def test_the_same_blocks_give_the_same_interval() -> None:

@@ -1,8 +1,8 @@
 """A server with one queue and a fixed service time, after which a whole text is sent: M/D/1.
 
 Usage: `python queue_server.py PORT MILLISECONDS FAULT`. FAULT is `none`, `wrong` (other texts),
-`sheds` (every eighth request is refused), `dies` (after 20 requests), or `refuses` (it ends at
-once).
+`wrong-under-load` (other texts while streamed requests arrive), `sheds` (every eighth request is
+refused), `dies` (after 20 requests), or `refuses` (it ends at once).
 Only streamed requests count, which are those of the load.
 """
 
@@ -16,6 +16,8 @@ PORT, SECONDS, FAULT = int(sys.argv[1]), float(sys.argv[2]) / 1000, sys.argv[3]
 VOCABULARY = 64
 #: A test that fails leaves no server for longer.
 MOST_SECONDS = 600
+#: A server is under load for this long after a streamed request.
+LOADED_SECONDS = 0.7
 
 
 class Queue:
@@ -23,13 +25,20 @@ class Queue:
 
     free_at = 0.0
     requests = 0
+    #: When the last streamed request arrived.
+    streamed_at = float("-inf")
+
+
+def is_wrong():
+    is_loaded = time.monotonic() - Queue.streamed_at < LOADED_SECONDS
+    return FAULT == "wrong" or (FAULT == "wrong-under-load" and is_loaded)
 
 
 def generate(prompt, count):
     token = int(re.findall(r"t(\d{7})", prompt)[-1])
     words = []
     for _ in range(count):
-        token = (7 * token + (4 if FAULT == "wrong" else 3)) % VOCABULARY
+        token = (7 * token + (4 if is_wrong() else 3)) % VOCABULARY
         words.append(f"t{token:07d}")
     return words
 
@@ -49,7 +58,9 @@ def answer(writer, body, status="200 OK", kind="application/json"):
 
 async def complete(writer, request):
     now = time.monotonic()
-    Queue.requests += bool(request.get("stream"))
+    if request.get("stream"):
+        Queue.requests += 1
+        Queue.streamed_at = now
     if FAULT == "dies" and Queue.requests > 20:
         sys.exit(3)
     if FAULT == "sheds" and request.get("stream") and Queue.requests % 8 == 1:

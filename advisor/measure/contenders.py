@@ -1,0 +1,51 @@
+"""Which servers can still lead. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.question import LoadQuestion
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.serving import ServingRules
+from advisor.domain.worker_events import ClosedLoop
+from advisor.measure.load_blocks import load_block, valid_blocks
+from advisor.measure.serving import estimate, has_failed
+
+#: A rate at which fewer of the requests met the limits is above the goodput beyond doubt.
+HALF = 0.5
+
+
+def is_far_below(
+    state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int
+) -> bool:
+    """Return whether another arm's goodput is far above all that this arm can reach."""
+    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.probe_gain)
+    if reach is None or rules.far_below == 0 or state.plan is None:
+        return False
+    others = [each.id for each in state.plan.arms if each.id != arm]
+    goodputs = [estimate(state, each, load, seed) for each in others if not has_failed(state, each)]
+    best = max((found.low for found in goodputs if found is not None), default=0.0)
+    return best > rules.far_below * reach
+
+
+def greatest_goodput(
+    processes: Sequence[ProcessState], load: LoadQuestion, gain: float
+) -> float | None:
+    """Return the least rate that the arm is known not to exceed; None if none is known."""
+    capacities = [
+        max(loop.rate for loop in process.closed_loops)
+        for process in processes
+        if is_saturated(process.closed_loops, gain)
+    ]
+    missed = [
+        block.rate
+        for block in (load_block(each, load) for each in valid_blocks(processes))
+        if block.met < HALF * block.total
+    ]
+    return min([*capacities, *missed], default=None)
+
+
+def is_saturated(loops: Sequence[ClosedLoop], gain: float) -> bool:
+    """Return whether more requests at once made the last loop hardly faster than those before."""
+    *before, last = [loop.rate for loop in loops] or [0.0]
+    return bool(before) and last < gain * max(before)

@@ -1,0 +1,129 @@
+"""Send blocks of requests to a server, and let its worker check texts meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+
+from advisor.domain.question import LoadQuestion
+from advisor.domain.run_events import LoadMeasured, RunEvent
+from advisor.domain.serving import ServedRequest, ServingRules, generator_processors
+from advisor.domain.worker_events import Serving
+from advisor.pipeline.recorder import Recorder
+from advisor.probing.load_generator import (
+    GeneratorError,
+    LoadGenerator,
+    divide_processors,
+    usable_processors,
+)
+from advisor.probing.load_trace import BlockLimits, PlannedBlock, plan_block
+from advisor.probing.run_config import RunConfig
+from advisor.probing.session import Session
+
+
+class BlockSender:
+    """Sends blocks of requests with the load generator of one run."""
+
+    def __init__(
+        self,
+        session: Session,
+        recorder: Recorder,
+        load: LoadQuestion,
+        rules: ServingRules,
+        config: RunConfig,
+        generator_python: str,
+    ) -> None:
+        self._session = session
+        self._recorder = recorder
+        self._load = load
+        self._rules = rules
+        self._seed = config.question.seed
+        usable = usable_processors()
+        count = generator_processors(len(usable), rules.generator_share)
+        servers, generator = divide_processors(usable, count)
+        #: The processors that the load generator leaves to the server.
+        self.server_processors: Collection[int] = servers
+        self._generator = LoadGenerator(
+            python=generator_python,
+            watchdog=config.probes_directory / "runtime" / "watchdog_script.py",
+            processors=generator,
+            environment=config.environment,
+            directory=config.scratch_directory / "load",
+            rules=rules,
+            seed=config.question.seed,
+        )
+        self._limits = BlockLimits(
+            seconds=rules.seconds_of_block(config.question.budget.name, load.ttft_seconds),
+            least=rules.least_requests(load.share),
+            most_seconds=rules.most_block_seconds,
+        )
+
+    def measure(
+        self, arm: str, rates: Sequence[tuple[int, float]]
+    ) -> Generator[RunEvent, None, list[LoadMeasured]]:
+        """Send one block for each number and rate; yield and return what was measured.
+
+        The worker has ended where a text was wrong.
+        """
+        serving = self._recorder.state.processes[arm][-1].serving
+        assert serving is not None  # noqa: S101 - for the type checker: it is built
+        blocks = [
+            plan_block(self._seed, number, rate, self._limits, self._load.lengths)
+            for number, rate in rates
+        ]
+        share = self._rules.sampled_share
+        if share > 0:
+            mean_rate = sum(block.rate for block in blocks) / len(blocks)
+            self._session.start_sampling(arm, 1 / (share * mean_rate))
+        measured = self._send(arm, serving, blocks)
+        yield from measured
+        if share > 0:
+            yield from self._session.end_sampling(arm)
+        return measured
+
+    def _send(
+        self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock]
+    ) -> list[LoadMeasured]:
+        """Return one event for each block, or one with the problem of the load generator."""
+        process = len(self._recorder.state.processes[arm]) - 1
+        try:
+            sent = self._session.under_load(arm, lambda: self._generator.send(serving, blocks))
+        except GeneratorError as problem:
+            return [
+                LoadMeasured(
+                    arm=arm,
+                    process=process,
+                    rate=blocks[0].rate,
+                    seconds=blocks[0].seconds,
+                    requests=(),
+                    discarded=True,
+                    problem=f"the load generator failed: {problem}",
+                )
+            ]
+        lead = self._rules.lead_share
+        return [
+            LoadMeasured(
+                arm=arm,
+                process=process,
+                rate=block.rate,
+                seconds=block.seconds * (1 - lead),
+                requests=counted,
+                discarded=fell_behind(counted, self._load, self._rules),
+            )
+            for block, requests in zip(blocks, sent, strict=True)
+            for counted in [without_lead(requests, block.seconds * lead)]
+        ]
+
+
+def without_lead(
+    requests: Sequence[ServedRequest], lead_seconds: float
+) -> tuple[ServedRequest, ...]:
+    """Return the requests after the beginning of a block, or all where that leaves none."""
+    kept = tuple(request for request in requests if request.at >= lead_seconds)
+    return kept or tuple(requests)
+
+
+def fell_behind(requests: Sequence[ServedRequest], load: LoadQuestion, rules: ServingRules) -> bool:
+    """Return whether too many requests were sent too late."""
+    limit = rules.late_share * load.ttft_seconds
+    late = sum(request.late > limit for request in requests)
+    return late > rules.most_late * len(requests)

@@ -1,0 +1,88 @@
+"""Requests that the worker itself sends to its server: closed loops, and texts that it checks."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import http.client
+import json
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from probes import protocol
+from probes.checking import text_correctness
+from probes.runtime.cells import Cell
+from probes.runtime.failures import OutcomeError
+from probes.runtime.served import ServedProgram
+
+#: Most vocabularies start with padding and the begin and end of a text.
+FIRST_ORDINARY_TOKEN = 3
+#: What a request raises that the server refuses, drops or answers with something else.
+REQUEST_ERRORS = (RuntimeError, OSError, http.client.HTTPException, json.JSONDecodeError, KeyError)
+
+
+def run_closed_loop(
+    program: ServedProgram,
+    request: protocol.Request,
+    vocabulary: int,
+    concurrency: int,
+    seconds: float,
+) -> protocol.ClosedLoop:
+    """Ask for texts of the load's lengths until `seconds` have passed, each loop once at least.
+
+    A loop whose request fails ends.
+    """
+    start = time.monotonic()
+
+    def ask(loop: int) -> tuple[int, bool, float]:
+        stream = random.Random(f"{request.seed}/{concurrency}/{loop}")  # noqa: S311 - no secret
+        answered, end = 0, start
+        while answered == 0 or time.monotonic() - start < seconds:
+            input_tokens, output_tokens = stream.choice(request.load["lengths"])
+            tokens = [
+                stream.randrange(FIRST_ORDINARY_TOKEN, vocabulary) for _ in range(input_tokens)
+            ]
+            try:
+                program.complete(program.prompt_of(tokens), output_tokens)
+            except REQUEST_ERRORS:
+                return answered, True, end
+            answered, end = answered + 1, time.monotonic()
+        return answered, False, end
+
+    with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
+        loops = list(pool.map(ask, range(concurrency)))
+    last = max(end for _, _, end in loops)
+    return protocol.ClosedLoop(
+        concurrency,
+        sum(answered for answered, _, _ in loops),
+        sum(failed for _, failed, _ in loops),
+        max(last - start, time.get_clock_info("monotonic").resolution),
+    )
+
+
+def sample_texts(cell: Cell, is_over: Callable[[], bool], send: Callable[[Any], None]) -> None:
+    """Ask for the text of one checked prompt after the other until `is_over`, which waits.
+
+    Raise `OutcomeError` for a text that is wrong. Requests that fail are counted: the load
+    generator sees how the server treats its own.
+    """
+    program: ServedProgram = cell.program
+    prompts: list[str] = cell.device_inputs[0]
+    reference: Any = cell.reference
+    checked = unanswered = 0
+    reason: str | None = None
+    while reason is None and not is_over():
+        row = (checked + unanswered) % len(prompts)
+        try:
+            text = program.complete(prompts[row])
+        except REQUEST_ERRORS:
+            unanswered += 1
+            continue
+        checked += 1
+        (tokens,) = program.collect([text])
+        reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
+    send(protocol.TextsSampled(checked, unanswered))
+    if reason is not None:
+        reason = f"a text while other requests arrived: {reason}"
+        raise OutcomeError(protocol.Failed("incorrect", "sustain", reason))
