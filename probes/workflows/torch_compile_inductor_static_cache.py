@@ -11,7 +11,7 @@ from torch._dynamo.utils import counters
 from probes import protocol
 from probes.adapter import UnsupportedError
 from probes.protocol import Engagement, Request
-from probes.stacks import decode_step, pytorch
+from probes.stacks import decode_step, pytorch, static_cache
 from probes.subjects import transformers_generate
 from probes.subjects.causal_lm import CausalLm, open_causal_lm
 from probes.subjects.transformers_generate import TextGeneration
@@ -79,28 +79,4 @@ def integration(request: Request) -> str:
     """Return the lines that compile and generate."""
     if request.options.get("loop"):
         return decode_step.integration(request)
-    length = request.input_tokens + request.output_tokens
-    cache, emptied, prepared = 'cache_implementation="static"', "", []
-    if request.options.get("cache") == "kept":
-        cache, emptied = "past_key_values=cache", "    cache.reset()\n"
-        prepared.append(
-            f"cache = transformers.StaticCache(config=model.config, max_cache_len={length})"
-        )
-    if request.device == "cpu":
-        cache += ", compile_config=compile_config"
-        prepared += [
-            "compile_config = transformers.CompileConfig(dynamic=False)",
-            "compile_config._compile_all_devices = True  # transformers compiles on GPUs only",
-        ]
-    before = "\n".join(["import transformers", "", *prepared]) if prepared else ""
-    fixed = (
-        "attention_mask=torch.ones_like(prompts), do_sample=False, "
-        f"max_new_tokens={request.output_tokens}"
-    )
-    return f"""\
-import torch
-{before}
-# Each call:
-with torch.inference_mode():
-{emptied}    tokens = model.generate(prompts, {fixed}, {cache})
-"""
+    return static_cache.integration(request, is_kept=request.options.get("cache") == "kept")

@@ -31,9 +31,11 @@ def quantised(workflow, block, options):
     workflow.settings(asked)
     subject = workflow.open_subject(asked)
     inputs = subject.inputs(3, 0)
+    # Before the build, which may quantise the module itself.
+    (wanted,) = subject.run(inputs)
     program = workflow.build(subject, inputs, asked)
     fed = program.feed(inputs)
-    (found,), (wanted,) = program.collect(program(fed)), subject.run(inputs)
+    (found,) = program.collect(program(fed))
     engaged = workflow.engagement(program, fed)
     return {
         "error": float(np.sqrt(((found - wanted) ** 2).mean() / (wanted**2).mean())),
@@ -100,3 +102,68 @@ for name, opened, session in (
 
 def test_native_weights_and_native_operators_are_not_engaged() -> None:
     assert run(PREPARE + NATIVE) == {"native file": 0.0, "fallen back": 0.0, "engaged": 1.0}
+
+
+TORCHAO = """
+from probes.workflows import torchao as workflow
+
+ARMS = {"weights": {"weights": "int8"}, "dynamic": {"weights": "int8", "activations": "int8"}}
+for name, options in ARMS.items():
+    record(name, lambda: quantised(workflow, "encoder", options))
+
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "vocab_size": 128,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+
+
+def generated():
+    torch._dynamo.reset()
+    asked = dataclasses.replace(
+        request,
+        subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
+        task="generate",
+        dtype="float32",
+        options=ARMS["weights"],
+        input_tokens=4,
+        output_tokens=4,
+        shared_directory=str(directory),
+    )
+    subject = workflow.open_subject(asked)
+    program = workflow.build(subject, subject.inputs(2, 0), asked)
+    fed = program.feed(subject.inputs(2, 1))
+    (tokens,) = program.collect(program(fed))
+    engaged = workflow.engagement(program, fed)
+    return {"shape": tokens.shape, "share": engaged.share, "weights": engaged.facts["weights"]}
+
+
+record("text", generated)
+
+
+def native():
+    from probes.stacks import torchao_weights
+    from probes.subjects.torch_subject import open_torch_subject
+
+    return torchao_weights.engagement(open_torch_subject(request).module, 1.0, "").share
+
+
+record("native", native)
+"""
+
+
+def test_torchao_stores_quantised_weights_and_runs_them_compiled() -> None:
+    pytest.importorskip("torchao", reason="pip install torchao")
+    results = run(PREPARE + TORCHAO)
+    assert_quantised(results["weights"], "int8")
+    assert_quantised(results["dynamic"], "int8")
+    assert results["dynamic"]["error"] > results["weights"]["error"], "it rounds activations too"
+    assert results["text"]["shape"] == [2, 4], results["text"]
+    # The pass over the prompt is not compiled.
+    assert results["text"]["share"] == 0.75
+    assert set(results["text"]["weights"]) == {"Int8Tensor int8"}
+    assert results["native"] == 0.0

@@ -1,0 +1,84 @@
+"""torchao: quantise the linear layers, then compile as Inductor's workflows do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from probes import protocol
+from probes.adapter import Program
+from probes.protocol import Engagement, Request
+from probes.stacks import pytorch, static_cache, torchao_weights
+from probes.stacks.pytorch import TorchProgram
+from probes.subjects.by_request import open_by_task
+
+TASKS = (protocol.FORWARD, protocol.GENERATE)
+
+settings = pytorch.apply_settings
+open_subject = open_by_task
+synchronise = pytorch.synchronise
+
+#: Names of the profiler regions that Dynamo and Inductor open around a call into compiled code.
+COMPILED_REGIONS = (pytorch.COMPILED_REGION, "## Call CompiledFxGraph")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of torch, torchao and, on a GPU, of Triton."""
+    return pytorch.versions("torchao", *(["triton"] if torch.version.cuda else []))
+
+
+def build(subject: Any, inputs: list[Any], request: Request) -> Program:
+    """Quantise the weights once for all batch sizes, and compile.
+
+    A language model generates with a cache of fixed size, whose decode step transformers compiles.
+    `subject` is a `CausalLm` for text, else a `TorchSubject`.
+    """
+    program: Program
+    if request.task == protocol.GENERATE:
+        import transformers  # noqa: PLC0415 - takes seconds, and modules do not need it
+
+        from probes.subjects import transformers_generate  # noqa: PLC0415 - as above
+
+        torchao_weights.quantise(subject.model, request)
+        # As in the workflow without quantisation: each batch size compiles for itself.
+        model = transformers_generate.share_weights(subject.model)
+        compile_config = transformers.CompileConfig(dynamic=False)
+        program = transformers_generate.with_fixed_cache(model, request, compile_config)
+    else:
+        torchao_weights.quantise(subject.module, request)
+        program = TorchProgram(subject, torch.compile(subject.module))
+    program(program.feed(inputs))
+    return program
+
+
+def engagement(program: Any, device_inputs: Any) -> Engagement:
+    """Return the share of the weights of linear layers that are quantised and run compiled."""
+    outside, regions = pytorch.count_operators_outside(
+        lambda: program(device_inputs), COMPILED_REGIONS
+    )
+    if isinstance(program, TorchProgram):
+        share = 1.0 if regions else 0.0
+        compiled = f"{regions} compiled regions ran in a call, {outside} operators outside them"
+        return torchao_weights.engagement(program.subject.module, share, compiled)
+    passes = program.request.output_tokens
+    compiled = f"{regions} compiled regions ran in {passes} passes; the prompt's pass stays eager"
+    return torchao_weights.engagement(program.model, min(regions / passes, 1.0), compiled)
+
+
+def integration(request: Request) -> str:
+    """Return the lines that quantise, compile and run the model."""
+    imports = torchao_weights.import_line(request)
+    quantise = f"quantize_(model, {torchao_weights.expression(request)})"
+    if request.task == protocol.GENERATE:
+        return static_cache.integration(request, imports=[imports], preparation=[quantise])
+    return f"""\
+import torch
+{imports}
+
+{quantise}
+compiled = torch.compile(model)
+# Each call:
+with torch.inference_mode():
+    output = compiled(*inputs)  # the first call compiles
+"""

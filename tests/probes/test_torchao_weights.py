@@ -1,0 +1,90 @@
+"""The share of quantised weights is read from their stored types, not from what was asked for."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+from stub_stacks import load_with_stubs
+
+
+class Linear:
+    """A linear layer."""
+
+    def __init__(self, weight: Any) -> None:
+        self.weight = weight
+
+
+class Stored:
+    """A tensor of `elements` numbers of a type."""
+
+    def __init__(self, kind: str, elements: int, size: int) -> None:
+        self.dtype, self.elements, self.nbytes = f"torch.{kind}", elements, elements * size
+
+    def numel(self) -> int:
+        return self.elements
+
+
+class Int8Tensor(Stored):
+    """A weight of 8-bit numbers with a scale, which looks like a float tensor from outside."""
+
+    def __init__(self, elements: int) -> None:
+        super().__init__("float32", elements, 4)
+        self.qdata, self.scale = Stored("int8", elements, 1), Stored("float32", 2, 4)
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["qdata", "scale"], None
+
+
+@pytest.fixture
+def weights() -> Any:
+    """Return the module, with stubs for torch and torchao."""
+    stubs = ("torch", "torchao", "torchao.quantization")
+    loaded: Any = load_with_stubs("stacks/torchao_weights.py", stubs)
+    loaded.torch = types.SimpleNamespace(nn=types.SimpleNamespace(Linear=Linear))
+    return loaded
+
+
+def module(*stored: Any) -> Any:
+    """Return a module with one linear layer for each weight, and a table."""
+    table = Stored("float32", 100, 4)
+    return types.SimpleNamespace(
+        modules=lambda: [object(), *map(Linear, stored)], parameters=lambda: [table, *stored]
+    )
+
+
+FLOAT = Stored("float32", 64, 4)
+
+
+@pytest.mark.parametrize(
+    ("stored", "compiled", "share"),
+    [
+        ((Int8Tensor(64), Int8Tensor(64)), 1.0, 1.0),
+        ((Int8Tensor(64), FLOAT), 1.0, 0.5),
+        ((FLOAT,), 1.0, 0.0),
+        ((), 1.0, 0.0),
+        ((Int8Tensor(64),), 0.0, 0.0),
+        ((Int8Tensor(64),), 0.75, 0.75),
+    ],
+    ids=["all", "half", "no-op", "no linear layer", "not compiled", "compiled in part"],
+)
+def test_the_share_is_that_of_stored_types_that_run_compiled(
+    weights: Any, stored: tuple[Any, ...], compiled: float, share: float
+) -> None:
+    assert weights.engagement(module(*stored), compiled, "it ran").share == share
+
+
+def test_a_shared_weight_counts_once_and_bytes_are_those_of_the_parts(weights: Any) -> None:
+    tied = Int8Tensor(64)
+    found = weights.engagement(module(tied, tied, FLOAT), 1.0, "it ran")
+    assert found.facts["weights"] == {"Int8Tensor int8": 64, "float32": 64}
+    single = weights.engagement(module(tied), 1.0, "it ran")
+    assert single.weight_bytes == 400 + 64 + 8
+
+
+def test_what_torchao_refuses_is_not_supported(weights: Any) -> None:
+    request = types.SimpleNamespace(options={"weights": "int8"}, device="cpu")
+    weights.quantize_.side_effect = AssertionError("only for GPUs")
+    with pytest.raises(weights.UnsupportedError, match="only for GPUs"):
+        weights.quantise(module(FLOAT), request)
