@@ -16,19 +16,10 @@ from onscreen import (
     wait_for_screen,
     wait_for_text,
 )
+from recorded_fleet import HOSTILE, store_fleet
 from recorded_runs import make_run
 
 from advisor.context import Context
-from advisor.domain.fleet import (
-    FLEET_SCHEMA,
-    Assignment,
-    AssignmentResult,
-    Attempt,
-    ContentionCheck,
-    FleetRecord,
-    FleetRequest,
-    Pool,
-)
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions
@@ -37,44 +28,6 @@ from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.home import HomeScreen
 from advisor.tui.screens.results import ResultsScreen
 from advisor.tui.widgets.table import Table
-
-HOSTILE = "[/red]"
-
-
-def store_fleet(
-    store: Store, fleet_id: str, run_id: str, *, reason: str = "the fleet lost its last L40S"
-) -> None:
-    """Store the answers of a fleet: one with a run, one without."""
-    request = FleetRequest(
-        fleet_id=fleet_id,
-        created="2026-11-21T12:00:00+00:00",
-        models=("demo", HOSTILE),
-        pools=(Pool(kind="H200"), Pool(kind="L40S")),
-    )
-    first = Assignment(number=1, model="demo", kind="H200")
-    answered = (
-        AssignmentResult(
-            assignment=first, attempts=(Attempt(run_id=run_id, node="n1", device="0"),)
-        ),
-        AssignmentResult(
-            assignment=Assignment(number=2, model=HOSTILE, kind="L40S"),
-            attempts=(),
-            reason=reason,
-            next_step="add one",
-        ),
-    )
-    contention = ContentionCheck(
-        node="n1",
-        kind="H200",
-        model="demo",
-        allows_parallel_races=False,
-        explanation="runs execute one at a time",
-    )
-    store.fleets.save(
-        FleetRecord(
-            schema=FLEET_SCHEMA, request=request, answered=answered, contentions=(contention,)
-        )
-    )
 
 
 @pytest.fixture

@@ -21,14 +21,18 @@ from onscreen import (
     go_to_step,
     replay_app,
     running_app,
+    screen_text,
     wait_for,
     wait_for_screen,
     wait_for_text,
 )
+from recorded_fleet import store_fleet
 from recorded_runs import SECONDS, make_gpu_run, make_long_run, make_run
 from textual.pilot import Pilot
 
+from advisor import doctor
 from advisor.context import Context
+from advisor.doctor.findings import Finding
 from advisor.question.answers import Answers
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
@@ -39,6 +43,8 @@ from advisor.tui.run.session import RunSession
 from advisor.tui.screens.absent_gpu import AbsentGpuScreen
 from advisor.tui.screens.compare import CompareScreen
 from advisor.tui.screens.detail import DetailScreen
+from advisor.tui.screens.doctor import DoctorScreen
+from advisor.tui.screens.fleet import FleetScreen
 from advisor.tui.screens.history import HistoryScreen
 from advisor.tui.screens.live import LiveScreen
 from advisor.tui.screens.results import ResultsScreen
@@ -216,6 +222,60 @@ async def test_home(
         await app.push_screen(LoadDialog(("cpu-busy", "gpu-processes")))
         await wait_for_screen(pilot, LoadDialog)
         await compare("busy-machine", pilot, update=update)
+
+
+@async_test
+async def test_home_without_runs(
+    tui_context: Context,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    update: bool,
+) -> None:
+    monkeypatch.setattr(AdvisorApp, "_detect_machine", lambda _: builders.gpu_machine())
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
+    context = dataclasses.replace(tui_context, store=Store(tmp_path))
+    app = AdvisorApp(LaunchOptions(), context)
+    async with running_app(app) as pilot:
+        await wait_for(pilot, lambda: app.machine is not None)
+        await compare("home-empty", pilot, update=update)
+        assert "Current run" not in screen_text(pilot)
+
+
+FINDINGS = [
+    Finding(name="python", status="ok", what="3.12.7, torch 2.13.0, transformers 5.17.0"),
+    Finding(
+        name="governor",
+        status="warn",
+        what="the frequency governor of 16 processors is powersave, so clocks vary between visits",
+        fix="set the governor to performance: cpupower frequency-set -g performance",
+    ),
+    Finding(name="disk", status="fail", what="0.2 GiB are free", fix="free 5 GiB"),
+]
+
+
+@async_test
+async def test_the_checks_of_a_machine(
+    tui_context: Context, monkeypatch: pytest.MonkeyPatch, *, update: bool
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda *_: FINDINGS)
+    app = AdvisorApp(LaunchOptions(), tui_context)
+    async with running_app(app) as pilot:
+        app.action_doctor()
+        await wait_for_screen(pilot, DoctorScreen)
+        await wait_for_text(pilot, "governor")
+        await compare("doctor", pilot, update=update)
+
+
+@async_test
+async def test_the_answers_of_a_fleet(finished: Run, tui_context: Context, *, update: bool) -> None:
+    store = Store(finished.directory.parents[1])
+    store_fleet(store, "20261121-120000-0002", finished.header().run_id)
+    app = AdvisorApp(LaunchOptions(), dataclasses.replace(tui_context, store=store))
+    async with running_app(app) as pilot:
+        app.action_fleet()
+        await wait_for_screen(pilot, FleetScreen)
+        await compare("fleet", pilot, update=update)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from rich.table import Table as RichTable
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -83,13 +84,7 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
             *findings,
             *(finding for finding in self._findings if finding.name == OVERHEAD_NAME),
         ]
-        lines = Text()
-        for finding in self._findings:
-            lines += Text(f"{MARKS[finding.status]}  ", "bold")
-            lines += Text(f"{finding.name:<14}{text.printable(finding.what, 300)}\n")
-            if finding.fix:
-                lines += Text(f"{'':8}next: {text.printable(finding.fix, 300)}\n")
-        self.query_one("#findings", Static).update(lines)
+        self.query_one("#findings", Static).update(tabulate_findings(self._findings))
 
     def action_observe(self) -> None:
         """Measure whether drawing slows timed calls down."""
@@ -154,3 +149,17 @@ slows timed calls down: the same check as p3-advisor doctor --observer, drawn at
             f"Timing eager calls while this line is drawn, {self._drawing_count} times so far ..."
         )
         self.refresh(layout=True)
+
+
+def tabulate_findings(findings: Sequence[Finding]) -> RichTable:
+    """Return the findings as a table whose long lines wrap in their own column."""
+    table = RichTable.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for finding in findings:
+        what = Text(text.printable(finding.what, 300))
+        if finding.fix:
+            what += Text(f"\nnext: {text.printable(finding.fix, 300)}")
+        table.add_row(Text(MARKS[finding.status]), Text(text.printable(finding.name)), what)
+    return table

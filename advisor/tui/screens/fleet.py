@@ -21,11 +21,11 @@ from advisor.tui.widgets.table import Column, SelectableTable, Table
 
 #: Columns of figures, each with the width of the terminal from which it is shown.
 FIGURE_COLUMNS = (
-    (60, Column("speedup", "speed-up", 8, is_numeric=True)),
-    (60, Column("trust", "trust", 5)),
-    (100, Column("throughput", "throughput", 18, is_numeric=True)),
-    (120, Column("verdict", "verdict", 12)),
-    (140, Column("cost", "cost", 26, is_numeric=True)),
+    (60, Column("speedup", "Speed-up", 8, is_numeric=True)),
+    (60, Column("trust", "Trust", 5)),
+    (100, Column("throughput", "Throughput", 18, is_numeric=True)),
+    (120, Column("verdict", "Verdict", 12)),
+    (140, Column("cost", "Cost", 26, is_numeric=True)),
 )
 DEVICE_WIDTH = 12
 

@@ -46,6 +46,8 @@ MARKS = {
     "finished": "\N{CHECK MARK}",
     "imported": "\N{CHECK MARK}",
 }
+#: States of runs that can be shown or resumed.
+UNFINISHED = frozenset({"running", "paused", "stopped"})
 #: Width of the terminal from which a row has the speed-up, the trust and the age.
 MEDIUM_WIDTH = 72
 
@@ -72,7 +74,7 @@ H lists all stored runs."""
         ),
         Binding(
             "ctrl+g",
-            "app.go_on",
+            "go_on",
             "Current run",
             key_display="^g",
             id="go-on",
@@ -143,6 +145,7 @@ H lists all stored runs."""
 
     def _show_runs(self, entries: list[tuple[HistoryEntry, RunStatus]]) -> None:
         self._entries = entries
+        self.refresh_bindings()
         self._draw()
         unknown = [entry for entry, _ in entries if entry.run_id not in self._summaries]
         if not any(entry.finished for entry in unknown):
@@ -213,6 +216,14 @@ H lists all stored runs."""
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         event.stop()
         self.action_open()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's interface
+        """Hide the key of the current run while there is none to show or to resume."""
+        return action != "go_on" or any(state in UNFINISHED for _, state in self._entries)
+
+    def action_go_on(self) -> None:
+        """Show the run that is going on, or resume the newest stopped one."""
+        self.app_interface.action_go_on()
 
     def action_open(self) -> None:
         """Open the row under the cursor."""
