@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from advisor.domain.decision import Recommendation, RunningCost
+from advisor.domain.decision import DecisionWord, Recommendation, RunningCost
 from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
 from advisor.domain.measurement import Interval, Throughput
 from advisor.report.document import RunDocument, WorkflowEntry
@@ -30,6 +30,8 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     next_step: str | None = None
     arm: str | None = None
+    decision: DecisionWord | None = None
+    #: The verdict of the race.
     verdict: str | None = None
     trust: str | None = None
     speedup: Interval | None = None
@@ -115,7 +117,7 @@ def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
 
 def render(document: FleetDocument) -> str:
     """Return the matrix and its notes as plain text."""
-    head = "model", "device", "strategy", "speed-up", "throughput", "cost", "verdict", "trust"
+    head = "model", "device", "strategy", "speed-up", "throughput", "cost", "decision", "trust"
     rows = [
         [cell.model, cell.kind, *render_cell(cell).values(), cell.run_id or MISSING]
         for cell in document.cells
@@ -154,7 +156,7 @@ def render_cell(cell: MatrixCell) -> dict[str, str]:
         if throughput
         else MISSING,
         "cost": f"{format_number(cost.value)} per {cost.unit}" if cost else MISSING,
-        "verdict": cell.verdict or MISSING,
+        "decision": cell.decision or MISSING,
         "trust": cell.trust or MISSING,
     }
 
@@ -192,6 +194,7 @@ def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -
     return msgspec.structs.replace(
         cell,
         arm=advice.arm,
+        decision=advice.decision,
         verdict=advice.verdict,
         trust=advice.trust,
         speedup=entry.speedup,

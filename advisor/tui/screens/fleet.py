@@ -24,7 +24,7 @@ FIGURE_COLUMNS = (
     (60, Column("speedup", "Speed-up", 8, is_numeric=True)),
     (60, Column("trust", "Trust", 5)),
     (100, Column("throughput", "Throughput", 18, is_numeric=True)),
-    (120, Column("verdict", "Verdict", 12)),
+    (100, Column("decision", "Decision", 8)),
     (140, Column("cost", "Cost", 26, is_numeric=True)),
 )
 DEVICE_WIDTH = 12
