@@ -34,8 +34,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="update the expected screens")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the order of the files: pytest-xdist would start those with few tests last."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests unless `-m` names them, also next to another marker."""
+    """Put files with real stacks first, and leave out the long tests unless `-m` names them.
+
+    A file takes one worker of pytest-xdist, so the longest files must not be the last ones.
+    """
+    first = {item.path for item in items if item.get_closest_marker("stack")}
+    items.sort(key=lambda item: item.path not in first)
     if "long" in config.option.markexpr:
         return
     long_tests = [item for item in items if item.get_closest_marker("long")]

@@ -164,7 +164,7 @@ def default_batch_sizes(model: Model, models: Models) -> tuple[int, ...]:
 
 
 def choose_budget(text: str, catalogue: Catalogue) -> Budget:
-    """Return a named budget, or the default one with another number of seconds."""
+    """Return a named budget, or the default one with other seconds of measuring."""
     budgets = catalogue.presets.budgets
     name = text or catalogue.presets.default_budget
     if name in budgets:
@@ -176,8 +176,13 @@ def choose_budget(text: str, catalogue: Catalogue) -> Budget:
             f"--budget {text!r} is neither a known name nor a number of seconds",
             f"use one of {', '.join(budgets)}, or seconds",
         ) from problem
+    default = budgets[catalogue.presets.default_budget]
     return msgspec.structs.replace(
-        budgets[catalogue.presets.default_budget], name=f"{seconds:g} s", measuring_seconds=seconds
+        default,
+        name=f"{seconds:g} s",
+        measuring_seconds=seconds,
+        # Measuring an open decision further takes no longer than measuring until then.
+        open_seconds=min(default.open_seconds, seconds),
     )
 
 

@@ -1,6 +1,6 @@
 """Write `docs/notebook.ipynb`, executed here: `python tests/stacks/notebook.py [FILE]`.
 
-It measures for about a minute, on the processor.
+It measures for less than a minute, on the processor.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ run = advisor.recommend(
     inputs=torch.randn(4, 32, 512),
     gpu="cpu",
     batch_sizes=(4,),
-    workflows=("pytorch-eager", "onnxruntime-cpu"),
-    budget=5,
+    workflows=("pytorch-eager", "onnxruntime-cpu/host"),
+    budget=2,
 )
 run"""
 FRAME = """\

@@ -6,32 +6,44 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 
 import jsonschema
 import msgspec
 import pytest
+import sessions
 
 from advisor import catalogue, schemas
 from advisor.context import Context
-from advisor.pipeline.draft import prepare
-from advisor.pipeline.execution import execute
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
+from advisor.store import Run, Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")
 
 
-@pytest.fixture
-def finished_run(fake_context: Callable[[], Context]) -> str:
+@pytest.fixture(scope="module")
+def stored_run(
+    fake_probes: pathlib.Path, fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
     """A run in which `quick` is four times as fast as the baseline, and `alike` as fast."""
-    context = fake_context()
-    run = prepare(Answers(batch_sizes="1,2", budget="6", workflows="quick,alike"), context)
-    for _ in execute(run, context):
-        pass
-    return run.directory.name
+    context = Context(
+        environment=dict(os.environ),
+        store=Store(tmp_path_factory.mktemp("stored") / "home"),
+        probes=fake_probes,
+        rubric=fake_rubric,
+    )
+    answers = Answers(batch_sizes="1,2", budget="6", workflows="quick,alike")
+    return sessions.execute_run(context, answers)
+
+
+@pytest.fixture
+def finished_run(stored_run: Run, home: pathlib.Path) -> str:
+    """The name of a copy of the stored run, in the directory of the test."""
+    shutil.copytree(stored_run.directory, home / "runs" / stored_run.directory.name)
+    return stored_run.directory.name
 
 
 def run_program(
@@ -141,11 +153,9 @@ def test_spec_describes_every_option_and_schema(home: pathlib.Path) -> None:
         "tensorrt-llm",
         "vllm",
     }
+    described = run_program("recommend", "--help", home=home, COLUMNS="200").stdout
     for field in Answers.__struct_fields__:
-        assert (
-            f"--{field.replace('_', '-')}"
-            in run_program("recommend", "--help", home=home, COLUMNS="200").stdout
-        )
+        assert f"--{field.replace('_', '-')}" in described
 
 
 def test_workflows_has_a_reason_for_every_workflow_that_does_not_apply(home: pathlib.Path) -> None:
