@@ -441,6 +441,9 @@ class Visit:
     #: Seconds of a call in a row of calls without waiting in between; None where a call has ended
     #: when it returns.
     streamed_seconds: float | None
+    #: Readings of the clock before the first call and after the last one, in seconds.
+    began: float
+    ended: float
     #: Seconds of a fixed piece of host work before the block.
     host_seconds: float | None = None
     #: Of calls for the first token after the block; empty for tasks other than generated text and

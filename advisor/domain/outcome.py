@@ -50,7 +50,7 @@ class BuildFailed(
 
 
 class Incorrect(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="incorrect"):
-    """The outputs are wrong, so the times do not count."""
+    """The outputs are wrong, or the clock is, so the times do not count."""
 
     phase: Phase
     reason: str

@@ -304,6 +304,10 @@ class BlockTimed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     #: Seconds of calls for the first token after the block; empty for tasks other than generated
     #: text, where prompts run one after the other, and in runs of earlier versions.
     first_token_seconds: tuple[Duration, ...] = ()
+    #: Readings of the worker's clock before the first call and after the last one, in seconds from
+    #: an arbitrary origin; null in runs of earlier versions.
+    began: float | None = None
+    ended: float | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="workload"):

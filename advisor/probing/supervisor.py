@@ -122,7 +122,8 @@ class Supervisor:
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; `poll` reports a worker that has exited."""
         phase = PHASE_AFTER_TOKEN[token.partition(" ")[0]]
-        worker.start_phase(phase, self._deadlines, self._clock())
+        worker.token_sent = self._clock()
+        worker.start_phase(phase, self._deadlines, worker.token_sent)
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
             worker.popen.stdin.write(f"{token}\n".encode("ascii"))
@@ -178,6 +179,7 @@ class Supervisor:
                 signal=None,
                 reason=f"it wrote a message that cannot be read: {problem}"[:MAX_REASON_CHARS],
             )
+        outcome = worker.clock_outcome() or outcome
         if outcome is None and has_exited:
             outcome = worker.exit_outcome()
         if outcome is not None:

@@ -12,7 +12,7 @@ import msgspec
 import psutil
 
 from advisor.domain.catalogue import Deadlines
-from advisor.domain.outcome import Completed, Crashed, Outcome, Skipped, TimedOut
+from advisor.domain.outcome import Completed, Crashed, Incorrect, Outcome, Skipped, TimedOut
 from advisor.domain.worker_events import (
     BlockTimed,
     Built,
@@ -23,6 +23,7 @@ from advisor.domain.worker_events import (
     Ready,
     WorkerEvent,
 )
+from advisor.probing.clock_check import ClockComparison
 from advisor.probing.termination import SKIPPED_FILE
 from advisor.probing.worker_log import failure_reason
 from probes import protocol
@@ -73,6 +74,9 @@ class Worker:
     deadline: float = NEVER
     events_read_bytes: int = 0
     outcome: Outcome | None = None
+    #: When the last token was sent, by the supervisor's clock.
+    token_sent: float = 0.0
+    clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
 
     @functools.cached_property
     def pid(self) -> int:
@@ -141,6 +145,20 @@ class Worker:
             self.built_seconds += event.build_seconds + event.first_call_seconds
         elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
             self.deadline = NEVER  # the worker waits for a token
+        if isinstance(event, BlockTimed) and event.began is not None and event.ended is not None:
+            self.clocks.add_visit(event.began, event.ended, self.token_sent, now)
+
+    def clock_outcome(self) -> Incorrect | None:
+        """Return the outcome of a worker whose clock was replaced; None if it agrees with ours."""
+        difference = self.clocks.contradiction_seconds
+        if not difference:
+            return None
+        return Incorrect(
+            phase="measure",
+            reason=f"its clock differs from the supervisor's by {difference:.3f} s, so its times "
+            "are wrong: the stack or the model replaces functions of Python's module time",
+            fix="remove what replaces the clock",
+        )
 
     @property
     def remaining_build_seconds(self) -> float:

@@ -67,6 +67,9 @@ class TimedBlock:
     lead_seconds: list[float]
     #: Of a call in a row of calls without waiting in between; None where that was not measured.
     streamed_seconds: float | None
+    #: Readings of the clock before the first call and after the last one.
+    began: float
+    ended: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +128,7 @@ def time_block(
     leads: list[int] = []
     streamed_seconds: float | None = None
     with _garbage_collection_paused():
+        began = clock()
         for _ in range(block.lead_calls):
             start = clock()
             call(next(inputs))
@@ -146,12 +150,15 @@ def time_block(
                 call(next(inputs))
             synchronise()
             streamed_seconds = (clock() - start) * NANOSECONDS / block.calls
+        ended = clock()
     return TimedBlock(
         seconds=[count * NANOSECONDS for count in calls],
         enqueue_seconds=statistics.median(enqueues) * NANOSECONDS,
         cpu_seconds=cpu_seconds,
         lead_seconds=[count * NANOSECONDS for count in leads],
         streamed_seconds=streamed_seconds,
+        began=began * NANOSECONDS,
+        ended=ended * NANOSECONDS,
     )
 
 

@@ -43,6 +43,7 @@ FAILURES = {
     "wrong-later": ("incorrect", "after the measurement"),
     "crash-in-visit": ("crashed", "SIGSEGV"),
     "hang-in-visit": ("timed-out", "measure"),
+    "slows-the-clock": ("incorrect", "its clock differs from the supervisor's"),
     "falls-back": ("not-engaged", "Returning GraphModule forward instead"),
 }
 #: Options of `misbehaving` that look suspicious and are no failure.
@@ -54,7 +55,7 @@ def decision(module_context: Context) -> Decision:
     """The decision on a run with one arm for each failure."""
     arms = ",".join(f"misbehaving/{option}" for option in (*FAILURES, *HARMLESS))
     answers = Answers(
-        batch_sizes="2", budget="20", max_build_times="misbehaving=1s", workflows=f"quick,{arms}"
+        batch_sizes="2", budget="5", max_build_times="misbehaving=1s", workflows=f"quick,{arms}"
     )
     return decide(sessions.execute_run(module_context, answers))
 

@@ -16,6 +16,7 @@ import types
 import numpy as np
 
 from probes.adapter import ModelError, UnsupportedError
+from probes.measuring import timing
 from probes.protocol import Engagement
 
 spec = importlib.util.spec_from_file_location(
@@ -191,6 +192,10 @@ def build(subject, inputs, request):
             raise MemoryError
         case "device-out-of-memory":
             raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        case "slows-the-clock":
+            # The clock of the measurement itself: it has bound the functions of `time` before.
+            clock = timing.perf_counter_ns
+            timing.perf_counter_ns = lambda: clock() // 2
         case "floods":
             for _ in range(64):
                 sys.stdout.write("noise [/ {'a':[true]}\n" * 4096)
