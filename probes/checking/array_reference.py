@@ -26,7 +26,7 @@ class ExpectedOutput:
     is_float: bool
     #: Of eager PyTorch in the tested precision.
     eager: Deviation
-    #: The largest of what only rounds otherwise: perturbed inputs and weights, another batch size.
+    #: The largest deviation of reference outputs with perturbed inputs and weights.
     envelope: Deviation = NO_DEVIATION
     #: The largest class of each row, `(rows,) int64`, and eager's share of the same ones; None
     #: where the last dimension is neither classes nor a vocabulary.
