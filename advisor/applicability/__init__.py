@@ -35,11 +35,13 @@ __all__ = [
     "environment_interpreter",
     "environment_name",
     "find_obstacle",
+    "is_chosen",
     "is_served",
     "list_arms",
     "missing_packages",
     "plan",
     "required_packages",
+    "unsupported_use",
 ]
 
 #: The option whose arm has the id of its workflow.
@@ -62,7 +64,15 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
         arms_here = list_arms(
             workflow, environment_interpreter(workflow, machine), container_image(workflow, machine)
         )
-        requested = [arm for arm in arms_here if is_chosen(arm, question.workflows)]
+        requested = [
+            arm
+            for arm in arms_here
+            if is_chosen(arm, question.workflows)
+            and (
+                arm.option not in workflow.arms_after_nondeterministic
+                or arm.id in question.workflows
+            )
+        ]
         with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
         chosen = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
         if question.load is not None and any(arm.image for arm in chosen):
@@ -125,6 +135,7 @@ def list_arms(workflow: Workflow, python: str = "", image: str = "") -> list[Arm
             image=image,
             weights=workflow.arm_weights.get(option),
             artefact=workflow.arm_artefact.get(option, ""),
+            eager_fallback=bool(workflow.eager_fallback and workflow.eager_fallback.value),
             extras=extras,
         )
         for option, options in workflow.arms.items()

@@ -14,7 +14,7 @@ from advisor.domain.decision import DecisionWord
 from advisor.domain.machine import LoadCheck
 from advisor.domain.measurement import Interval, Platform
 from advisor.domain.outcome import Outcome
-from advisor.domain.plan import Plan
+from advisor.domain.plan import Arm, Plan
 from advisor.domain.serving import ServedRequest
 from advisor.domain.worker_events import WorkerEvent
 
@@ -23,6 +23,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
     """The run has a plan."""
 
     plan: Plan
+
+
+class ArmsAdded(msgspec.Struct, frozen=True, kw_only=True, tag="arms-added"):
+    """The plan has further arms, because the outputs of the arm `instead_of` vary."""
+
+    added: tuple[Arm, ...]
+    instead_of: str
 
 
 class LoadChecked(msgspec.Struct, frozen=True, kw_only=True, tag="load-checked"):
@@ -278,6 +285,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 
 RunEvent = (
     Planned
+    | ArmsAdded
     | LoadChecked
     | WorkerSpawned
     | BuildStarted

@@ -17,6 +17,7 @@ from advisor.domain.measurement import Platform
 from advisor.domain.outcome import Outcome, OutOfMemory
 from advisor.domain.plan import REFERENCE, Plan
 from advisor.domain.run_events import (
+    ArmsAdded,
     BuildStarted,
     ConditionsRecorded,
     DeviceMemory,
@@ -204,8 +205,8 @@ LAST_RUN_EVENT_FIELDS: dict[type, str] = {
 def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
     """Return the changed fields of the run."""
     match run_event:
-        case Planned():
-            return {"plan": run_event.plan}
+        case Planned() | ArmsAdded():
+            return {"plan": _plan_after(state.plan, run_event)}
         case RaceOpened():
             return _open_group(state, run_event)
         case RaceClosed():
@@ -224,6 +225,15 @@ def _run_changes(state: RunState, run_event: RunEvent) -> dict[str, Any]:
             return {"finished": True}
         case _:
             return {}
+
+
+def _plan_after(plan: Plan | None, run_event: Planned | ArmsAdded) -> Plan:
+    if isinstance(run_event, Planned):
+        return run_event.plan
+    if plan is None:
+        message = "arms are added to a run without a plan"
+        raise ValueError(message)
+    return msgspec.structs.replace(plan, arms=(*plan.arms, *run_event.added))
 
 
 def _open_group(state: RunState, run_event: RaceOpened) -> dict[str, Any]:

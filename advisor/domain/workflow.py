@@ -170,6 +170,10 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arm_weights: dict[str, WeightFormat] = {}
     #: By arm, the artefact that it runs; arms with the same one differ only in how they are fed.
     arm_artefact: dict[str, str] = {}
+    #: States that eager code runs where the compiled one does not; null where that cannot happen.
+    eager_fallback: CitedFact | None = None
+    #: Arms that are measured only after the outputs of another arm of the workflow have varied.
+    arms_after_nondeterministic: tuple[str, ...] = ()
     #: Position in the order of builds; fast builds come first.
     build_order: int
     declared: DeclaredFacts

@@ -26,8 +26,8 @@ from advisor.measure.diagnosis import diagnose
 from advisor.measure.generation import summarise_generation
 from advisor.measure.memory import summarise_memory
 from advisor.measure.new_shapes import (
+    compare_with_baseline,
     is_complete,
-    mark_silent_fallbacks,
     rate_new_shapes,
     results_of,
 )
@@ -80,7 +80,7 @@ def summarise_arm(
     imported = main.imported
     if speedup is None:
         speedup = ratio_interval(_overall_log_speedup(series))
-    new_shapes = mark_silent_fallbacks(state, results_of(main), speedup)
+    new_shapes = compare_with_baseline(state, arm, results_of(main), speedup)
     return Measurement(
         arm=arm.id,
         workflow=arm.workflow,

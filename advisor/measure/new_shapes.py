@@ -9,12 +9,13 @@ import msgspec
 
 from advisor.domain.measurement import Interval
 from advisor.domain.outcome import Completed, Outcome, Skipped, TimedOut
+from advisor.domain.plan import Arm
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import NewShapeResult
 
 #: Lower bound of the speed-up from which a silent fallback to eager code shows.
 CLEAR_SPEEDUP = 1.2
-#: An arm that takes at least this share of the baseline's seconds for a new shape fell back.
+#: An arm that takes at least this share of the baseline's seconds for a new shape has no speed-up.
 FALLBACK_SHARE = 0.95
 
 
@@ -71,14 +72,17 @@ def is_complete(results: Sequence[NewShapeResult]) -> bool:
     )
 
 
-def mark_silent_fallbacks(
-    state: RunState, results: Mapping[int, NewShapeResult], speedup: Interval
+def compare_with_baseline(
+    state: RunState, arm: Arm, results: Mapping[int, NewShapeResult], speedup: Interval
 ) -> tuple[NewShapeResult, ...]:
-    """Return the results by batch size; a shape served without the arm's speed-up is `eager`."""
+    """Return the results by batch size; a shape served without the arm's speed-up has a reason.
+
+    Its outcome is `eager` if the workflow may have run eager code.
+    """
     baseline = _baseline_results(state)
     gains = speedup.low is not None and speedup.low >= CLEAR_SPEEDUP
     return tuple(
-        _mark(result, baseline.get(size)) if gains else result
+        _mark(arm, result, baseline.get(size)) if gains else result
         for size, result in sorted(results.items())
     )
 
@@ -91,11 +95,13 @@ def _baseline_results(state: RunState) -> Mapping[int, NewShapeResult]:
     return tried[-1] if tried else {}
 
 
-def _mark(result: NewShapeResult, baseline: NewShapeResult | None) -> NewShapeResult:
+def _mark(arm: Arm, result: NewShapeResult, baseline: NewShapeResult | None) -> NewShapeResult:
     seconds, eager_seconds = result.steady_seconds, baseline.steady_seconds if baseline else None
     if result.outcome != "served" or not seconds or not eager_seconds:
         return result
     if seconds < FALLBACK_SHARE * eager_seconds:
         return result
-    reason = f"it takes {seconds / eager_seconds:.2f} times as long as the baseline at this size"
-    return msgspec.structs.replace(result, outcome="eager", reason=reason)
+    reason = f"{seconds / eager_seconds:.2f} times as long as the baseline at this size"
+    return msgspec.structs.replace(
+        result, outcome="eager" if arm.eager_fallback else "served", reason=reason
+    )

@@ -18,6 +18,7 @@ from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
 from advisor.pipeline import (
     building,
+    fallbacks,
     further_rounds,
     load_check,
     post_race,
@@ -118,6 +119,10 @@ def _race_groups(
     while True:
         before = _race_progress(recorder.state, question)
         yield from building.build_group(session, recorder, header)
+        added = fallbacks.arms_to_add(recorder.state, header)
+        if added is not None:
+            yield recorder.record(added)
+            yield from building.build_group(session, recorder, header)
         yield from racing.race_batch_sizes(
             session,
             recorder,

@@ -26,7 +26,8 @@ def describe(result: NewShapeResult) -> str:
 def _outcome(result: NewShapeResult) -> str:
     match result.outcome:
         case "served":
-            return f"served in {format_milliseconds(result.first_call_seconds)} ms"
+            comparison = f", {result.reason}" if result.reason else ""
+            return f"served in {format_milliseconds(result.first_call_seconds)} ms{comparison}"
         case "stalled" if result.first_call_seconds is None:
             return f"recompiled, {result.reason}"
         case "stalled":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.domain.outcome import Completed
 from advisor.domain.plan import REFERENCE
 from advisor.domain.run_events import (
+    ArmsAdded,
     BuildStarted,
     BusyWhileIdle,
     Finished,
@@ -36,6 +37,9 @@ def render_event(event: LoggedEvent) -> str | None:
         case Planned(plan=plan):
             measured = sum(arm.duplicate_of is None for arm in plan.arms)
             return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
+        case ArmsAdded(added=added, instead_of=varying):
+            arms = ", ".join(arm.id for arm in added)
+            return f"{arms}: measured too, because the outputs of {varying} vary"
         case LoadChecked(check=check, waits=waits):
             return describe_check(check, waits=waits)
         case RaceOpened() | RaceClosed() | ProvisionalAnswer():

@@ -22,7 +22,7 @@ import msgspec
 from advisor.domain.machine import Machine
 from advisor.domain.run import RUN_ID, Header
 from advisor.domain.run import SCHEMA as HEADER_SCHEMA
-from advisor.domain.run_events import LoggedEvent, Planned, RunEvent, WorkerReported
+from advisor.domain.run_events import ArmsAdded, LoggedEvent, Planned, RunEvent, WorkerReported
 from advisor.domain.run_state import fold
 from advisor.domain.worker_events import Environment, Imported, Recipe
 from advisor.errors import ExportFileError, NotWritableError
@@ -96,6 +96,9 @@ def _remove_interpreters(event: LoggedEvent) -> LoggedEvent:
             run_event: RunEvent = msgspec.structs.replace(
                 planned, plan=msgspec.structs.replace(plan, arms=arms)
             )
+        case ArmsAdded(added=added) as further:
+            arms = tuple(_keep_file_name(arm, "python") for arm in added)
+            run_event = msgspec.structs.replace(further, added=arms)
         case WorkerReported(worker_event=Recipe() as recipe) as reported:
             run_event = msgspec.structs.replace(
                 reported, worker_event=_keep_file_name(recipe, "interpreter")

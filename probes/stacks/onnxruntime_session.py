@@ -65,7 +65,10 @@ def versions() -> dict[str, str]:
 
 def settings(request: Request) -> dict[str, str]:
     """Return the session's settings and those of the exporting PyTorch."""
-    return {**pytorch.apply_settings(request), "intra_op_num_threads": str(request.threads)}
+    return {
+        **pytorch.apply_settings(request),
+        "intra_op_num_threads": str(session_threads(request)),
+    }
 
 
 def tensorrt_settings(request: Request) -> dict[str, str]:
@@ -77,10 +80,15 @@ def tensorrt_settings(request: Request) -> dict[str, str]:
     return {**settings(request), "NVIDIA_TF32_OVERRIDE": "0"}
 
 
+def session_threads(request: Request) -> int:
+    """Return the threads of a session: those of the arm, if it has an option for them."""
+    return int(request.options.get("threads", request.threads))
+
+
 def session_options(request: Request) -> ort.SessionOptions:
     """Return options for a session that records the provider of each node."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads = request.threads
+    options.intra_op_num_threads = session_threads(request)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return options
 
@@ -209,6 +217,16 @@ def nodes_of(session: ort.InferenceSession) -> list[Any]:
     return [node for part in parts for node in part.get_nodes()]
 
 
+def opening_lines(request: Request, provider: str) -> str:
+    """Return the lines that open the session of the model in `FILE`."""
+    if "threads" not in request.options:
+        return f'session = onnxruntime.InferenceSession(FILE, providers=["{provider}"])'
+    return f"""\
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = {session_threads(request)}
+session = onnxruntime.InferenceSession(FILE, options, providers=["{provider}"])"""
+
+
 def integration(request: Request, provider: str, opening: str | None = None) -> str:
     """Return the lines that export, open the session and run it.
 
@@ -238,8 +256,7 @@ output = [torch.from_dlpack(value) for value in binding.get_outputs()]
 
         quantise = onnxruntime_quantisation.integration(request.options["weights"], file)
         file = '"quantised.onnx"'
-    plain = f'session = onnxruntime.InferenceSession(FILE, providers=["{provider}"])'
-    opened = (opening or plain).replace("FILE", file)
+    opened = (opening or opening_lines(request, provider)).replace("FILE", file)
     host = """\
 # Each call:
 feeds = {value.name: tensor.cpu().numpy() for value, tensor in zip(session.get_inputs(), inputs)}

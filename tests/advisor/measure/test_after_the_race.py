@@ -239,6 +239,28 @@ def test_a_new_shape_without_the_speedup_is_a_silent_fallback(
     assert only_measurement(summarise(state, RACES)).new_shapes == new_shapes
 
 
+def test_a_stack_that_cannot_run_eager_code_serves_a_new_shape_without_the_speedup() -> None:
+    state = builders.run_state(
+        {
+            BASELINE: builders.process(
+                *builders.visits([0.4] * 4), new_shape_results=flexed(steady=0.02)
+            ),
+            "compiled": builders.process(
+                *builders.visits([0.1] * 4), new_shape_results=flexed(steady=0.03)
+            ),
+        }
+    )
+    assert state.plan is not None
+    arms = tuple(msgspec.structs.replace(arm, eager_fallback=False) for arm in state.plan.arms)
+    plan = msgspec.structs.replace(state.plan, arms=arms)
+    measured = only_measurement(summarise(msgspec.structs.replace(state, plan=plan), RACES))
+    assert measured.new_shapes == "served"
+    (result,) = measured.new_shape_results
+    assert result.outcome == "served"
+    assert result.reason is not None
+    assert result.reason.startswith("1.50 times")
+
+
 def test_an_arm_without_a_clear_speedup_has_no_silent_fallback() -> None:
     state = builders.run_state(
         {

@@ -1,0 +1,77 @@
+"""Where the outputs of an arm vary, its workflow's arms for such models are measured too."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import pytest
+import sessions
+
+from advisor.context import Context
+from advisor.domain.outcome import Completed, Nondeterministic
+from advisor.domain.run_events import ArmsAdded
+from advisor.pipeline.decision import Decision, decide
+from advisor.question.answers import Answers
+from advisor.store import Run
+
+#: A workflow whose outputs vary unless it runs on one thread.
+WORKFLOW = """
+[workflow.threaded]
+title = "threaded"
+tasks = ["forward"]
+devices = ["cpu"]
+dtypes = ["float32"]
+takes = ["torch"]
+build_order = 1
+how_to_get = "write it"
+arms_after_nondeterministic = ["one-thread"]
+environment = { kind = "shared", requirements = [] }
+
+[workflow.threaded.arms]
+default = { fault = "varies" }
+one-thread = { fault = "" }
+
+[workflow.threaded.declared]
+lines_changed = { value = 0, source = "a fake" }
+export_step = { value = false, source = "a fake" }
+vendors = { value = 4, source = "a fake" }
+artefact_scope = { value = "any", source = "a fake" }
+new_shapes = { value = "served", source = "a fake" }
+architectures = { value = "any", source = "a fake" }
+"""
+
+
+@pytest.fixture
+def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
+    """A context with the workflow `threaded`."""
+    context = fake_context()
+    probes, rubric = tmp_path / "probes", tmp_path / "rubric"
+    shutil.copytree(context.probes, probes)
+    shutil.copytree(context.rubric, rubric)
+    workflows = probes / "workflows"
+    shutil.copy(workflows / "misbehaving.py", workflows / "threaded.py")
+    with (rubric / "workflows.toml").open("a") as file:
+        file.write(WORKFLOW)
+    return dataclasses.replace(context, probes=probes, rubric=rubric)
+
+
+def measure(context: Context, workflows: str) -> tuple[Run, Decision]:
+    answers = Answers(batch_sizes="2", budget="1", workflows=workflows)
+    run = sessions.execute_run(context, answers)
+    return run, decide(run)
+
+
+def test_the_fallback_is_measured_after_the_outputs_have_varied(threaded_context: Context) -> None:
+    run, decision = measure(threaded_context, "threaded")
+    (added,) = [event.run_event for event in run.events() if isinstance(event.run_event, ArmsAdded)]
+    assert ([arm.id for arm in added.added], added.instead_of) == (
+        ["threaded/one-thread"],
+        "threaded",
+    )
+    processes = decision.state.processes
+    assert isinstance(processes["threaded"][-1].outcome, Nondeterministic)
+    assert isinstance(processes["threaded/one-thread"][-1].outcome, Completed)
+    assert "threaded/one-thread" in {each.arm for each in decision.results.measurements}
