@@ -20,7 +20,7 @@ from advisor.system.number_format import (
 MILLI = 1e3
 #: Fewer batch sizes make no curve.
 FEWEST_SIZES = 2
-#: Space beside the smallest and the largest batch size, as a factor.
+#: Margin left of the smallest and right of the largest batch size, as a factor.
 MARGIN = 1.25
 #: Intervals of speed-ups are cut off at this factor beyond the outermost speed-ups.
 INTERVAL_CUTOFF = 1.3
