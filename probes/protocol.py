@@ -382,7 +382,7 @@ class TextsSampled:
 
     checked: int
     unanswered: int
-    event: str = "texts-sampled"
+    event: str = "sampled"
 
 
 @dataclasses.dataclass(frozen=True)

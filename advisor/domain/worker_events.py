@@ -253,10 +253,9 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
 
 
 class ClosedLoop(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="closed-loop"):
-    """Requests to the server, always as many at once; each is followed by another."""
+    """Requests to the server, always as many at once, until the last one was answered."""
 
     concurrency: Size
-    #: Requests that were answered, and the seconds until the last one was.
     requests: Count
     failed: Count
     seconds: Duration
@@ -267,9 +266,7 @@ class ClosedLoop(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
         return self.requests / self.seconds
 
 
-class TextsSampled(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="texts-sampled"
-):
+class TextsSampled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="sampled"):
     """Texts that were checked while requests of others arrived, and requests without an answer."""
 
     checked: Count

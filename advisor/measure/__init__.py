@@ -26,7 +26,7 @@ from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.worker_events import Peaks
 from advisor.measure.arms import TAIL, Series, count_visits, ratio_interval, summarise_arm
 from advisor.measure.asked_rate import servers_for
-from advisor.measure.contenders import is_far_below, is_saturated
+from advisor.measure.contenders import is_saturated, may_lead
 from advisor.measure.load_blocks import load_block
 from advisor.measure.process_differences import (
     estimate_process_variances,
@@ -52,11 +52,11 @@ __all__ = [
     "estimate",
     "has_failed",
     "include_process_differences",
-    "is_far_below",
     "is_saturated",
     "is_valid",
     "load_block",
     "log_median_seconds",
+    "may_lead",
     "mean_log_speedups",
     "measured_process",
     "ratio_interval",

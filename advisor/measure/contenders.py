@@ -15,17 +15,22 @@ from advisor.measure.serving import estimate, has_failed
 HALF = 0.5
 
 
-def is_far_below(
-    state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int
-) -> bool:
-    """Return whether another arm's goodput is far above all that this arm can reach."""
-    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.probe_gain)
-    if reach is None or rules.far_below == 0 or state.plan is None:
-        return False
-    others = [each.id for each in state.plan.arms if each.id != arm]
+def may_lead(state: RunState, arm: str, load: LoadQuestion, rules: ServingRules, seed: int) -> bool:
+    """Return whether the arm's goodput can be the greatest one.
+
+    It cannot where its interval is below another one, or where another goodput is far above all
+    that the arm can reach.
+    """
+    plan = state.plan
+    if rules.far_below == 0 or plan is None:
+        return True
+    others = [each.id for each in plan.arms if each.id != arm]
     goodputs = [estimate(state, each, load, seed) for each in others if not has_failed(state, each)]
     best = max((found.low for found in goodputs if found is not None), default=0.0)
-    return best > rules.far_below * reach
+    own = estimate(state, arm, load, seed)
+    reach = greatest_goodput(state.processes.get(arm, ()), load, rules.probe_gain)
+    is_beaten = own is not None and own.high < best
+    return not is_beaten and (reach is None or best <= rules.far_below * reach)
 
 
 def greatest_goodput(

@@ -53,8 +53,8 @@ class ServerLoad:
         return found.value if found else None
 
     def may_lead(self, arm: Arm) -> bool:
-        """Return whether the goodput of the arm can be near that of the best other one."""
-        return not measure.is_far_below(
+        """Return whether the goodput of the arm can be the greatest one."""
+        return measure.may_lead(
             self._recorder.state, arm.id, self._load, self._rules, self._question.seed
         )
 

@@ -10,6 +10,7 @@ import msgspec
 from advisor.domain.decision import DecisionWord, Recommendation, RunningCost
 from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
 from advisor.domain.measurement import Interval, Throughput
+from advisor.domain.serving import AskedRate
 from advisor.report.document import RunDocument, WorkflowEntry
 from advisor.report.tabular import plain_table
 from advisor.system.number_format import MISSING, format_number, format_speedup
@@ -39,6 +40,8 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     throughput: Throughput | None = None
     #: The lowest of the recommended arm over the batch sizes; null without a price.
     cost: RunningCost | None = None
+    #: How many of the recommended server the asked rate needs; null for other tasks.
+    asked: AskedRate | None = None
 
     @property
     def is_retried(self) -> bool:
@@ -106,13 +109,20 @@ def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
     cheapest = {}
     for model in dict.fromkeys(cell.model for cell in cells):
         priced = [
-            (cell.cost.value, cell.kind)
+            (price, cell.kind)
             for cell in cells
-            if cell.model == model and cell.cost is not None
+            if cell.model == model and (price := _price(cell)) is not None
         ]
         if len(priced) > 1:
             cheapest[model] = min(priced)[1]
     return cheapest
+
+
+def _price(cell: MatrixCell) -> float | None:
+    """Return the price of all servers that the asked rate needs, or the cost of running one."""
+    if cell.asked is not None:
+        return cell.asked.price_per_hour
+    return cell.cost.value if cell.cost is not None else None
 
 
 def render(document: FleetDocument) -> str:
@@ -148,17 +158,26 @@ def render_contention(contention: ContentionCheck) -> str:
 
 def render_cell(cell: MatrixCell) -> dict[str, str]:
     """Return the texts of a cell by column, in the order of the columns."""
-    throughput, cost = cell.throughput, cell.cost
+    throughput = cell.throughput
     return {
         "strategy": cell.arm or "no answer",
         "speedup": format_speedup(cell.speedup),
         "throughput": f"{format_number(throughput.value, decimals=0)} {throughput.unit}"
         if throughput
         else MISSING,
-        "cost": f"{format_number(cost.value)} per {cost.unit}" if cost else MISSING,
+        "cost": _render_cost(cell),
         "decision": cell.decision or MISSING,
         "trust": cell.trust or MISSING,
     }
+
+
+def _render_cost(cell: MatrixCell) -> str:
+    asked, cost = cell.asked, cell.cost
+    if asked is not None:
+        servers = f"{asked.servers} server{'' if asked.servers == 1 else 's'}"
+        price = asked.price_per_hour
+        return f"{servers}, {format_number(price)} per hour" if price is not None else servers
+    return f"{format_number(cost.value)} per {cost.unit}" if cost else MISSING
 
 
 def _cell(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> MatrixCell:
@@ -191,6 +210,7 @@ def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -
     """Return the cell with the figures of the recommended arm."""
     entry = next(entry for entry in document.workflows if entry.arm == advice.arm)
     costs = [cost for cost in advice.costs if cost.arm == advice.arm]
+    served = document.serving.arms if document.serving is not None else ()
     return msgspec.structs.replace(
         cell,
         arm=advice.arm,
@@ -200,6 +220,7 @@ def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -
         speedup=entry.speedup,
         throughput=_highest_throughput(entry),
         cost=min(costs, key=lambda cost: cost.value, default=None),
+        asked=next((each.asked for each in served if each.arm == advice.arm), None),
     )
 
 

@@ -14,8 +14,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from advisor.statistics.intervals import HALF_INTERVAL, t_quantile
-
 #: An array of float64; NumPy is imported where it computes.
 Array: TypeAlias = Any
 
@@ -39,10 +37,6 @@ LEAST_SHARE = 0.002
 HALF_REQUEST = 0.5
 DRAWS = 400
 TAIL = 0.025
-#: Blocks within this factor of the goodput determine it, and count as the sample of the interval.
-NEAR = 1.3
-#: Fewer near blocks are treated as this many: an interval of two values would have no use.
-FEWEST_NEAR = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,8 +144,6 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
     value = float(curve.rates[best // SLOPE_POINTS])
     likeliest = np.argmax(curve.log_likelihood(counts * shares * total, counts * total), axis=1)
     drawn = curve.rates[likeliest // SLOPE_POINTS]
-    drawn = value + _few_blocks_factor(used, value) * (drawn - value)
-    drawn = np.clip(drawn, curve.rates[0], curve.rates[-1])
     low, high = (float(np.quantile(drawn, tail)) for tail in (TAIL, 1 - TAIL))
     return Goodput(
         value=math.exp(value),
@@ -159,16 +151,6 @@ def estimate_goodput(blocks: Sequence[LoadBlock], share: float, seed: int) -> Go
         high=math.exp(max(high, value)),
         slope=float(curve.slopes[best % SLOPE_POINTS]),
     )
-
-
-def _few_blocks_factor(blocks: Sequence[LoadBlock], value: float) -> float:
-    """Return by how much draws from few blocks vary too little.
-
-    It is that of Student's t distribution over the normal one, and of the sample's variance.
-    """
-    near = sum(abs(math.log(block.rate) - value) <= math.log(NEAR) for block in blocks)
-    freedom = max(near, FEWEST_NEAR) - 1
-    return t_quantile(1 - TAIL, freedom) / HALF_INTERVAL * math.sqrt((freedom + 1) / freedom)
 
 
 def compare_processes(

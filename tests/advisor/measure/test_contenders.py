@@ -12,7 +12,7 @@ from advisor.domain.run_events import LoadMeasured
 from advisor.domain.run_state import ProcessState, RunState
 from advisor.domain.serving import ServedRequest
 from advisor.domain.worker_events import ClosedLoop
-from advisor.measure.contenders import greatest_goodput, is_far_below, is_saturated
+from advisor.measure.contenders import greatest_goodput, is_saturated, may_lead
 
 LOAD = LoadQuestion(
     name="mine",
@@ -49,7 +49,13 @@ def process(
     return ProcessState(closed_loops=tuple(map(loop, loops)), load_blocks=blocks)
 
 
-FAST = process(blocks=(block(8.0, 80, 0), block(10.0, 98, 2), block(12.0, 20, 100)))
+def ladder(factor: float) -> tuple[LoadMeasured, ...]:
+    """Return blocks of a server whose goodput is about ten times the factor."""
+    shares = ((4.0, 80, 0), (6.0, 80, 0), (8.0, 80, 0), (10.0, 98, 2), (12.0, 20, 100))
+    return tuple(block(rate * factor, met, missed) for rate, met, missed in shares)
+
+
+FAST = process(blocks=ladder(1.0))
 
 
 def state_of(slow: ProcessState, fast: ProcessState = FAST) -> RunState:
@@ -74,26 +80,34 @@ def test_the_goodput_is_below_capacity_and_below_rates_that_half_of_the_requests
     assert greatest_goodput([missed], LOAD, GAIN) == 2.0
 
 
-def test_an_arm_is_far_below_where_it_cannot_reach_half_of_anothers_goodput() -> None:
+def test_an_arm_cannot_lead_that_cannot_reach_half_of_anothers_goodput() -> None:
     assert RULES is not None
     for slow, expected in (
-        (process(loops=(1.0, 1.1)), True),
-        (process(loops=(7.0, 7.1)), False),
-        (process(loops=(1.0, 4.0)), False),
-        (process(blocks=(block(1.0, 5, 30),)), True),
+        (process(loops=(1.0, 1.1)), False),
+        (process(loops=(7.0, 7.1)), True),
+        (process(loops=(1.0, 4.0)), True),
+        (process(blocks=(block(1.0, 5, 30),)), False),
     ):
-        assert is_far_below(state_of(slow), "slow", LOAD, RULES, 0) is expected
-    assert not is_far_below(state_of(process(loops=(1.0, 1.1))), "fast", LOAD, RULES, 0)
+        assert may_lead(state_of(slow), "slow", LOAD, RULES, 0) is expected
+    assert may_lead(state_of(process(loops=(1.0, 1.1))), "fast", LOAD, RULES, 0)
+
+
+def test_an_arm_cannot_lead_whose_interval_is_below_another_one() -> None:
+    assert RULES is not None
+    slow = process(blocks=ladder(0.4))
+    assert not may_lead(state_of(slow), "slow", LOAD, RULES, 0)
+    near = process(blocks=ladder(0.9))
+    assert may_lead(state_of(near), "slow", LOAD, RULES, 0)
 
 
 def test_a_failed_arm_excludes_no_other_one() -> None:
     assert RULES is not None
     failed = msgspec.structs.replace(FAST, outcome=Incorrect(phase="sustain", reason="wrong"))
     state = state_of(process(loops=(1.0, 1.1)), failed)
-    assert not is_far_below(state, "slow", LOAD, RULES, 0)
+    assert may_lead(state, "slow", LOAD, RULES, 0)
 
 
 def test_runs_of_earlier_versions_measure_every_arm_finely() -> None:
     assert RULES is not None
     rules = msgspec.structs.replace(RULES, far_below=0.0)
-    assert not is_far_below(state_of(process(loops=(1.0, 1.1))), "slow", LOAD, rules, 0)
+    assert may_lead(state_of(process(loops=(1.0, 1.1))), "slow", LOAD, rules, 0)

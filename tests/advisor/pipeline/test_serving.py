@@ -68,7 +68,7 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     )
     shorten(
         directory / "serving.toml",
-        ("quick = 15.0", "quick = 1.0"),
+        ("quick = 10.0", "quick = 1.0"),
         ("least_ttfts = 20", "least_ttfts = 2"),
         ("least_misses = 1", "least_misses = 0.2"),
         ("gap_seconds = 2.0", "gap_seconds = 0.1"),
@@ -81,7 +81,7 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
         ("late_share = 0.1", "late_share = 0.8"),
         ("far_below = 2.0", "far_below = 1.2"),
         ("sampled_share = 0.04", "sampled_share = 0.1"),
-        ("repeat_rates = [0.5, 0.8, 0.95, 1.1]", "repeat_rates = [1.0]"),
+        ("repeat_rates = [0.8, 0.95, 1.1]", "repeat_rates = [1.0]"),
         ("request_seconds = 60.0", "request_seconds = 20.0"),
     )
     return directory

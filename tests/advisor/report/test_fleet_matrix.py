@@ -14,6 +14,7 @@ from advisor.domain.fleet import (
     FleetRequest,
     Pool,
 )
+from advisor.domain.serving import AskedRate, ServedArm, ServingResults
 from advisor.report import document, fleet_matrix
 from advisor.report.document import RunDocument
 
@@ -127,3 +128,38 @@ def test_a_cell_without_an_answer_has_its_reason() -> None:
         msgspec.json.decode(document.encode(made))["cells"][0]["reason"]
         == "the fleet has lost its last H200"
     )
+
+
+def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rate(
+    finished_run: RunDocument,
+) -> None:
+    def serving_run(servers: int, price: float) -> RunDocument:
+        assert finished_run.recommendation is not None
+        asked = AskedRate(
+            rate=20.0,
+            verdict="not-met",
+            servers=servers,
+            fewest_servers=servers,
+            most_servers=servers,
+            price_per_hour=servers * price,
+        )
+        arm = ServedArm(
+            arm=finished_run.recommendation.arm,
+            goodput=None,
+            tokens_per_second=None,
+            levels=(),
+            blocks=8,
+            discarded=0,
+            requests=500,
+            failed=0,
+            command="serve",
+            asked=asked,
+        )
+        serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=None)
+        return msgspec.structs.replace(priced(finished_run, price), serving=serving)
+
+    documents = {"a": serving_run(2, 3.0), "b": serving_run(5, 1.5)}
+    made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
+    assert made.cheapest == {"demo": "H200"}
+    assert [cell.asked.servers for cell in made.cells if cell.asked] == [2, 5]
+    assert "2 servers, 6 per hour" in fleet_matrix.render(made)
