@@ -156,7 +156,7 @@ def weight_map_lines(answer: RunAnswer, width: int, height: int) -> list[str]:
     ]
     now = answer.priorities
     title = (
-        "The leading arm at each weighting: performance to the right, productivity upwards, portability"
+        "Leading arm by weights: performance to the right, productivity upwards, portability"
         f" the rest (now {now.performance:g}, {now.productivity:g}, {now.portability:g})"
     )
     return [title[:width], *named, f"{'':8}0 %{'100 % performance':>{columns - 3}}"]
