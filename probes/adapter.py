@@ -153,4 +153,5 @@ class Workflow(Protocol):
     # `serve`); `serving_command(request) -> str`, the command line with which an engine serves the
     # model; `build_for(target, subject, inputs, request)`, required if the workflow has
     # `builds_for` in `rubric/workflows.toml`; `racing_operators(program) -> list[str]`, operators
-    # that may give other results for the same input, to name them where the results vary.
+    # that may give other results for the same input: the program is called more often to find that,
+    # and the reason names them.

@@ -92,6 +92,9 @@ class RepeatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     seconds: Factor
     least_calls: Annotated[int, msgspec.Meta(ge=2)]
     most_seconds: Factor
+    #: Of programs with operators that are known to race; null for the limits of the others.
+    racing_calls: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    racing_seconds: Factor = 0.0
 
 
 class EnvelopeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -75,7 +75,7 @@ def check_cell(
             cell.device_inputs,
             cell.reference,
             cell.rules,
-            request.accuracy["repeats"],
+            repeat_limits(racing_operators(workflow, cell.program), request),
         )
         accuracy = dataclasses.replace(accuracy, repeats=repeats)
         record = dataclasses.replace(record, accuracy=accuracy)
@@ -92,11 +92,25 @@ def nondeterministic(
     workflow: Any, cell: Cell, phase: str, batch_size: int, difference: str
 ) -> protocol.Failed:
     """Return the outcome of a program whose results vary, with the operators that may race."""
-    find = getattr(workflow, "racing_operators", None)
-    operators = find(cell.program) if find is not None else []
+    operators = racing_operators(workflow, cell.program)
     suspects = f"; operators that may race: {', '.join(operators)}" if operators else ""
     reason = f"batch size {batch_size}: {difference}{suspects}"
     return protocol.Failed("nondeterministic", phase, reason)
+
+
+def racing_operators(workflow: Any, program: Any) -> list[str]:
+    """Return the operators of the program that are known to race, as far as the workflow can."""
+    find = getattr(workflow, "racing_operators", None)
+    return find(program) if find is not None else []
+
+
+def repeat_limits(racing: list[str], request: protocol.Request) -> dict[str, Any]:
+    """Return the limits of repeated calls; programs whose operators may race are called more."""
+    limits: dict[str, Any] = request.accuracy["repeats"]
+    if not racing or limits.get("racing_calls") is None:
+        return limits
+    calls, seconds = limits["racing_calls"], limits["racing_seconds"]
+    return {**limits, "calls": calls, "most_calls": calls, "most_seconds": seconds}
 
 
 def check_engagement(

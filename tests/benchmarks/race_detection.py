@@ -34,6 +34,7 @@ from benchmark_report import RESULTS, publish
 from probes import protocol
 from probes.checking import dispatch, envelope
 from probes.checking.array_reference import create_reference
+from probes.runtime import cells
 from probes.stacks import onnxruntime_session
 from probes.subjects.torch_subject import open_torch_subject
 from probes.workflows import onnxruntime_cpu
@@ -106,8 +107,9 @@ def find_difference(request: protocol.Request, weights: int) -> dict[str, Any]:
     fed = [program.feed(each) for each in inputs]
     rules = workers.rules("float32")
     _, reason = dispatch.check_outputs(onnxruntime_cpu, program, fed, reference, rules, 1)
+    limits = cells.repeat_limits(cells.racing_operators(onnxruntime_cpu, program), request)
     calls, difference = dispatch.check_repeats(
-        onnxruntime_cpu, program, fed, reference, rules, request.accuracy["repeats"]
+        onnxruntime_cpu, program, fed, reference, rules, limits
     )
     return {"calls": calls, "varies": difference is not None, "wrong": reason is not None}
 
