@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_an_output_of_another_shape_is_wrong(change: Callable[[Any], Any]) -> No
 def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
     monkeypatch: pytest.MonkeyPatch, first: float, steady: float, outcome: str
 ) -> None:
-    times = iter([steady, first, steady, steady, steady])
+    times = itertools.chain([steady, first], itertools.repeat(steady))
     real = flexibility._time_call
 
     def timed(workflow: Any, program: Any, device_inputs: Any) -> tuple[float, Any]:
@@ -141,3 +142,24 @@ def test_a_stall_is_long_and_much_longer_than_the_steady_calls(
         first,
         steady,
     )
+
+
+@pytest.mark.parametrize(
+    ("slow", "seconds", "fastest", "calls"),
+    [(10, 0.01, 0.002, 30), (0, 0.002, 0.002, 30), (10, 0.1, 0.1, 3)],
+)
+def test_a_burst_of_load_does_not_show_in_short_calls(
+    monkeypatch: pytest.MonkeyPatch, slow: int, seconds: float, fastest: float, calls: int
+) -> None:
+    """The first `slow` calls take `seconds` each, and the others two milliseconds."""
+    times = itertools.chain([1.0], itertools.repeat(seconds, slow), itertools.repeat(0.002))
+    made: list[float] = []
+
+    def timed(*_: Any) -> tuple[float, Any]:
+        made.append(next(times))
+        return made[-1], np.zeros(1)
+
+    monkeypatch.setattr(flexibility, "_time_call", timed)
+    first, steady, _ = flexibility.time_new_shape(Workflow, Program(), [])
+    assert (first, steady) == (1.0, fastest)
+    assert len(made) == 1 + calls
