@@ -47,7 +47,7 @@ def settings(request: Request) -> dict[str, str]:
         import_module("torch")
     return {
         "threads": str(request.threads),
-        "precision": PRECISIONS[request.dtype],
+        "precision": precision_of(request, request.dtype),
         "provider": request.device,
         "prompts at once": str(request.options["prompts_at_once"]),
     }
@@ -75,7 +75,14 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
     if (folder / "genai_config.json").exists():
         return folder
     command = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
-    command += ["-i", str(subject.folder), "-o", str(folder), "-p", PRECISIONS[subject.dtype]]
+    command += [
+        "-i",
+        str(subject.folder),
+        "-o",
+        str(folder),
+        "-p",
+        precision_of(request, subject.dtype),
+    ]
     command += ["-e", request.device, "-c", f"{request.scratch_directory}/builder"]
     builder = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - an argument list, no shell
     sys.stderr.write(builder.stdout + builder.stderr)
@@ -93,7 +100,13 @@ def write_model(subject: EngineSubject, request: Request) -> pathlib.Path:
 
 def model_folder(request: Request) -> pathlib.Path:
     """Return the folder of the model that the builder writes."""
-    return pathlib.Path(request.scratch_directory) / "model"
+    name = "-".join(["model", *filter(None, [request.options.get("weights")])])
+    return pathlib.Path(request.scratch_directory) / name
+
+
+def precision_of(request: Request, dtype: str) -> str:
+    """Return the builder's name of the weights' format, or of the precision."""
+    return str(request.options.get("weights") or PRECISIONS[dtype])
 
 
 def write_settings(file: pathlib.Path, request: Request) -> None:
@@ -202,14 +215,18 @@ def synchronise() -> None:
 
 
 def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # noqa: ARG001
-    """Return the share of the graph's nodes that an equal session places on the provider."""
+    """Return the share of the graph's nodes that an equal session places on the provider.
+
+    With quantised weights it is the share of those that the graph has.
+    """
     folder = model_folder(program.request)
     config = json.loads((folder / "genai_config.json").read_text(encoding="utf-8"))
     options = ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     wanted = PROVIDERS[program.request.device]
+    file = folder / config["model"]["decoder"]["filename"]
     session = ort.InferenceSession(
-        folder / config["model"]["decoder"]["filename"],
+        file,
         options,
         providers=[wanted],
         enable_fallback=0,
@@ -219,6 +236,10 @@ def engagement(program: EngineGeneration, device_inputs: Any) -> Engagement:  # 
     for part in session.get_provider_graph_assignment_info():
         placed[part.ep_name] += len(part.get_nodes())
         kinds.update(node.op_type for node in part.get_nodes())
+    if program.request.options.get("weights"):
+        from probes.stacks import onnxruntime_quantisation  # noqa: PLC0415 - native arms do not need it
+
+        return onnxruntime_quantisation.engagement(file, kinds)
     nodes = sum(placed.values())
     attention = sum(count for kind, count in kinds.items() if kind.endswith("Attention"))
     proof = (
@@ -243,7 +264,7 @@ import numpy as np
 import onnxruntime_genai as og
 
 builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", CHECKPOINT, "-o", "model"]
-subprocess.run([*builder, "-p", "{PRECISIONS[request.dtype]}", "-e", "{request.device}", "-c", "builder"], check=True)  # once
+subprocess.run([*builder, "-p", "{precision_of(request, request.dtype)}", "-e", "{request.device}", "-c", "builder"], check=True)  # once
 model = og.Model("model")
 tokens = []
 for start in range(0, len(prompts), {at_once}):  # the library takes no more at once

@@ -74,9 +74,8 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (arm,) = next(
-        each for each in catalogue.load().workflows if each.id == "onnxruntime-genai"
-    ).arms.values()
+    workflows = {each.id: each for each in catalogue.load().workflows}
+    arm = workflows["onnxruntime-genai"].arms["default"]
     subject = types.SimpleNamespace(
         engine=object(), info=types.SimpleNamespace(vocabulary=VOCABULARY)
     )

@@ -167,3 +167,59 @@ def test_torchao_stores_quantised_weights_and_runs_them_compiled() -> None:
     assert results["text"]["share"] == 0.75
     assert set(results["text"]["weights"]) == {"Int8Tensor int8"}
     assert results["native"] == 0.0
+
+
+GENAI = """
+from probes.subjects import checkpoint
+from probes.subjects.causal_lm import create_checkpoint
+from probes.workflows import onnxruntime_genai as workflow
+
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "vocab_size": 512,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+def built(options):
+    asked = dataclasses.replace(
+        request,
+        subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
+        task="generate",
+        dtype="float32",
+        options={"prompts_at_once": 32, **options},
+        input_tokens=4,
+        output_tokens=4,
+        batch_sizes=[2],
+        shared_directory=str(directory),
+        scratch_directory=str(directory),
+    )
+    if not checkpoint.folder_of(asked).exists():
+        create_checkpoint(checkpoint.folder_of(asked), asked)
+    workflow.settings(asked)
+    subject = workflow.open_subject(asked)
+    prompts = [np.arange(8, dtype=np.int64).reshape(2, 4) + 3]
+    program = workflow.build(subject, prompts, asked)
+    (tokens,) = program.collect(program(program.feed(prompts)))
+    engaged = workflow.engagement(program, prompts)
+    return {"shape": tokens.shape, "share": engaged.share, "facts": engaged.facts}
+
+
+record("int4", lambda: built({"weights": "int4"}))
+record("native", lambda: built({}))
+"""
+
+
+def test_genai_builds_a_graph_of_its_own_with_quantised_weights() -> None:
+    pytest.importorskip("onnxruntime_genai", reason="pip install onnxruntime-genai")
+    results = run(PREPARE + GENAI)
+    assert results["int4"]["shape"] == [2, 4], results["int4"]
+    assert results["int4"]["share"] == 1.0
+    assert set(results["int4"]["facts"]["product_weights"]) == {"MatMulNBits UINT8"}
+    assert "product_weights" not in results["native"]["facts"]
