@@ -194,7 +194,10 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
     is_unfit = _is_unfit(before) or _is_unfit(after)
     changes = []
     for arm, first, second in pairs:
-        errors = speedup_error(arm, first, before.race), speedup_error(arm, second, after.race)
+        errors = (
+            speedup_error(arm, first, before.race, _process_differences(before, first)),
+            speedup_error(arm, second, after.race, _process_differences(after, second)),
+        )
         ratio = speedup_ratio(first.speedup, second.speedup, errors, len(pairs))
         changes.append(
             Change(
@@ -207,6 +210,19 @@ def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple
             )
         )
     return tuple(changes)
+
+
+def _process_differences(document: RunDocument, cell: Cell) -> int:
+    """Return how many differences between equal processes the run has at a batch size.
+
+    One is that of the baseline and its duplicate; each repetition of an arm adds one.
+    """
+    return 1 + sum(
+        each.processes - 1
+        for entry in document.workflows
+        for each in entry.cells
+        if each.batch_size == cell.batch_size
+    )
 
 
 def _is_unfit(document: RunDocument) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
+from advisor.domain.catalogue import NoisePrior
 from advisor.domain.measurement import Cell, Interval
 from advisor.report.document import RaceEntry
 from advisor.statistics.intervals import t_quantile
@@ -29,8 +30,15 @@ class SpeedupError(NamedTuple):
     degrees_of_freedom: int
 
 
-def speedup_error(arm: str, cell: Cell, race: RaceEntry | None) -> SpeedupError | None:
-    """Return the error of the arm's speed-up at a batch size; None without an interval."""
+def speedup_error(
+    arm: str, cell: Cell, race: RaceEntry | None, differences: int
+) -> SpeedupError | None:
+    """Return the error of the arm's speed-up at a batch size; None without an interval.
+
+    The rounds of one or two processes do not show how much further processes differ. That is known
+    from this number of differences between equal processes, which is small, so the error has no
+    more degrees of freedom than they give.
+    """
     low, high = cell.speedup.low, cell.speedup.high
     if low is None or high is None:
         return None
@@ -50,7 +58,9 @@ def speedup_error(arm: str, cell: Cell, race: RaceEntry | None) -> SpeedupError 
     arm_rounds = result.eliminated.get(arm, result.rounds)
     of_arm = _standard_error(half_width, max(arm_rounds - 1, 1))
     of_duplicate = _standard_error(math.log1p(result.noise_floor or 0.0), max(result.rounds - 1, 1))
-    return max(of_arm, of_duplicate)
+    largest = max(of_arm, of_duplicate)
+    most = int(NoisePrior().weight) + differences
+    return largest._replace(degrees_of_freedom=min(largest.degrees_of_freedom, most))
 
 
 def _standard_error(half_width: float, degrees_of_freedom: int) -> SpeedupError:

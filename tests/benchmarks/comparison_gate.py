@@ -1,11 +1,12 @@
 """Measure how often `compare` is wrong: false alarms, and planted regressions that it misses.
 
-`python tests/benchmarks/comparison_gate.py HOME [--slower 10%] [--output FILE]` takes the finished
-runs of one question in the store HOME and prints the shares. Every ordered pair of runs is compared
+`python tests/benchmarks/comparison_gate.py RUNS [--slower 10%] [--output FILE]` takes the finished
+runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is compared
 as it is; each regression that is found is a false alarm. Then the times of one arm in the second
 run of the pair are multiplied, and the decision is made again from the raw times; each arm that is
-not found slower is a miss. The targets are at most 2 % of pairs with a false alarm, and 90 % of
-planted regressions of 10 % found on a quiet machine, with the threshold of 5 %.
+not found slower is a miss. RUNS may also be a file with the JSON document of a run in each line,
+whose figures are multiplied instead. The targets are at most 2 % of pairs with a false alarm, and
+90 % of planted regressions of 10 % found on a quiet machine, with the threshold of 5 %.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import json
 import pathlib
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
+import msgspec
+
+from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
 from advisor.report.comparison import compare_documents
@@ -30,6 +34,8 @@ from advisor.report.measured_document import compose
 from advisor.store import Run, Store
 
 THRESHOLD = 0.05
+#: Makes the calls of an arm take longer by a factor in every run.
+SlowedRuns = Callable[[str, float], Sequence[RunDocument]]
 
 
 def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> RunDocument:
@@ -46,6 +52,40 @@ def slow_down(run: Run, arm: str, factor: float, home: pathlib.Path) -> RunDocum
         lines.append(json.dumps(event))
     (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
     return compose(decide(Store(home).find(directory.name)))
+
+
+def slow_down_document(document: RunDocument, arm: str, factor: float) -> RunDocument:
+    """Return the document with the figures of `arm` if its calls took longer."""
+    return msgspec.structs.replace(
+        document,
+        workflows=tuple(
+            msgspec.structs.replace(
+                entry, cells=tuple(slow_down_cell(cell, factor) for cell in entry.cells)
+            )
+            if entry.arm == arm
+            else entry
+            for entry in document.workflows
+        ),
+    )
+
+
+def slow_down_cell(cell: Cell, factor: float) -> Cell:
+    speedup, seconds = cell.speedup, cell.seconds
+    return msgspec.structs.replace(
+        cell,
+        speedup=msgspec.structs.replace(
+            speedup,
+            value=speedup.value / factor,
+            low=speedup.low and speedup.low / factor,
+            high=speedup.high and speedup.high / factor,
+        ),
+        seconds=msgspec.structs.replace(
+            seconds,
+            median=seconds.median * factor,
+            low=seconds.low and seconds.low * factor,
+            high=seconds.high and seconds.high * factor,
+        ),
+    )
 
 
 def count_false_alarms(documents: Sequence[RunDocument]) -> dict[str, int]:
@@ -83,22 +123,36 @@ def count_found(
     return counts
 
 
+def read_runs(place: pathlib.Path) -> tuple[list[RunDocument], SlowedRuns]:
+    """Return the documents of the runs, and the function that makes an arm slower in each."""
+    if place.is_file():
+        documents = [
+            msgspec.json.decode(line, type=RunDocument) for line in place.read_bytes().splitlines()
+        ]
+        return documents, lambda arm, factor: [
+            slow_down_document(document, arm, factor) for document in documents
+        ]
+    store = Store(place)
+    runs = [store.find(entry.run_id) for entry in store.history() if entry.finished]
+
+    def slow(arm: str, factor: float) -> list[RunDocument]:
+        with tempfile.TemporaryDirectory() as folder:
+            return [slow_down(run, arm, factor, pathlib.Path(folder)) for run in runs]
+
+    return [compose(decide(run)) for run in runs], slow
+
+
 def main() -> None:
     """Compare the runs and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("home", type=pathlib.Path)
+    parser.add_argument("runs", type=pathlib.Path, help="a store, or a file with documents")
     parser.add_argument("--slower", default="10%", help="the planted regression")
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
     factor = 1 / (1 - float(arguments.slower.rstrip("%")) / 100)
-    store = Store(arguments.home)
-    runs = [store.find(entry.run_id) for entry in store.history() if entry.finished]
-    documents = [compose(decide(run)) for run in runs]
+    documents, slow = read_runs(arguments.runs)
     arms = [entry.arm for entry in documents[0].workflows if entry.cells and entry.arm != BASELINE]
-    slowed: dict[str, Sequence[RunDocument]] = {}
-    for arm in arms:
-        with tempfile.TemporaryDirectory() as folder:
-            slowed[arm] = [slow_down(run, arm, factor, pathlib.Path(folder)) for run in runs]
+    slowed = {arm: slow(arm, factor) for arm in arms}
     result = {
         "runs": [document.run_id for document in documents],
         "equal runs": count_false_alarms(documents),

@@ -15,7 +15,7 @@ from advisor.domain.question import Question
 from advisor.report import comparison, comparison_text, document
 from advisor.report.comparison import Change, Comparison, compare_documents
 from advisor.report.document import RunDocument, Status
-from advisor.report.speed_ratios import classify_speed, speed_ratio
+from advisor.report.speed_ratios import classify_speed, speed_ratio, speedup_error
 
 
 def change(before: RunDocument, after: RunDocument, threshold: float = 0.05) -> Change:
@@ -110,6 +110,22 @@ def test_no_interval_is_narrower_than_the_noise_of_equal_workers() -> None:
     quiet, slow = with_speedup(2.0), with_speedup(1.8)
     assert change(quiet, slow).verdict == "slower"
     assert change(with_noise(quiet, 0.5), slow).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("processes", "differences", "degrees"), [(1, 1, 3), (2, 4, 6), (1, 100, 39), (5, 1, 4)]
+)
+def test_rounds_do_not_show_how_processes_differ(
+    processes: int, differences: int, degrees: int
+) -> None:
+    made = with_cells(with_speedup(2.0), "compiled", processes=processes)
+    assert made.race is not None
+    races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.race.by_batch_size)
+    race = msgspec.structs.replace(made.race, by_batch_size=races)
+    (found,) = next(entry.cells for entry in made.workflows if entry.arm == "compiled")
+    error = speedup_error("compiled", found, race, differences)
+    assert error is not None
+    assert error.degrees_of_freedom == degrees
 
 
 def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
