@@ -14,6 +14,7 @@ import pathlib
 import random
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -106,7 +107,11 @@ class LoadGenerator:
             (directory / TRACE).write_bytes(b"\n".join(self._trace(server, blocks, starts)) + b"\n")
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(shutil.rmtree, directory / "out", ignore_errors=True)
-            self._run(server, directory, starts[-1])
+            # AIPerf leaves its shared memory there. The path of its sockets must be short.
+            temporary = cleanup.enter_context(
+                tempfile.TemporaryDirectory(prefix="p3-", ignore_cleanup_errors=True)
+            )
+            self._run(server, directory, temporary, starts[-1])
             records = read_records(directory / "out" / RECORDS)
         if not records:
             message = f"it recorded no request; its log ends: {log_reason(directory / LOG)}"
@@ -163,7 +168,9 @@ class LoadGenerator:
             *(["--extra-inputs", fields] if server.fields else []),
         ]
 
-    def _run(self, server: Serving, directory: pathlib.Path, seconds: float) -> None:
+    def _run(
+        self, server: Serving, directory: pathlib.Path, temporary: str, seconds: float
+    ) -> None:
         """Run AIPerf until it has exported its records; raise `GeneratorError` if it does not."""
         limit = seconds + self.rules.request_seconds + START_SECONDS
         watchdog = [self.python, "-I", "-S", str(self.watchdog)]
@@ -174,7 +181,7 @@ class LoadGenerator:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=self._variables(directory),
+                env=self._variables(directory, temporary),
                 start_new_session=True,
             )
         with contextlib.suppress(ProcessLookupError):
@@ -195,7 +202,7 @@ class LoadGenerator:
             message = f"it did not end within {limit:.0f} s"
             raise GeneratorError(message)
 
-    def _variables(self, directory: pathlib.Path) -> dict[str, str]:
+    def _variables(self, directory: pathlib.Path, temporary: str) -> dict[str, str]:
         inherited = without_python_paths(self.environment)
         inherited.pop(OFFLINE, None)
         return {
@@ -203,6 +210,7 @@ class LoadGenerator:
             **NO_TELEMETRY,
             **SAFE_PATH,
             "TOKENIZERS_PARALLELISM": "false",
+            "TMPDIR": temporary,
             protocol.MARK_VARIABLE: str(directory),
         }
 
@@ -279,19 +287,3 @@ def _failed(at: float, late: float, why: str) -> ServedRequest:
     return ServedRequest(
         at=at, late=late, ttft=None, seconds=None, itl=None, output_tokens=0, failure=why
     )
-
-
-def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int], set[int]]:
-    """Return the processors of the server, and those of the load generator.
-
-    A single processor is shared.
-    """
-    ordered = sorted(usable)
-    if len(ordered) == 1:
-        return set(ordered), set(ordered)
-    return set(ordered[:-generator]), set(ordered[-generator:])
-
-
-def usable_processors() -> set[int]:
-    """Return the processors that this process may use."""
-    return os.sched_getaffinity(0)

@@ -66,3 +66,19 @@ def confine(directory: pathlib.Path, processors: Collection[int]) -> None:
             for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(thread.name), processors)
+
+
+def divide_processors(usable: Collection[int], generator: int) -> tuple[set[int], set[int]]:
+    """Return the processors of the server, and those of the load generator.
+
+    A single processor is shared.
+    """
+    ordered = sorted(usable)
+    if len(ordered) == 1:
+        return set(ordered), set(ordered)
+    return set(ordered[:-generator]), set(ordered[-generator:])
+
+
+def usable_processors() -> set[int]:
+    """Return the processors that this process may use."""
+    return os.sched_getaffinity(0)

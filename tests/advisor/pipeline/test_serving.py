@@ -11,6 +11,7 @@ import pathlib
 import random
 import shutil
 import sysconfig
+import tempfile
 import venv
 from collections.abc import Callable, Generator
 from typing import cast
@@ -315,6 +316,11 @@ def test_the_recipe_of_a_server_is_its_command(decision: Decision, probes: pathl
     with pytest.raises(NoRecipeError) as caught:
         recipe.find_recipe(decision, "faster", probes)
     assert served(decision.results)["faster"].command in caught.value.next_step
+
+
+def test_the_load_generator_leaves_no_temporary_files(measured: Run) -> None:
+    assert measured.state().finished
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob("fake-aiperf-*"))
 
 
 def test_the_same_events_give_the_same_decision(measured: Run, decision: Decision) -> None:

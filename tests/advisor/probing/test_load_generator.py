@@ -13,10 +13,10 @@ from advisor.probing.load_generator import (
     Record,
     RecordMetadata,
     assign_records,
-    divide_processors,
     read_records,
 )
 from advisor.probing.load_trace import BlockLimits, PlannedBlock, TracedRequest, plan_block
+from advisor.probing.processors import divide_processors
 
 SHORT = RequestLengths(input_tokens=8, output_tokens=4)
 LONG = RequestLengths(input_tokens=64, output_tokens=32)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -80,6 +81,8 @@ def main():
     if FAULT == "fail" or not {"streaming", "fixed-schedule"} <= flags:
         print("│ this trace is made to fail │")
         sys.exit(1)
+    # AIPerf leaves such directories.
+    tempfile.mkdtemp(prefix="fake-aiperf-")
     lines = pathlib.Path(options["input-file"]).read_text().splitlines()
     records = asyncio.run(ask_all(options, [json.loads(line) for line in lines]))
     out = pathlib.Path(options["artifact-dir"])
