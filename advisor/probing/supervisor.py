@@ -59,8 +59,14 @@ class Supervisor:
     """Owns all workers of a run, and kills them when its context ends."""
 
     def __init__(
-        self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic
+        self,
+        deadlines: Deadlines,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` may stop while the run is paused; `monotonic` is what workers compare with."""
+        self._monotonic = monotonic
         self._deadlines = deadlines
         self._clock = clock
         self._selector = selectors.DefaultSelector()
@@ -122,8 +128,8 @@ class Supervisor:
     def send(self, worker: Worker, token: str) -> None:
         """Send one token; `poll` reports a worker that has exited."""
         phase = PHASE_AFTER_TOKEN[token.partition(" ")[0]]
-        worker.token_sent = self._clock()
-        worker.start_phase(phase, self._deadlines, worker.token_sent)
+        worker.token_sent = self._monotonic()
+        worker.start_phase(phase, self._deadlines, self._clock())
         assert worker.popen.stdin is not None  # noqa: S101 - for the type checker: stdin=PIPE
         with contextlib.suppress(BrokenPipeError):
             worker.popen.stdin.write(f"{token}\n".encode("ascii"))
@@ -172,6 +178,7 @@ class Supervisor:
             outcome = worker.read_response()
             for event in worker.read_events():
                 worker.apply_event(event, self._deadlines, self._clock())
+                worker.compare_clock(event, self._monotonic())
                 yield worker, event
         except DAMAGED as problem:
             outcome = Crashed(

@@ -74,7 +74,7 @@ class Worker:
     deadline: float = NEVER
     events_read_bytes: int = 0
     outcome: Outcome | None = None
-    #: When the last token was sent, by the supervisor's clock.
+    #: When the last token was sent, by a clock that never stops.
     token_sent: float = 0.0
     clocks: ClockComparison = dataclasses.field(default_factory=ClockComparison)
 
@@ -145,8 +145,11 @@ class Worker:
             self.built_seconds += event.build_seconds + event.first_call_seconds
         elif isinstance(event, (Imported, Prepared, Ready, BlockTimed)):
             self.deadline = NEVER  # the worker waits for a token
+
+    def compare_clock(self, event: WorkerEvent, received: float) -> None:
+        """Compare the clock of a visit with ours, which reads `received` now."""
         if isinstance(event, BlockTimed) and event.began is not None and event.ended is not None:
-            self.clocks.add_visit(event.began, event.ended, self.token_sent, now)
+            self.clocks.add_visit(event.began, event.ended, self.token_sent, received)
 
     def clock_outcome(self) -> Incorrect | None:
         """Return the outcome of a worker whose clock was replaced; None if it agrees with ours."""

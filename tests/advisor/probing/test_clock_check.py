@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
+from sessions import QUICK, outcomes_by_arm, start_workers
 
+from advisor import catalogue
+from advisor.domain.outcome import Incorrect
 from advisor.probing.clock_check import ClockComparison
+from advisor.probing.conditions import ConditionsMonitor
+from advisor.probing.run_config import RunConfig
+from advisor.probing.session import Session
+from advisor.probing.supervisor import Supervisor
 
 #: Seconds from a token to the first call, of the calls, and from the last call to the report.
 BEFORE, CALLS, AFTER = 0.003, 0.2, 0.002
@@ -38,3 +46,33 @@ def test_a_fast_clock_is_found_in_one_visit() -> None:
 
 def test_without_a_visit_nothing_contradicts() -> None:
     assert ClockComparison().contradiction_seconds == 0.0
+
+
+def test_the_clock_of_a_paused_run_is_not_compared(run_config: RunConfig) -> None:
+    """The clock of the deadlines stops while a run is paused; here it never runs."""
+    with Supervisor(catalogue.load().presets.deadlines, clock=lambda: 0.0) as supervisor:
+        session = Session(supervisor, run_config, ConditionsMonitor())
+        start_workers(session, QUICK)
+        list(session.build("quick"))
+        for number in (1, 2):
+            assert not outcomes_by_arm(session.visit("quick", 2, number))
+            time.sleep(0.1)
+        assert session.last_visit("quick") is not None
+
+
+def test_a_worker_whose_clock_differs_is_ended(run_config: RunConfig) -> None:
+    """Our own clock runs at ten times its speed."""
+    supervisor = Supervisor(
+        catalogue.load().presets.deadlines, monotonic=lambda: 10 * time.monotonic()
+    )
+    with supervisor:
+        session = Session(supervisor, run_config, ConditionsMonitor())
+        start_workers(session, QUICK)
+        list(session.build("quick"))
+        ended: dict[str, object] = {}
+        for number in (1, 2):
+            ended |= outcomes_by_arm(session.visit("quick", 2, number))
+            time.sleep(0.3)
+            if ended:
+                break
+        assert isinstance(ended["quick"], Incorrect)
