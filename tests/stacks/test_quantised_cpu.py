@@ -169,10 +169,9 @@ def test_torchao_stores_quantised_weights_and_runs_them_compiled() -> None:
     assert results["native"] == 0.0
 
 
-GENAI = """
+ENGINE = """
 from probes.subjects import checkpoint
 from probes.subjects.causal_lm import create_checkpoint
-from probes.workflows import onnxruntime_genai as workflow
 
 CONFIG = {
     "model_type": "llama",
@@ -187,13 +186,13 @@ CONFIG = {
 }
 
 
-def built(options):
+def built(workflow, options):
     asked = dataclasses.replace(
         request,
         subject={"kind": "transformers", "name": "a model", "weights": "random", "config": CONFIG},
         task="generate",
         dtype="float32",
-        options={"prompts_at_once": 32, **options},
+        options=options,
         input_tokens=4,
         output_tokens=4,
         batch_sizes=[2],
@@ -210,16 +209,34 @@ def built(options):
     engaged = workflow.engagement(program, prompts)
     return {"shape": tokens.shape, "share": engaged.share, "facts": engaged.facts}
 
+"""
+GENAI = """
+from probes.workflows import onnxruntime_genai as workflow
 
-record("int4", lambda: built({"weights": "int4"}))
-record("native", lambda: built({}))
+record("int4", lambda: built(workflow, {"prompts_at_once": 32, "weights": "int4"}))
+record("native", lambda: built(workflow, {"prompts_at_once": 32}))
+"""
+BITSANDBYTES = """
+from probes.workflows import bitsandbytes as workflow
+
+record("int8", lambda: built(workflow, {"weights": "int8"}))
+record("int4", lambda: built(workflow, {"weights": "int4"}))
 """
 
 
 def test_genai_builds_a_graph_of_its_own_with_quantised_weights() -> None:
     pytest.importorskip("onnxruntime_genai", reason="pip install onnxruntime-genai")
-    results = run(PREPARE + GENAI)
+    results = run(PREPARE + ENGINE + GENAI)
     assert results["int4"]["shape"] == [2, 4], results["int4"]
     assert results["int4"]["share"] == 1.0
     assert set(results["int4"]["facts"]["product_weights"]) == {"MatMulNBits UINT8"}
     assert "product_weights" not in results["native"]["facts"]
+
+
+def test_bitsandbytes_loads_quantised_linear_layers() -> None:
+    pytest.importorskip("bitsandbytes", reason="pip install bitsandbytes accelerate")
+    results = run(PREPARE + ENGINE + BITSANDBYTES)
+    for weights, stored in (("int8", "Linear8bitLt int8"), ("int4", "Linear4bit uint8")):
+        assert results[weights]["shape"] == [2, 4], results[weights]
+        assert results[weights]["share"] == 1.0
+        assert set(results[weights]["facts"]["weights"]) == {stored}
