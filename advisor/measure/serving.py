@@ -214,7 +214,7 @@ def _batch_rate(processes: Sequence[ProcessState], question: Question) -> float 
     """Return the tokens per second with equal prompts in one batch, from the warm-up."""
     rates = [
         size * question.output_tokens / warm.typical_seconds
-        for process in processes[:1]
+        for process in [each for each in processes if each.warmed_up][:1]
         for size, warm in process.warmed_up.items()
     ]
     return max(rates, default=None)

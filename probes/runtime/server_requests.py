@@ -13,7 +13,6 @@ from typing import Any
 from probes import protocol
 from probes.checking import text_correctness
 from probes.runtime.cells import Cell
-from probes.runtime.failures import OutcomeError
 from probes.runtime.served import ServedProgram
 
 #: Most vocabularies start with padding and the begin and end of a text.
@@ -61,11 +60,13 @@ def run_closed_loop(
     )
 
 
-def sample_texts(cell: Cell, is_over: Callable[[], bool], send: Callable[[Any], None]) -> None:
+def sample_texts(
+    cell: Cell, is_over: Callable[[], bool]
+) -> tuple[protocol.TextsSampled, str | None]:
     """Ask for the text of one checked prompt after the other until `is_over`, which waits.
 
-    Raise `OutcomeError` for a text that is wrong. Requests that fail are counted: the load
-    generator sees how the server treats its own.
+    Return the counts and what is wrong with a text, after which no further one is asked for.
+    Requests that fail are counted: the load generator sees how the server treats its own.
     """
     program: ServedProgram = cell.program
     prompts: list[str] = cell.device_inputs[0]
@@ -82,7 +83,4 @@ def sample_texts(cell: Cell, is_over: Callable[[], bool], send: Callable[[Any], 
         checked += 1
         (tokens,) = program.collect([text])
         reason = text_correctness.find_fault(tokens, reference, 1, cell.rules, row)
-    send(protocol.TextsSampled(checked, unanswered))
-    if reason is not None:
-        reason = f"a text while other requests arrived: {reason}"
-        raise OutcomeError(protocol.Failed("incorrect", "sustain", reason))
+    return protocol.TextsSampled(checked, unanswered), reason

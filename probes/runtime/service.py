@@ -113,15 +113,22 @@ class Service:
         self.channel.send(protocol.Ready())
 
     def sample_texts(self, seconds: float) -> None:
-        """Check a text every so many seconds until the next token arrives, which is `enough`."""
+        """Check a text every so many seconds until the next token arrives, which is `enough`.
+
+        Raise `OutcomeError` for a wrong one after that token: the server has to serve the load.
+        """
         from probes.runtime import server_requests  # noqa: PLC0415 - as above
 
         cell = self.cells[max(self.cells)]
         self.channel.start_phase("sustain")
-        server_requests.sample_texts(
-            cell, lambda: self.channel.has_token(seconds), self.channel.send
+        sampled, reason = server_requests.sample_texts(
+            cell, lambda: self.channel.has_token(seconds)
         )
         self.channel.read_token()
+        self.channel.send(sampled)
+        if reason is not None:
+            reason = f"a text while other requests arrived: {reason}"
+            raise OutcomeError(protocol.Failed("incorrect", "sustain", reason))
         self.channel.send(protocol.Ready())
 
     def diagnose(self) -> None:
