@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.plan import BASELINE
@@ -15,7 +16,8 @@ from advisor.system.number_format import format_interval, format_seconds
 
 #: The shortest build that the logarithmic axis shows.
 SHORTEST_BUILD_SECONDS = 0.01
-#: The axis of requests reaches this factor beyond the last break-even, within these limits.
+#: The axis of requests reaches this factor beyond each break-even or, for an arm without one, until
+#: its requests take this many times as long as its build, within these limits.
 BEYOND, LEAST_REQUESTS, MOST_REQUESTS = 10.0, 1e3, 1e8
 #: Points of a curve, and the largest ratio that is shown.
 POINTS, HIGHEST_RATIO = 80, 5.0
@@ -56,9 +58,7 @@ def break_even_chart(
     incumbent = costs.pop(BASELINE, None)
     if incumbent is None or not costs:
         return None
-    paid = [break_even(cost, incumbent) for cost in costs.values()]
-    known = [requests for requests in paid if requests <= MOST_REQUESTS / BEYOND]
-    most = max([LEAST_REQUESTS, *(requests * BEYOND for requests in known)])
+    most = max([LEAST_REQUESTS, *(_horizon(cost, incumbent) for cost in costs.values())])
     requests = [most ** (step / POINTS) for step in range(POINTS + 1)]
     series = [Series(marks[arm], _curve(cost, incumbent, requests)) for arm, cost in costs.items()]
     least = min(1.0, *(point.y for each in series for point in each.points))
@@ -70,6 +70,13 @@ def break_even_chart(
         guides=[Guide("baseline", ((1.0, 1.0), (most, 1.0)), "baseline", is_named_at_start=True)],
         has_markers=False,
     )
+
+
+def _horizon(cost: Cost, incumbent: Cost) -> float:
+    """Return the number of requests until which the curve of an arm is shown."""
+    paid = break_even(cost, incumbent)
+    shown = paid if math.isfinite(paid) else cost.build_seconds / cost.request_seconds
+    return min(shown * BEYOND, MOST_REQUESTS)
 
 
 def _cost(entry: WorkflowEntry, batch_size: int) -> Cost | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
@@ -14,8 +13,6 @@ from advisor.report.document import RunDocument, WorkflowEntry
 
 #: Colours of the style sheet.
 COLOURS = 8
-#: Further classes of the style sheet.
-EMPHASIS = {"advised": " advised", "baseline": " reference", "other": ""}
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -24,15 +21,14 @@ class Mark(msgspec.Struct, frozen=True):
     name: str
     colour: int
     shape: int
-    emphasis: Literal["advised", "baseline", "other"] = "other"
-
-    @property
-    def is_advised(self) -> bool:
-        return self.emphasis == "advised"
+    is_advised: bool = False
+    is_baseline: bool = False
 
     @property
     def css_class(self) -> str:
-        return f"series s{self.colour}{EMPHASIS[self.emphasis]}"
+        advised = " advised" if self.is_advised else ""
+        reference = " reference" if self.is_baseline else ""
+        return f"series s{self.colour}{advised}{reference}"
 
 
 def marks_of(document: RunDocument, ranked: Sequence[WorkflowEntry]) -> dict[str, Mark]:
@@ -43,7 +39,8 @@ def marks_of(document: RunDocument, ranked: Sequence[WorkflowEntry]) -> dict[str
         arm: Mark(
             name,
             *place(number),
-            "advised" if arm == advised else "baseline" if arm == BASELINE else "other",
+            is_advised=arm == advised,
+            is_baseline=arm == BASELINE,
         )
         for number, (arm, name) in enumerate(names.items())
     }

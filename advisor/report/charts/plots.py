@@ -163,13 +163,13 @@ def _curve(frame: Frame, series: Series, shift: float, *, has_markers: bool) -> 
 
 def _name(series: Series, height: float) -> list[Markup]:
     mark = series.mark
-    notes = ["(baseline)" if mark.emphasis == "baseline" else "", series.note]
+    notes = ["(baseline)" if mark.is_baseline else "", series.note]
     return [
         marker(MARKS_LEFT, height, mark.shape, mark.css_class),
         text(
             NAMES_LEFT,
             height + 4,
             " ".join(filter(None, [mark.name, *notes])),
-            "label strong" if mark.emphasis == "advised" else "label",
+            "label strong" if mark.is_advised else "label",
         ),
     ]

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from advisor.report.charts.svg import line, text
 from advisor.system.number_format import format_number
 
-MOST_TICKS = 8
+MOST_TICKS, FEWEST_TICKS = 8, 3
 TICK_STEPS = (1, 2, 2.5, 5, 10)
 #: A logarithmic axis over more decades than this has ticks at the powers of ten only.
 MANY_DECADES = 2.5
@@ -73,7 +73,7 @@ class Scale(msgspec.Struct, frozen=True):
         if self.fixed_ticks:
             return self.fixed_ticks
         found = self._logarithmic_ticks() if self.is_logarithmic else ()
-        return found if len(found) > 1 else self._linear_ticks()
+        return found if len(found) >= FEWEST_TICKS else self._linear_ticks()
 
     def _logarithmic_ticks(self) -> tuple[float, ...]:
         first, last = math.log10(self.low), math.log10(self.high)

@@ -74,7 +74,7 @@ def _noise_band(scale: Scale, noise_floor: float, bottom: float) -> list[Markup]
 
 
 def _row(scale: Scale, arm: str, speedup: Interval, mark: Mark, y: float) -> list[Markup]:
-    style = "name strong" if mark.emphasis == "advised" else "name"
+    style = "name strong" if mark.is_advised else "name"
     parts = [text(NAME_COLUMN_WIDTH - 12, y + 4, mark.name, style)]
     if speedup.low is not None and speedup.high is not None:
         low, high = (scale.to_pixels(scale.clamp(each)) for each in (speedup.low, speedup.high))

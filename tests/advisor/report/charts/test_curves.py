@@ -46,7 +46,10 @@ def test_marks_of_32_arms_differ() -> None:
 
 def test_marks_show_the_advised_arm_and_the_baseline() -> None:
     marks = marks_of(*two_arms())
-    assert [mark.emphasis for mark in marks.values()] == ["advised", "baseline"]
+    assert [(mark.is_advised, mark.is_baseline) for mark in marks.values()] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_throughput_and_latency_share_the_axis_of_batch_sizes() -> None:
@@ -81,6 +84,15 @@ def test_a_curve_crosses_the_baseline_where_the_build_has_paid_for_itself() -> N
     # 30 s are saved after 100 requests of 0.3 s; the axis ends at 1,000.
     left, right = (float(each.split(",")[0]) for each in line.split())
     assert (crossing - left) / (right - left) == pytest.approx(2 / 3, abs=0.03)
+
+
+def test_the_curve_of_an_arm_that_never_pays_is_shown() -> None:
+    document, ranked = two_arms(build=2000.0)
+    slow = msgspec.structs.replace(ranked[0], cells=ranked[1].cells)
+    picture = break_even_chart([slow, ranked[1]], 1, marks_of(document, ranked))
+    assert picture is not None
+    (curve,) = re.findall(r'<polyline points="([^"]+)" class="series', picture.drawing)
+    assert len(curve.split()) > 10
 
 
 def test_no_curve_without_a_baseline() -> None:
