@@ -125,7 +125,8 @@ class AskedRate(msgspec.Struct, frozen=True, kw_only=True):
     servers: int
     fewest_servers: int
     most_servers: int
-    #: Latency at about the rate that each of them then has; null where none was measured.
+    #: Latency at the rate that each of them then has, or a little above it; null where none was
+    #: measured.
     level: RateLevel | None = None
     #: Price of all of them per hour; null without a price.
     price_per_hour: float | None = None

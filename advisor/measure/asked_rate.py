@@ -11,8 +11,9 @@ from advisor.domain.serving import AskedRate, RateLevel
 
 #: Error of a quotient by rounding alone.
 ROUNDING = 1e-9
-#: A level within this factor of the rate of each server shows its latency.
-SAME_RATE = 1.05
+#: A level shows the latency of each server where its rate is between these factors of that of a
+#: server: a higher rate has a higher latency.
+LEAST_RATE, MOST_RATE = 0.95, 1.3
 
 
 def servers_for(rate: float, goodput: float) -> int:
@@ -48,5 +49,5 @@ def _verdict(rate: float, low: float, high: float) -> Literal["met", "not-met", 
 
 
 def _nearest_level(levels: Sequence[RateLevel], rate: float) -> RateLevel | None:
-    near = [level for level in levels if 1 / SAME_RATE <= level.rate / rate <= SAME_RATE]
+    near = [level for level in levels if LEAST_RATE <= level.rate / rate <= MOST_RATE]
     return min(near, key=lambda level: abs(math.log(level.rate / rate)), default=None)

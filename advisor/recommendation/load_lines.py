@@ -55,16 +55,18 @@ def _asked_line(arm: ServedArm, share: float) -> tuple[str, ...]:
 
 
 def _asked_latency(asked: AskedRate, share: float) -> str:
-    level, each = asked.level, format_number(asked.rate / asked.servers)
+    level = asked.level
     if level is None or level.ttft_seconds is None:
+        each = format_number(asked.rate / asked.servers)
         return f"The latency at {each} requests/s each was not measured."
     itl = (
         f", {format_milliseconds(level.itl_seconds[1])} ms between tokens"
         if level.itl_seconds
         else ""
     )
+    rate, met = format_number(level.rate), format_share(level.met)
     return (
-        f"At {each} requests/s each, {format_share(level.met)} are within the limits "
+        f"At {rate} requests/s each, {met} are within the limits "
         f"({share * 100:g} % must be); 95 % have the first token within "
         f"{format_milliseconds(level.ttft_seconds[1])} ms{itl}."
     )

