@@ -90,7 +90,8 @@ def assert_completed(entry: dict[str, Any], batch_sizes: list[int]) -> None:
 def test_an_environment_is_created_and_its_workflows_are_probed_in_it(advise: Advise) -> None:
     python = make(advise, "openvino")
     before = snapshot(python)
-    entries = probe(advise, ",".join(ALWAYS), "--batch-sizes", "2", "--budget", "2")
+    asked = ("--model", "synthetic/ffn@64x128", "--batch-sizes", "2", "--budget", "2")
+    entries = probe(advise, ",".join(ALWAYS), *asked)
     for workflow in ALWAYS:
         assert_completed(entries[workflow], [2])
     assert snapshot(python) == before, "probing has changed the environment"
