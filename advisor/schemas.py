@@ -17,10 +17,10 @@ from advisor.domain.run_events import LoggedEvent
 from advisor.domain.serving import ServingRules
 from advisor.domain.workflow import Workflow
 from advisor.question.answers import Answers
-from advisor.report.comparison import Comparison
-from advisor.report.document import RunDocument
-from advisor.report.fleet_matrix import FleetDocument
-from advisor.report.verification import Verification
+from advisor.report.comparisons.comparison import Comparison
+from advisor.report.documents.document import RunDocument
+from advisor.report.fleets.fleet_matrix import FleetDocument
+from advisor.report.recipes.verification import Verification
 from advisor.store.index import HistoryEntry
 
 #: Schema name -> the type it describes.

@@ -42,8 +42,8 @@ from advisor.domain.worker_events import (
 from advisor.domain.workflow import CitedFact, DeclaredFacts, Environment, Workflow
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
-from advisor.report.document import RunDocument
-from advisor.report.measured_document import compose
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.measured_document import compose
 
 BASELINE = "pytorch-eager"
 DUPLICATE = "pytorch-eager#duplicate"

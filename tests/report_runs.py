@@ -8,7 +8,7 @@ import builders
 import msgspec
 
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Throughput
-from advisor.report.document import RunDocument
+from advisor.report.documents.document import RunDocument
 
 
 def cell(seconds: float = 0.1, spread: float = 1.01, **changes: Any) -> Cell:

@@ -32,7 +32,8 @@ from advisor.context import Context
 from advisor.domain.run_events import LoggedEvent
 from advisor.errors import GpuNotAttachedError, UnknownGpuError
 from advisor.pipeline.draft import prepare as prepare_run
-from advisor.report import absent_gpu, opening
+from advisor.report.documents import opening
+from advisor.report.sections import absent_gpu
 from advisor.store import Store, default_home
 
 __all__ = ["Options", "Report", "Session", "load", "prepare", "recommend"]

@@ -15,9 +15,11 @@ from advisor.domain.decision import Recommendation
 from advisor.errors import FormatError
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
-from advisor.report import csv_rows, document, markdown, page, reopened, text_report
-from advisor.report.comparison import Comparison, compare_documents
-from advisor.report.document import Problem, RunDocument
+from advisor.report import markdown, page, text_report
+from advisor.report.comparisons.comparison import Comparison, compare_documents
+from advisor.report.documents import document, reopened
+from advisor.report.documents.document import Problem, RunDocument
+from advisor.report.exports import csv_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from advisor.domain.plan import Plan
 from advisor.domain.run_events import LoggedEvent
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
-from advisor.report import measured_document
+from advisor.report.documents import measured_document
 from advisor.store import Run
 
 

@@ -39,7 +39,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
 @takes_answers
 def workflows(answers: Answers, *, json: AsJson = False) -> None:
     """List the workflows that apply. Others have a reason and the step that enables them."""
-    from advisor.report.tabular import plain_table
+    from advisor.report.formatting.tabular import plain_table
 
     rows = list_workflows(answers, make_context())
     if json:
@@ -135,7 +135,7 @@ def list_workflows(answers: Answers, context: Context) -> list[WorkflowRow]:
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    from advisor.report.tabular import plain_table
+    from advisor.report.formatting.tabular import plain_table
 
     rows = [[finding.status, finding.name, finding.what] for finding in findings]
     for line, finding in zip(plain_table(rows), findings, strict=True):

@@ -9,12 +9,12 @@ from advisor.cli.context import open_store
 
 if TYPE_CHECKING:
     from advisor.domain.question import Constraint, Priorities
-    from advisor.report.document import RunDocument
+    from advisor.report.documents.document import RunDocument
 
 
 def is_document(name: str) -> bool:
     """Check whether `name` is a file with a run document rather than a stored run."""
-    from advisor.report import opening
+    from advisor.report.documents import opening
 
     return opening.is_document(name)
 
@@ -27,7 +27,7 @@ def open_document(
     rubric: pathlib.Path | None = None,
 ) -> RunDocument:
     """Return the document of a stored run of this user, or of a file."""
-    from advisor.report import opening
+    from advisor.report.documents import opening
 
     return opening.open_document(
         name, open_store(), priorities=priorities, constraints=constraints, rubric=rubric

@@ -46,7 +46,7 @@ class EnvironmentRow(msgspec.Struct, frozen=True, kw_only=True):
 @app.command("list")
 def list_environments(*, json: AsJson = False) -> None:
     """List the environments with their state, size and workflows."""
-    from advisor.report.tabular import plain_table
+    from advisor.report.formatting.tabular import plain_table
 
     rows = [_environment_row(name, *_load_catalogue()) for name in _names()]
     if json:

@@ -99,8 +99,8 @@ def resume_fleet(record: FleetRecord, context: Context, *, as_json: bool) -> int
     """Run the races without a result on the devices that are left; return the exit code."""
     from advisor.fleet import device_pools, unanswered_assignments
     from advisor.question.answers import Answers
-    from advisor.report import fleet_matrix
-    from advisor.report.fleet_reader import read_run_documents
+    from advisor.report.fleets import fleet_matrix
+    from advisor.report.fleets.fleet_reader import read_run_documents
 
     if not record.answers:
         raise FleetRequestError(
@@ -210,7 +210,8 @@ def _print_event(event: ClusterEvent) -> None:
 def _status_line(event: ClusterEvent, names: dict[int, str]) -> str | None:
     from advisor.domain.fleet import AssignmentResult, ContentionCheck
     from advisor.fleet import Progress, Started
-    from advisor.report import fleet_matrix, progress_lines
+    from advisor.report.fleets import fleet_matrix
+    from advisor.report.sections import progress_lines
 
     match event:
         case ContentionCheck():
@@ -237,12 +238,13 @@ def _print_results(
     stores_parquet: bool = False,
 ) -> int:
     """Print the matrix; return the exit code, which is 1 when no cell has a recommendation."""
-    from advisor.report import document, fleet_matrix
-    from advisor.report.fleet_reader import read_run_documents
+    from advisor.report.documents import document
+    from advisor.report.fleets import fleet_matrix
+    from advisor.report.fleets.fleet_reader import read_run_documents
 
     documents = read_run_documents(record, context.store)
     if stores_parquet:
-        from advisor.report import parquet
+        from advisor.report.exports import parquet
 
         file = context.store.fleets.save_parquet(
             record.request.fleet_id, parquet.encode(record, documents)

@@ -42,7 +42,7 @@ def history(
     json: AsJson = False,
 ) -> None:
     """List the stored runs, newest first."""
-    from advisor.report.tabular import plain_table
+    from advisor.report.formatting.tabular import plain_table
     from advisor.store import HistoryFilter
 
     run_filter = HistoryFilter(
@@ -105,7 +105,7 @@ def import_run(
 ) -> None:
     """Import runs from other machines. Nothing in them is executed."""
     from advisor.pipeline.decision import evaluate_imported
-    from advisor.report import opening
+    from advisor.report.documents import opening
     from advisor.store import export_file
 
     store = open_store()

@@ -17,7 +17,9 @@ from advisor.errors import NoTerminalError, UserError
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.question.answers import Answers
-from advisor.report import measured_document, progress_lines, text_report
+from advisor.report import text_report
+from advisor.report.documents import measured_document
+from advisor.report.sections import progress_lines
 
 if TYPE_CHECKING:
     from advisor.domain.catalogue import Catalogue

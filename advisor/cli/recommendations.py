@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.run import Header
     from advisor.pipeline.decision import Decision
-    from advisor.report.document import RunDocument
+    from advisor.report.documents.document import RunDocument
     from advisor.store import Run
 
 app = typer.Typer(rich_markup_mode=None)
@@ -193,7 +193,7 @@ def explain(
 ) -> None:
     """Explain the tiers and the score of a workflow."""
     from advisor import catalogue
-    from advisor.report import explanation
+    from advisor.report.sections import explanation
 
     published = catalogue.load().published
     print_text(
@@ -216,7 +216,7 @@ def build(
     """Build a run's model for a GPU that is not attached. The engine is not run."""
     from advisor.domain.run_events import LoggedEvent
     from advisor.pipeline import cross_build
-    from advisor.report import progress_lines
+    from advisor.report.sections import progress_lines
 
     for run_event in cross_build.build(
         open_store().find(run), target, pathlib.Path(output), make_context()
@@ -231,7 +231,7 @@ def _execute(run: Run, *, as_json: bool, as_events: bool) -> None:
     """Execute the rest of a run, print its progress, then its decision."""
     from advisor.cli.run_host import execute_controlled
     from advisor.pipeline.decision import decide
-    from advisor.report import progress_lines
+    from advisor.report.sections import progress_lines
 
     if as_events:
         _print_beginning(run)
@@ -264,7 +264,7 @@ def _print_decision(
     decision: Decision, *, as_json: bool, as_events: bool = False, with_times: bool = False
 ) -> None:
     """Print a decision; exit with the code of its problem when it recommends nothing."""
-    from advisor.report import measured_document
+    from advisor.report.documents import measured_document
 
     composed = measured_document.compose(decision, with_times=with_times)
     _print_document(composed, as_json=as_json, as_events=as_events)
@@ -283,7 +283,8 @@ def _print_decided_document(run_document: RunDocument, *, as_json: bool) -> None
 
 def _print_document(run_document: RunDocument, *, as_json: bool, as_events: bool) -> None:
     """Print a document as one line after the events, as indented JSON or as text."""
-    from advisor.report import document, text_report
+    from advisor.report import text_report
+    from advisor.report.documents import document
 
     if as_events:
         print_text(msgspec.json.encode({"document": run_document}))
@@ -297,7 +298,7 @@ def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, *, as_json: bool, as_events: bool
 ) -> None:
     """Print an answer from a stored run or from published figures; raise `absent` without any."""
-    from advisor.report import absent_gpu
+    from advisor.report.sections import absent_gpu
 
     run_document, problem = absent_gpu.answer(answers, context, absent)
     _print_document(run_document, as_json=as_json, as_events=as_events)

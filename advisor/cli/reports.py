@@ -27,8 +27,8 @@ from advisor.errors import (
 
 if TYPE_CHECKING:
     from advisor.pipeline.decision import Decision
-    from advisor.report.comparison import Comparison
-    from advisor.report.document import RunDocument
+    from advisor.report.comparisons.comparison import Comparison
+    from advisor.report.documents.document import RunDocument
     from advisor.store import Run
 
 app = typer.Typer(rich_markup_mode=None)
@@ -71,7 +71,9 @@ def report(
     ] = ".",
 ) -> None:
     """Write a report of one run, or of runs on several devices."""
-    from advisor.report import csv_rows, page, recipe
+    from advisor.report import page
+    from advisor.report.exports import csv_rows
+    from advisor.report.recipes import recipe
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
@@ -95,16 +97,18 @@ def report(
 
 def _renderers(run_document: RunDocument) -> dict[str, Callable[[], str | bytes]]:
     """Return the function that renders each format of one document."""
-    from advisor.report import csv_rows, document, exports, markdown, page
+    from advisor.report import markdown, page
+    from advisor.report.documents import document
+    from advisor.report.exports import csv_rows, formats
 
     return {
         "html": lambda: page.render(run_document),
         "md": lambda: markdown.render(run_document),
         "csv": lambda: csv_rows.render([run_document]),
         "json": lambda: document.encode(run_document),
-        "parquet": lambda: exports.encode(exports.to_parquet, run_document),
-        "junit": lambda: exports.encode(exports.to_junit, run_document),
-        "openmetrics": lambda: exports.encode(exports.to_openmetrics, run_document),
+        "parquet": lambda: formats.encode(formats.to_parquet, run_document),
+        "junit": lambda: formats.encode(formats.to_junit, run_document),
+        "openmetrics": lambda: formats.encode(formats.to_openmetrics, run_document),
         "github-summary": lambda: markdown.render(run_document),
     }
 
@@ -116,7 +120,7 @@ def _write_reports(
     renderers: Mapping[str, Callable[[], str | bytes]],
 ) -> None:
     """Write each format to a file of its own, and the summary of a GitHub workflow to its file."""
-    from advisor.report import tracking
+    from advisor.report.exports import tracking
 
     for name in selected:
         if name in TRACKERS:
@@ -160,8 +164,8 @@ def recipe(
     output: Output = STANDARD_OUTPUT,
 ) -> None:
     """Write code that runs a workflow as it was measured."""
-    from advisor.report import recipe as recipes
-    from advisor.report import server_recipe
+    from advisor.report.recipes import recipe as recipes
+    from advisor.report.recipes import server_recipe
 
     probes = make_context().probes
     styles: dict[str, Callable[..., str]] = {
@@ -207,8 +211,9 @@ def verify(
     from advisor.domain.worker_settings import thread_count
     from advisor.probing import rerun
     from advisor.probing.environments.variables import worker_environment
-    from advisor.report import document, verification
-    from advisor.report import recipe as recipes
+    from advisor.report.documents import document
+    from advisor.report.recipes import recipe as recipes
+    from advisor.report.recipes import verification
 
     share = parse_share(tolerance)
     decision, run_document = _decide(open_store().find(run))
@@ -265,8 +270,9 @@ def compare(
     With a --fail option the exit code is 0 without a regression, 1 with one, 2 for runs that are
     not comparable, 4 if undecided.
     """
-    from advisor.report import comparison_text, document
-    from advisor.report.comparison import compare_documents
+    from advisor.report.comparisons import comparison_text
+    from advisor.report.comparisons.comparison import compare_documents
+    from advisor.report.documents import document
 
     renderers = {
         "text": comparison_text.render,
@@ -322,7 +328,7 @@ def parse_formats(text: str) -> list[str]:
 
 def _decide(run: Run, platforms: Sequence[Run] = ()) -> tuple[Decision, RunDocument]:
     from advisor.pipeline.decision import decide
-    from advisor.report import measured_document
+    from advisor.report.documents import measured_document
 
     decision = decide(run, platforms=platforms)
     return decision, measured_document.compose(decision)

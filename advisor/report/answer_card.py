@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from advisor.domain.decision import Recommendation
 from advisor.recommendation.headline import format_share_of_draws
-from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.text_generation import format_latency
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.sections.text_generation import format_latency
 from advisor.system.number_format import (
     format_mebibytes,
     format_milliseconds,

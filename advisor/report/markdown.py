@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from advisor.domain.question import CRITERIA
 from advisor.domain.rubric import LETTERS
-from advisor.report import serving_tables, text_generation, trade_off
-from advisor.report.accuracy_text import accuracy_cell
-from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.setup_facts import setup_facts
-from advisor.report.tabular import markdown_table
+from advisor.report.documents import trade_off
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.formatting.accuracy_text import accuracy_cell
+from advisor.report.formatting.tabular import markdown_table
+from advisor.report.sections import serving_tables, text_generation
+from advisor.report.sections.setup_facts import setup_facts
 from advisor.report.text_report import (
     CRITERION_HEADS,
     checks_of,

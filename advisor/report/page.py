@@ -18,18 +18,13 @@ from markupsafe import Markup
 
 from advisor.domain.question import CRITERIA, FURTHER_CRITERIA, PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
-from advisor.report import (
-    answer_card,
-    charts,
-    new_shapes,
-    serving_tables,
-    text_generation,
-    trade_off,
-)
-from advisor.report.accuracy_text import LEGEND, accuracy_cell, accuracy_line
-from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.sensitivity import AGREEMENT, break_even_line, robustness
-from advisor.report.setup_facts import setup_facts
+from advisor.report import answer_card, charts
+from advisor.report.documents import trade_off
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
+from advisor.report.sections import new_shapes, serving_tables, text_generation
+from advisor.report.sections.sensitivity import AGREEMENT, break_even_line, robustness
+from advisor.report.sections.setup_facts import setup_facts
 from advisor.report.text_report import (
     CRITERION_HEADS,
     flip_lines,

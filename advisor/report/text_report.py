@@ -11,13 +11,13 @@ from advisor.domain.question import short_name
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
 from advisor.domain.worker_events import Checked
-from advisor.report import new_shapes, serving_tables
-from advisor.report.accuracy_text import LEGEND, MARKS, accuracy_cell
-from advisor.report.document import PUBLISHED, RunDocument, WorkflowEntry
-from advisor.report.sensitivity import sensitivity, titled
-from advisor.report.tabular import plain_table
-from advisor.report.text_generation import generation_lines
-from advisor.report.trade_off import trade_off
+from advisor.report.documents.document import PUBLISHED, RunDocument, WorkflowEntry
+from advisor.report.documents.trade_off import trade_off
+from advisor.report.formatting.accuracy_text import LEGEND, MARKS, accuracy_cell
+from advisor.report.formatting.tabular import plain_table
+from advisor.report.sections import new_shapes, serving_tables
+from advisor.report.sections.sensitivity import sensitivity, titled
+from advisor.report.sections.text_generation import generation_lines
 from advisor.system.number_format import (
     MISSING,
     format_bound,
@@ -66,17 +66,11 @@ def headline(document: RunDocument) -> str:
         return problem if problem.startswith(NO_ANSWER) else f"No recommendation: {problem}"
     if advice.headline:
         return advice.headline[0]
-    model, device = short_name(document.question.model), device_name(document)
+    model, device = short_name(document.question.model), document.device_name
     if advice.ties:
         others = ", ".join(advice.ties)
         return f"Tie for {model} on {device}: use {advice.arm}, or as well {others}"
     return f"Use {advice.arm} for {model} on {device}"
-
-
-def device_name(document: RunDocument) -> str:
-    """Return the name of the device that the arms were measured on."""
-    gpu = next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)
-    return gpu.name if gpu else document.question.gpu or document.machine.cpu.model
 
 
 def stop_notice(document: RunDocument) -> list[str]:

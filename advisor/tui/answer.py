@@ -10,9 +10,9 @@ from advisor.domain.plan import BASELINE
 from advisor.domain.question import Priorities
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.decision import Decision, rescore
-from advisor.report import reopened
-from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.measured_document import compose
+from advisor.report.documents import reopened
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.documents.measured_document import compose
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from textual.app import App
 
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision, decide
-from advisor.report.document import RunDocument
-from advisor.report.measured_document import compose as compose_document
-from advisor.report.opening import is_document, read_document
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.measured_document import compose as compose_document
+from advisor.report.documents.opening import is_document, read_document
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.code_dialog import CodeDialog
@@ -37,7 +37,7 @@ class AnswerActions:
             return
 
         def compose_script() -> str:
-            from advisor.report import recipe  # noqa: PLC0415 - most sessions need no script
+            from advisor.report.recipes import recipe  # noqa: PLC0415 - most sessions need no script
 
             entry, found = recipe.choose(answer.document, decision, arm, probes)
             return recipe.render(answer.document, entry, found)
@@ -78,7 +78,7 @@ class AnswerActions:
         """Write a document, with the script of its `decision`, to a file that the user names."""
 
         def make_script() -> str | None:
-            from advisor.report import recipe  # noqa: PLC0415 - most sessions export nothing
+            from advisor.report.recipes import recipe  # noqa: PLC0415 - most sessions export nothing
 
             probes = self._app_interface.context.probes
             return recipe.render_recommended(document, decision, probes) if decision else None

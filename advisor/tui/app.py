@@ -249,7 +249,7 @@ class AdvisorApp(App[int]):
 
     def action_fleet(self) -> None:
         """Show the answers of the newest fleet."""
-        from advisor.report import fleet_reader  # noqa: PLC0415 - see the class
+        from advisor.report.fleets import fleet_reader  # noqa: PLC0415 - see the class
         from advisor.tui.screens.fleet import FleetScreen  # noqa: PLC0415 - see the class
 
         self.background.start(

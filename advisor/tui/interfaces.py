@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.pipeline.decision import Decision
     from advisor.pipeline.draft import DraftRun
-    from advisor.report.document import RunDocument
+    from advisor.report.documents.document import RunDocument
     from advisor.store import Run
     from advisor.tui.answer import RunAnswer
     from advisor.tui.run.host_process import HostProcess

@@ -12,7 +12,7 @@ from advisor.domain.run import Header, resume_command
 from advisor.errors import UserError
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.execution import check_resumable
-from advisor.report.opening import is_document, read_document
+from advisor.report.documents.opening import is_document, read_document
 from advisor.report.text_report import headline
 from advisor.store import Run
 from advisor.tui.answer import RunAnswer

@@ -12,8 +12,8 @@ from textual.app import App
 from advisor.domain.machine import LoadProblem
 from advisor.pipeline.decision import Decision
 from advisor.pipeline.draft import DraftRun, create, propose
-from advisor.report import absent_gpu
-from advisor.report.document import RunDocument
+from advisor.report.documents.document import RunDocument
+from advisor.report.sections import absent_gpu
 from advisor.tui.answer import RunAnswer
 from advisor.tui.dialogs.load_dialog import LoadDialog
 from advisor.tui.interfaces import AppInterface

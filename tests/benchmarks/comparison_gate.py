@@ -28,9 +28,9 @@ import msgspec
 from advisor.domain.measurement import Cell
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
-from advisor.report.comparison import compare_documents
-from advisor.report.document import RunDocument
-from advisor.report.measured_document import compose
+from advisor.report.comparisons.comparison import compare_documents
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.measured_document import compose
 from advisor.store import Run, Store
 
 THRESHOLD = 0.05

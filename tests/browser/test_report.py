@@ -19,7 +19,8 @@ from advisor.domain.question import PILLARS, Constraint
 from advisor.pipeline.decision import Decision, rescore
 from advisor.question.answers import Answers
 from advisor.question.priorities import choose_priorities
-from advisor.report import document, measured_document, page, reopened
+from advisor.report import page
+from advisor.report.documents import document, measured_document, reopened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

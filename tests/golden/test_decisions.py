@@ -23,8 +23,8 @@ from advisor.domain.measurement import (
 )
 from advisor.question.constraints import parse_constraints
 from advisor.question.priorities import parse_priorities
-from advisor.report import reopened
-from advisor.report.document import RunDocument
+from advisor.report.documents import reopened
+from advisor.report.documents.document import RunDocument
 
 HERE = pathlib.Path(__file__).parent
 EVIDENCE = HERE.parent / "stacks" / "evidence"

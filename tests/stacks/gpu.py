@@ -330,8 +330,8 @@ def planned(entry: dict[str, Any]) -> bool:
 
 
 def pipeline_document(run: Run) -> list[dict[str, Any]]:
-    from advisor.report.document import encode  # noqa: PLC0415 - only here
-    from advisor.report.measured_document import compose  # noqa: PLC0415 - only here
+    from advisor.report.documents.document import encode  # noqa: PLC0415 - only here
+    from advisor.report.documents.measured_document import compose  # noqa: PLC0415 - only here
 
     decision = decide(run)
     document = compose(decision)

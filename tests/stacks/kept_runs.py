@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument, WorkflowEntry
 
 EVIDENCE = pathlib.Path(__file__).parent / "evidence"
 

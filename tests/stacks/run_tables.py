@@ -15,8 +15,8 @@ from stacks.kept_runs import (
 
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
-from advisor.report.document import RunDocument, WorkflowEntry
-from advisor.report.tabular import markdown_table
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.formatting.tabular import markdown_table
 from advisor.system.number_format import (
     MEBIBYTE,
     MISSING,

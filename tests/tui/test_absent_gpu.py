@@ -26,7 +26,7 @@ from advisor.context import Context
 from advisor.domain.plan import BASELINE
 from advisor.errors import GpuNotAttachedError
 from advisor.question.answers import Answers
-from advisor.report import absent_gpu
+from advisor.report.sections import absent_gpu
 from advisor.store import Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.dialogs.export_dialog import ExportDialog

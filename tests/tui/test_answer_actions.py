@@ -20,8 +20,8 @@ from textual.widgets import Input
 
 from advisor.context import Context
 from advisor.pipeline.decision import decide
-from advisor.report import recipe
-from advisor.report.measured_document import compose
+from advisor.report.documents.measured_document import compose
+from advisor.report.recipes import recipe
 from advisor.store import Run
 from advisor.tui import answer_actions
 from advisor.tui.dialogs.code_dialog import CodeDialog

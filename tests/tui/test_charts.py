@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from advisor import catalogue
-from advisor.report.opening import read_document
+from advisor.report.documents.opening import read_document
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering.charts import CHART_COUNT, chart_lines, weight_map_lines
 from advisor.tui.rendering.plot import Axis, Plot, Point, Series, plot_lines

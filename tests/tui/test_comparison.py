@@ -15,8 +15,8 @@ from advisor.context import Context
 from advisor.domain.measurement import CallSeconds, GenerationMetrics, Interval, Throughput
 from advisor.domain.plan import BASELINE
 from advisor.pipeline.decision import decide
-from advisor.report.document import RunDocument
-from advisor.report.measured_document import compose as compose_document
+from advisor.report.documents.document import RunDocument
+from advisor.report.documents.measured_document import compose as compose_document
 from advisor.store import Store
 from advisor.system.number_format import format_interval
 from advisor.tui.app import AdvisorApp

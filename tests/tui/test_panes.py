@@ -10,7 +10,7 @@ from onscreen import async_test, running_app, wait_for_screen, wait_for_text
 from advisor.context import Context
 from advisor.domain.worker_events import NewShapeResult
 from advisor.pipeline.decision import decide
-from advisor.report import new_shapes
+from advisor.report.sections import new_shapes
 from advisor.store import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from advisor import catalogue
 from advisor.context import Context
 from advisor.domain.measurement import Interval
-from advisor.report.opening import read_document
+from advisor.report.documents.opening import read_document
 from advisor.store import Run
 from advisor.tui.answer import RunAnswer
 from advisor.tui.app import AdvisorApp

@@ -26,8 +26,8 @@ from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.question.answers import Answers
 from advisor.report import text_report
-from advisor.report.document import encode
-from advisor.report.measured_document import compose as compose_document
+from advisor.report.documents.document import encode
+from advisor.report.documents.measured_document import compose as compose_document
 from advisor.store import Run, Store
 from advisor.tui.app import AdvisorApp
 from advisor.tui.options import LaunchOptions

@@ -21,7 +21,7 @@ from advisor import catalogue
 from advisor.context import Context
 from advisor.domain.machine import LoadProblem
 from advisor.question.answers import Answers
-from advisor.report.opening import read_document
+from advisor.report.documents.opening import read_document
 from advisor.store import Run, Store
 from advisor.tui import run_starter
 from advisor.tui.answer import RunAnswer

@@ -20,7 +20,7 @@ from advisor.report.charts.svg import (
     rectangle,
     text,
 )
-from advisor.report.document import WorkflowEntry
+from advisor.report.documents.document import WorkflowEntry
 from advisor.system.number_format import (
     MEBIBYTE,
     format_mebibytes,

@@ -18,7 +18,7 @@ from advisor.report.charts.svg import (
     picture,
     text,
 )
-from advisor.report.document import WorkflowEntry
+from advisor.report.documents.document import WorkflowEntry
 from advisor.report.text_report import CRITERION_HEADS
 
 HIGHEST_TIER = 3

@@ -11,7 +11,7 @@ from advisor.domain.question import PILLARS, Priorities
 from advisor.report.charts.marks import Mark
 from advisor.report.charts.plots import NAME_HEIGHT
 from advisor.report.charts.svg import Picture, Place, circle, marker, picture, polygon, text
-from advisor.report.document import WorkflowEntry
+from advisor.report.documents.document import WorkflowEntry
 from advisor.system.number_format import format_number, format_share
 
 #: Corners of the map: all weight on performance, productivity or portability.

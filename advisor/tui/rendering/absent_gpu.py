@@ -6,7 +6,7 @@ from rich.text import Text
 
 from advisor.domain.rubric import LETTERS
 from advisor.report import text_report
-from advisor.report.document import RunDocument, WorkflowEntry
+from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.text_report import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_speedup
 from advisor.tui.rendering import text

@@ -9,7 +9,7 @@ from advisor.domain.decision import DecisionWord
 from advisor.domain.plan import BASELINE
 from advisor.domain.workflow import Workflow
 from advisor.report import text_report
-from advisor.report.document import WorkflowEntry
+from advisor.report.documents.document import WorkflowEntry
 from advisor.system.number_format import format_mebibytes, format_number, format_seconds
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text

@@ -12,10 +12,11 @@ from rich.text import Text
 from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
 from advisor.errors import NoRecipeError
-from advisor.report import new_shapes, recipe
-from advisor.report.accuracy_text import accuracy_line
-from advisor.report.document import ScoreEntry, WorkflowEntry
-from advisor.report.text_generation import render_generation
+from advisor.report.documents.document import ScoreEntry, WorkflowEntry
+from advisor.report.formatting.accuracy_text import accuracy_line
+from advisor.report.recipes import recipe
+from advisor.report.sections import new_shapes
+from advisor.report.sections.text_generation import render_generation
 from advisor.system.number_format import (
     MISSING,
     format_fact,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from advisor.domain.question import FURTHER_CRITERIA
-from advisor.report import new_shapes, text_report
+from advisor.report import text_report
+from advisor.report.sections import new_shapes
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text

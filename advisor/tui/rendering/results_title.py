@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
-from advisor.report import text_report
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 
@@ -24,7 +23,7 @@ def results_title(answer: RunAnswer, width: int) -> Text:
     question = answer.document.question
     task = "generate text" if answer.is_generation else ""
     batch = f"batch {', '.join(map(str, question.batch_sizes))}"
-    device = text.printable(text_report.device_name(answer.document), MAX_DEVICE_CELLS)
+    device = text.printable(answer.document.device_name, MAX_DEVICE_CELLS)
     room = width - PROGRAM_CELLS - len(LEAD)
     shortest = (device, batch.replace(", ", ","))
     candidates = ((device, task, question.dtype, batch), (device, question.dtype, batch))

@@ -9,9 +9,9 @@ import msgspec
 
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.plan import BASELINE
-from advisor.report.comparison import Comparison, compare_documents
-from advisor.report.document import RunDocument
-from advisor.report.speed_ratios import SpeedVerdict
+from advisor.report.comparisons.comparison import Comparison, compare_documents
+from advisor.report.comparisons.speed_ratios import SpeedVerdict
+from advisor.report.documents.document import RunDocument
 from advisor.report.text_report import headline
 
 #: Speeds within this share of each other count as equal; the default of `p3-advisor compare`.

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable
 
 from advisor.errors import NotWritableError
-from advisor.report.document import RunDocument, encode
+from advisor.report.documents.document import RunDocument, encode
 from advisor.system.atomic_write import write_atomically
 from advisor.system.terminal_text import escape_control_chars
 
@@ -44,7 +44,7 @@ def _markdown(document: RunDocument, _: ScriptMaker) -> str:
 
 
 def _csv(document: RunDocument, _: ScriptMaker) -> str:
-    from advisor.report import csv_rows  # noqa: PLC0415 - as above
+    from advisor.report.exports import csv_rows  # noqa: PLC0415 - as above
 
     return csv_rows.render([document])
 

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from advisor.report.document import RunDocument
+from advisor.report.documents.document import RunDocument
 from advisor.tui.rendering import text
 from advisor.tui.rendering.absent_gpu import render_absent_gpu
 from advisor.tui.screens.advisor_screen import AdvisorScreen, TitleBar

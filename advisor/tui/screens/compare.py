@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from advisor.domain.measurement import Cell, Interval
-from advisor.report.comparison_text import conclusion
+from advisor.report.comparisons.comparison_text import conclusion
 from advisor.system.number_format import (
     MISSING,
     format_call_milliseconds,

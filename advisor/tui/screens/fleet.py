@@ -11,8 +11,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.report import fleet_reader
-from advisor.report.fleet_matrix import FleetDocument, MatrixCell, render_cell, render_contention
+from advisor.report.fleets import fleet_reader
+from advisor.report.fleets.fleet_matrix import (
+    FleetDocument,
+    MatrixCell,
+    render_cell,
+    render_contention,
+)
 from advisor.tui.rendering import text
 from advisor.tui.screens.advisor_screen import TitleBar
 from advisor.tui.screens.filtered_screen import FilteredScreen

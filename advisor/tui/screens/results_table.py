@@ -7,8 +7,8 @@ from typing import Literal
 
 from advisor.domain.measurement import Cell
 from advisor.domain.rubric import LETTERS
-from advisor.report.accuracy_text import accuracy_cell
-from advisor.report.document import WorkflowEntry
+from advisor.report.documents.document import WorkflowEntry
+from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.text_report import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_mebibytes, format_seconds
 from advisor.tui.answer import RunAnswer

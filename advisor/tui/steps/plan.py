@@ -11,7 +11,7 @@ from textual.widgets import DataTable, Static
 from advisor.applicability import environment_name
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
-from advisor.report.document import RunDocument
+from advisor.report.documents.document import RunDocument
 from advisor.system.import_path import ADVISOR_COMMAND
 from advisor.tui.rendering import text
 from advisor.tui.rendering.plan import (

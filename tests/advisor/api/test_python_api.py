@@ -19,7 +19,7 @@ from advisor.api.answers import Options, make_answers
 from advisor.context import Context
 from advisor.domain.run_events import Finished, LoggedEvent, Planned
 from advisor.question.answers import Answers
-from advisor.report.document import RunDocument
+from advisor.report.documents.document import RunDocument
 
 EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence" / "cpu-demo.json"
 ONE_ARM: Options = {"gpu": "cpu", "batch_sizes": (1,), "budget": 1, "workflows": ["quick"]}

@@ -33,7 +33,7 @@ from advisor.errors import FleetRequestError
 from advisor.fleet import Completed, Progress, Started, TaskEvent
 from advisor.fleet.node import NodeRunResult, Task
 from advisor.question.answers import Answers
-from advisor.report import parquet
+from advisor.report.exports import parquet
 from advisor.store import Run, Store
 
 COMMAND = pathlib.Path(sys.executable).with_name("p3-advisor")

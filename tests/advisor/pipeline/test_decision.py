@@ -16,7 +16,7 @@ from advisor.domain.question import Constraint
 from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.pipeline.decision import Decision, evaluate, rescore
-from advisor.report import document, measured_document
+from advisor.report.documents import document, measured_document
 
 ROUNDS = 6
 ARMS = ("compiled", "exported", "elsewhere")

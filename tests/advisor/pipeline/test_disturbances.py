@@ -25,7 +25,7 @@ from advisor.pipeline.decision import Decision, decide
 from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
 from advisor.recommendation import trust
-from advisor.report import measured_document
+from advisor.report.documents import measured_document
 from advisor.statistics.changepoint import MIN_ROUNDS
 
 LIMITS = catalogue.load().presets.guard

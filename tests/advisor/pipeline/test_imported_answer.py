@@ -17,7 +17,8 @@ from advisor.context import Context
 from advisor.pipeline import imported_answer
 from advisor.question.answers import Answers
 from advisor.question.model import parse_model
-from advisor.report import document, imported_document, text_report
+from advisor.report import text_report
+from advisor.report.documents import document, imported_document
 
 ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="H100")
 

@@ -16,8 +16,8 @@ from advisor.domain.run_events import LoadChecked
 from advisor.pipeline.decision import decide
 from advisor.pipeline.load_check import check_now, find_problems, wait_until_quiet
 from advisor.question.answers import Answers
-from advisor.report import measured_document
-from advisor.report.machine_load import describe_check
+from advisor.report.documents import measured_document
+from advisor.report.formatting.machine_load import describe_check
 
 QUIET = MachineLoad(seconds=1.0, usable_processors=2, idle_processors=2.0, stolen_share=0.0)
 BUSY = msgspec.structs.replace(QUIET, idle_processors=0.9)

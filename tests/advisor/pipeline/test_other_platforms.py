@@ -16,7 +16,8 @@ from advisor.pipeline import other_platforms
 from advisor.pipeline.decision import decide, evaluate
 from advisor.pipeline.draft import create, propose
 from advisor.question.answers import Answers
-from advisor.report import measured_document, text_report
+from advisor.report import text_report
+from advisor.report.documents import measured_document
 
 ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="cpu", batch_sizes="1", dtype="float32")
 

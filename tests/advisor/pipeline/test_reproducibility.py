@@ -13,7 +13,7 @@ import recorded_runs
 
 from advisor.errors import RunFileError
 from advisor.pipeline.decision import decide
-from advisor.report import document, measured_document
+from advisor.report.documents import document, measured_document
 from advisor.store import Run, Store
 
 DECIDE_SCRIPT = """

@@ -34,7 +34,10 @@ from advisor.pipeline.draft import prepare, propose
 from advisor.pipeline.execution import execute
 from advisor.probing.environments import registry
 from advisor.question.answers import Answers
-from advisor.report import measured_document, recipe, serving_tables, text_report
+from advisor.report import text_report
+from advisor.report.documents import measured_document
+from advisor.report.recipes import recipe
+from advisor.report.sections import serving_tables
 from advisor.store import Run, Store
 
 FAKES = pathlib.Path(__file__).parents[2] / "fakes"

@@ -8,8 +8,8 @@ import pytest
 import recorded_runs
 
 from advisor.pipeline.decision import decide
-from advisor.report import measured_document
-from advisor.report.document import RunDocument
+from advisor.report.documents import measured_document
+from advisor.report.documents.document import RunDocument
 from advisor.store import Store
 
 

@@ -10,8 +10,9 @@ import builders
 import msgspec
 import pytest
 
-from advisor.report import document, markdown, page, text_report
-from advisor.report.document import RunDocument
+from advisor.report import markdown, page, text_report
+from advisor.report.documents import document
+from advisor.report.documents.document import RunDocument
 
 FIRST_LINES = 5
 LINES = (

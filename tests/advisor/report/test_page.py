@@ -16,8 +16,9 @@ from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
 from advisor.domain.workflow import Integration
-from advisor.report import answer_card, measured_document, page
-from advisor.report.document import RunDocument
+from advisor.report import answer_card, page
+from advisor.report.documents import measured_document
+from advisor.report.documents.document import RunDocument
 from advisor.report.text_report import stop_notice
 from advisor.score import performance_portability
 from advisor.system import number_format

@@ -11,8 +11,9 @@ from builders import BASELINE
 
 from advisor.domain.decision import Flip, Side
 from advisor.domain.measurement import MemoryBytes
-from advisor.report import markdown, measured_document, page, text_report
-from advisor.report.document import Problem, RunDocument
+from advisor.report import markdown, page, text_report
+from advisor.report.documents import measured_document
+from advisor.report.documents.document import Problem, RunDocument
 
 
 def with_advice(**changes: Any) -> RunDocument:
@@ -83,10 +84,7 @@ def test_the_device_is_the_gpu_that_was_measured() -> None:
     header = builders.header(
         question=builders.question(device="cuda", gpu="GPU-b"), machine=builders.gpu_machine(*two)
     )
-    assert (
-        text_report.device_name(measured_document.compose(builders.decision(header=header)))
-        == "NVIDIA H200"
-    )
+    assert measured_document.compose(builders.decision(header=header)).device_name == "NVIDIA H200"
 
 
 EVIDENCE = "Trust: C. Noise floor: 0.0%. Score: lead +0.25 over other."

@@ -13,10 +13,10 @@ import pytest
 from markupsafe import Markup
 
 from advisor import catalogue
-from advisor.report import reopened
 from advisor.report.charts import Pictures, draw
 from advisor.report.charts.svg import WIDTH, Picture
-from advisor.report.document import RunDocument
+from advisor.report.documents import reopened
+from advisor.report.documents.document import RunDocument
 
 EVIDENCE = pathlib.Path(__file__).parents[3] / "stacks" / "evidence"
 #: Width of a character of 12 pixels in common sans-serif fonts, and height of a line.

@@ -1,0 +1,252 @@
+"""Compare two runs: what differs in the question and the machine, then the speed of every arm.
+
+Speeds are compared only for the same question on the same device. An arm is judged by its speed-up
+over the baseline of the same run, because a slower machine slows both. The change of the baseline
+itself is the drift of the machine and of eager PyTorch, and is reported on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+import msgspec
+
+from advisor.domain.measurement import Cell, Interval
+from advisor.domain.plan import BASELINE
+from advisor.recommendation.trust import UNFIT, UNFIT_NOISE
+from advisor.report.comparisons.goodput_comparison import GoodputChange, compare_goodputs
+from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
+from advisor.report.comparisons.speed_ratios import (
+    SpeedVerdict,
+    classify_speed,
+    may_be_slower,
+    speed_ratio,
+    speedup_error,
+    speedup_ratio,
+)
+from advisor.report.documents.document import RunDocument, Status
+from advisor.report.text_report import headline
+
+SCHEMA: Final = "p3-advisor/comparison/2"
+#: How an arm can have ended after which it no longer works; the others say that it was not tried.
+FAILURES: Final[frozenset[Status]] = frozenset(
+    {
+        "unsupported",
+        "build-failed",
+        "incorrect",
+        "not-engaged",
+        "out-of-memory",
+        "timed-out",
+        "crashed",
+    }
+)
+
+Outcome = Literal["no-regression", "regression", "undecided", "not-comparable"]
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """The speed of the baseline at one batch size: the second run over the first."""
+
+    batch_size: int
+    speed: Interval
+    verdict: SpeedVerdict
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm at one batch size: ratios of the second run over the first."""
+
+    arm: str
+    batch_size: int
+    #: Of calls per second, which a slower machine changes as well.
+    speed: Interval
+    speedup: float
+    #: The ratio of the speed-ups over the baseline, with an interval; it gives the verdict.
+    speedup_ratio: Interval
+    verdict: SpeedVerdict = msgspec.field(name="judgement")
+
+
+class FailedArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm that has figures in the first run and failed in the second."""
+
+    arm: str
+    status: Status
+    reason: str | None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The differences between two runs and the changes in speed."""
+
+    schema: Literal["p3-advisor/comparison/2"]
+    before: str
+    after: str
+    headlines: tuple[str, str]
+    outcome: Outcome
+    threshold: float
+    differences: tuple[Difference, ...]
+    comparable: bool
+    #: The change of the baseline by batch size.
+    drift: tuple[Drift, ...]
+    #: Whether the versions or settings of the baseline differ, so that speed-ups are over another
+    #: baseline.
+    baseline_changed: bool
+    #: The change of every other arm that has figures in both runs.
+    changes: tuple[Change, ...]
+    #: The change of every server's goodput; empty for other tasks.
+    goodputs: tuple[GoodputChange, ...] = ()
+    failed: tuple[FailedArm, ...]
+    #: Runs on a machine that was too busy or unsteady for a verdict.
+    unfit: tuple[str, ...]
+    #: Arms that have figures in one of the runs only.
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+
+    @property
+    def regressions(self) -> tuple[Change | GoodputChange, ...]:
+        """The changes that are shown to be slower by more than the threshold."""
+        changes: tuple[Change | GoodputChange, ...] = (*self.changes, *self.goodputs)
+        return tuple(change for change in changes if change.verdict == "slower")
+
+    @property
+    def undecided(self) -> tuple[Change | GoodputChange, ...]:
+        """The changes that may be slower by more than the threshold, and are not shown to be."""
+        ratios: tuple[tuple[Change | GoodputChange, Interval], ...] = (
+            *((change, change.speedup_ratio) for change in self.changes),
+            *((change, change.ratio) for change in self.goodputs),
+        )
+        return tuple(
+            change
+            for change, ratio in ratios
+            if change.verdict != "slower" and (self.unfit or may_be_slower(ratio, self.threshold))
+        )
+
+
+def compare_documents(before: RunDocument, after: RunDocument, threshold: float) -> Comparison:
+    """Compare `after` with `before`; speeds within the share `threshold` count as the same."""
+    differences = find_differences(before, after)
+    is_comparable = not any(difference.decisive for difference in differences)
+    entries, later_entries = _measured_arms(before), _measured_arms(after)
+    is_unfit = _is_unfit(before) or _is_unfit(after)
+    comparison = Comparison(
+        schema=SCHEMA,
+        before=before.run_id,
+        after=after.run_id,
+        headlines=(_headline(before), _headline(after)),
+        outcome="not-comparable",
+        threshold=threshold,
+        differences=differences,
+        comparable=is_comparable,
+        drift=_drift(before, after, threshold) if is_comparable else (),
+        baseline_changed=software_of(BASELINE, before) != software_of(BASELINE, after),
+        changes=_changes(before, after, threshold) if is_comparable else (),
+        goodputs=compare_goodputs(before, after, threshold, is_unfit=is_unfit)
+        if is_comparable
+        else (),
+        failed=tuple(
+            FailedArm(arm=entry.arm, status=entry.status, reason=entry.reason)
+            for entry in after.workflows
+            if entry.arm in entries and entry.status in FAILURES
+        ),
+        unfit=tuple(each.run_id for each in (before, after) if _is_unfit(each)),
+        only_before=tuple(sorted(entries - later_entries)),
+        only_after=tuple(sorted(later_entries - entries)),
+    )
+    return msgspec.structs.replace(comparison, outcome=_outcome(comparison))
+
+
+def _headline(document: RunDocument) -> str:
+    return headline(document) + ("" if document.finished else " (not finished)")
+
+
+def _outcome(comparison: Comparison) -> Outcome:
+    if not comparison.comparable:
+        return "not-comparable"
+    if comparison.regressions or comparison.failed:
+        return "regression"
+    has_changes = comparison.changes or comparison.goodputs
+    return "undecided" if comparison.undecided or not has_changes else "no-regression"
+
+
+def _measured_arms(document: RunDocument) -> set[str]:
+    """Return the arms that have figures."""
+    served = document.serving.arms if document.serving is not None else ()
+    return {entry.arm for entry in document.workflows if entry.cells} | {
+        arm.arm for arm in served if arm.goodput is not None
+    }
+
+
+def _drift(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Drift, ...]:
+    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+    ratios = (
+        (first.batch_size, speed_ratio(first, second, noise))
+        for arm, first, second in _cell_pairs(before, after)
+        if arm == BASELINE
+    )
+    return tuple(
+        Drift(batch_size=size, speed=speed, verdict=classify_speed(speed, threshold))
+        for size, speed in ratios
+    )
+
+
+def _changes(before: RunDocument, after: RunDocument, threshold: float) -> tuple[Change, ...]:
+    noise = math.hypot(_noise_floor(before), _noise_floor(after))
+    pairs = [pair for pair in _cell_pairs(before, after) if pair[0] != BASELINE]
+    is_unfit = _is_unfit(before) or _is_unfit(after)
+    changes = []
+    for arm, first, second in pairs:
+        errors = (
+            speedup_error(arm, first, before.race, _process_differences(before, first)),
+            speedup_error(arm, second, after.race, _process_differences(after, second)),
+        )
+        ratio = speedup_ratio(first.speedup, second.speedup, errors, len(pairs))
+        changes.append(
+            Change(
+                arm=arm,
+                batch_size=first.batch_size,
+                speed=speed_ratio(first, second, noise),
+                speedup=ratio.value,
+                speedup_ratio=ratio,
+                verdict="undecided" if is_unfit else classify_speed(ratio, threshold),
+            )
+        )
+    return tuple(changes)
+
+
+def _process_differences(document: RunDocument, cell: Cell) -> int:
+    """Return how many differences between equal processes the run has at a batch size.
+
+    One is that of the baseline and its duplicate; each repetition of an arm adds one.
+    """
+    return 1 + sum(
+        each.processes - 1
+        for entry in document.workflows
+        for each in entry.cells
+        if each.batch_size == cell.batch_size
+    )
+
+
+def _is_unfit(document: RunDocument) -> bool:
+    """Return whether the machine was not fit to measure on, as the advice would say."""
+    if document.race is None:
+        return False
+    visits, noise_floor = document.race.visits, document.race.noise_floor or 0.0
+    return noise_floor > UNFIT_NOISE or (
+        visits is not None and visits.unfit > UNFIT * max(visits.made, 1)
+    )
+
+
+def _cell_pairs(before: RunDocument, after: RunDocument) -> list[tuple[str, Cell, Cell]]:
+    """Return the cells of an arm and a batch size that both runs have."""
+    later = {
+        (entry.arm, cell.batch_size): cell for entry in after.workflows for cell in entry.cells
+    }
+    return [
+        (entry.arm, cell, later[entry.arm, cell.batch_size])
+        for entry in before.workflows
+        for cell in entry.cells
+        if (entry.arm, cell.batch_size) in later
+    ]
+
+
+def _noise_floor(document: RunDocument) -> float:
+    return (document.race.noise_floor or 0.0) if document.race else 0.0

@@ -1,0 +1,259 @@
+"""Define the JSON document of a run (`--json`, `show --json`); its keys are a public interface."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from advisor.domain.accuracy import AccuracyClass, LossClass, TrainedLoss, Verdict
+from advisor.domain.decision import (
+    Evidence,
+    Provenance,
+    Rating,
+    Recommendation,
+    TierGap,
+)
+from advisor.domain.machine import Cpu, Gpu, Interpreter, LoadCheck, Machine
+from advisor.domain.measurement import (
+    BuildSeconds,
+    CallDiagnosis,
+    Cell,
+    HostSpeed,
+    Interval,
+    MemoryBytes,
+    Portability,
+    RaceResult,
+    Survey,
+    SustainedCheck,
+    VerdictKind,
+    VisitCounts,
+)
+from advisor.domain.outcome import Failure
+from advisor.domain.question import Numerics, Question, WeightFormat
+from advisor.domain.rubric import Basis
+from advisor.domain.serving import ServingResults
+from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
+
+SCHEMA: Final = "p3-advisor/run/1"
+#: The run id in an answer from published figures, which has no stored run.
+PUBLISHED = "published"
+
+Status = Literal[
+    "completed",
+    "unsupported",
+    "not-installed",
+    "build-failed",
+    "incorrect",
+    "nondeterministic",
+    "not-engaged",
+    "out-of-memory",
+    "disk-full",
+    "timed-out",
+    "crashed",
+    "skipped",
+    "excluded",
+    "not-covered",
+]
+
+
+class MachineEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine that the run was made on."""
+
+    gpu: tuple[Gpu, ...]
+    gpu_problem: str | None
+    cpu: Cpu
+    kernel: str
+    software: Interpreter
+
+    @classmethod
+    def of(cls, machine: Machine) -> MachineEntry:
+        return cls(
+            gpu=machine.gpus,
+            gpu_problem=machine.gpu_problem,
+            cpu=machine.cpu,
+            kernel=machine.kernel,
+            software=machine.software,
+        )
+
+
+class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The grade and letter of one arm on one criterion, with the fact that limits them."""
+
+    tier: int
+    grade: float | None = None
+    fact: str
+    value: float | str | bool | int | None
+    rule: str
+    evidence: Evidence
+    basis: Basis
+    source: str
+    to_next: tuple[TierGap, ...] | None
+    why: str
+
+    @property
+    def graded(self) -> float:
+        """The grade; the letter's number in documents of early versions."""
+        return float(self.tier) if self.grade is None else self.grade
+
+    @classmethod
+    def of(cls, rating: Rating, measured_as: Evidence = "measured") -> ScoreEntry:
+        """Return the entry of a rating; `measured_as` replaces the evidence `measured`."""
+        changes = {
+            "to_next": rating.to_next or None,
+            "evidence": measured_as if rating.evidence == "measured" else rating.evidence,
+        }
+        return msgspec.convert(
+            {**msgspec.structs.asdict(rating), **changes}, cls, from_attributes=True
+        )
+
+
+class Correctness(msgspec.Struct, frozen=True, kw_only=True):
+    """The reference of the outputs, and the error against it by batch size."""
+
+    verdict: Verdict
+    #: The class of the worst batch size.
+    accuracy_class: AccuracyClass = "exact"
+    reference: str
+    by_batch_size: tuple[Checked, ...]
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """The bottleneck at the largest batch size, and the counts behind it for every batch size."""
+
+    summary: str = msgspec.field(name="words")
+    by_batch_size: tuple[CallDiagnosis, ...]
+
+
+class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm, or a workflow that was not measured."""
+
+    id: str
+    options: str | None
+    arm: str
+    status: Status
+    reason: str | None = None
+    fix: str | None = None
+    evidence: Evidence = "declared"
+    #: Whether it computes in the question's dtype or with quantised weights, and their format.
+    numerics: Numerics = "native"
+    weights: WeightFormat | None = None
+    verified: tuple[str, ...] = ()
+    engaged_share: float | None = None
+    engagement: str | None = None
+    cells: tuple[Cell, ...] = ()
+    speedup: Interval | None = None
+    build_seconds: BuildSeconds | None = None
+    memory_bytes: MemoryBytes | None = None
+    #: Bytes of all weights as the arm stores them.
+    weight_bytes: int | None = None
+    correctness: Correctness | None = None
+    trained_loss: TrainedLoss | None = None
+    diagnosis: Diagnosis | None = None
+    #: The results of batch sizes that were not built; null if none was tried.
+    flexibility: tuple[NewShapeResult, ...] | None = None
+    visits: VisitCounts | None = None
+    #: Whether the duration of calls was stable before timing began.
+    steady: bool | None = None
+    versions: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    scores: dict[str, ScoreEntry] | None = None
+    fails: tuple[str, ...] = ()
+    score: float | None = None
+    rank: int | None = None
+
+
+class TradeOff(msgspec.Struct, frozen=True, kw_only=True):
+    """Speed, accuracy and memory of a ranked arm, in a run with quantised arms or a metric."""
+
+    arm: str
+    #: Format of its quantised weights; null for a native arm.
+    weights: WeightFormat | None
+    speedup: float
+    #: Largest relative error, or divergence of text.
+    error: float | None
+    cosine: float | None
+    loss_class: LossClass | None
+    weight_bytes: int | None
+    #: Its weights' bytes over those of the native arms.
+    weight_share: float | None
+    #: Whether no other arm is at least as fast, as exact and as small, and better in one of them.
+    on_front: bool = False
+
+
+class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The races of all batch sizes: the weakest verdict and the largest noise floor."""
+
+    verdict: VerdictKind
+    noise_floor: float | None
+    rounds: int
+    discarded: int
+    #: All visits, and those that count although the machine was busy or throttled.
+    visits: VisitCounts | None = None
+    #: Repetitions of the leaders in fresh processes.
+    repeats: int = 0
+    sustained: SustainedCheck | None = None
+    peaks: Peaks | None = None
+    #: How fast the host was and how much that changed; null in documents of earlier versions.
+    host: HostSpeed | None = None
+    by_batch_size: tuple[RaceResult, ...]
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no recommendation."""
+
+    name: str
+    what: str
+    next_step: str
+
+
+class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: the question, the machine, every workflow, the races and the recommendation."""
+
+    schema: Literal["p3-advisor/run/1"]
+    run_id: str
+    created: str
+    advisor_version: str
+    rubric: str
+    finished: bool
+    #: True for a run that was made on another machine.
+    imported: bool = False
+    question: Question
+    machine: MachineEntry
+    workflows: tuple[WorkflowEntry, ...]
+    race: RaceEntry | None
+    recommendation: Recommendation | None
+    problem: Problem | None
+    #: The models of the survey that each workflow passes; empty without `--survey`.
+    surveys: tuple[Survey, ...] = ()
+    #: Over every platform with evidence for this model; null with a single platform.
+    portability: Portability | None = None
+    #: The origin of an answer that uses a run made on another machine.
+    provenance: Provenance | None = None
+    #: The load of the machine before the measurement; null if it was not checked.
+    load_check: LoadCheck | None = None
+    #: What the servers sustained under load; null for tasks other than `serve`.
+    serving: ServingResults | None = None
+    #: Accuracy against speed and memory; empty without quantised arms and a metric.
+    trade_off: tuple[TradeOff, ...] = ()
+    #: The command that prints this answer; null for a stored run.
+    rerun_command: str | None = msgspec.field(name="again", default=None)
+
+    @property
+    def device_name(self) -> str:
+        """The name of the device that the arms were measured on."""
+        gpu = next((gpu for gpu in self.machine.gpu if gpu.uuid == self.question.gpu), None)
+        return gpu.name if gpu else self.question.gpu or self.machine.cpu.model
+
+
+def status_of(failure: Failure) -> Status:
+    """Return the document's status for a failure."""
+    tag = str(failure.__struct_config__.tag)
+    return (
+        "build-failed" if tag in {"model-refused", "model-failed"} else msgspec.convert(tag, Status)
+    )
+
+
+def encode(document: msgspec.Struct) -> str:
+    """Return any document as indented JSON with a final line break."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

@@ -1,0 +1,239 @@
+"""Compose the JSON document of a measured run from its decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from advisor.domain.accuracy import worst_check
+from advisor.domain.artefacts import varying_sibling
+from advisor.domain.decision import Evidence, Recommendation, ScoredArm
+from advisor.domain.measurement import Cell, Measurement, Results, TimedVisit
+from advisor.domain.outcome import Completed
+from advisor.domain.plan import Arm, Excluded
+from advisor.domain.run import Header, resume_command
+from advisor.domain.run_state import RunState
+from advisor.domain.serving import ServedArm, ServingResults
+from advisor.domain.worker_events import Checked
+from advisor.measure.rounds import counted_visits
+from advisor.report.documents import trade_off
+from advisor.report.documents.document import (
+    SCHEMA,
+    Correctness,
+    Diagnosis,
+    MachineEntry,
+    Problem,
+    RaceEntry,
+    RunDocument,
+    ScoreEntry,
+    WorkflowEntry,
+    status_of,
+)
+from advisor.report.documents.known_faults import find_next_step
+
+if TYPE_CHECKING:
+    from advisor.pipeline.decision import Decision
+
+
+def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
+    """Return the run's document: arms by rank, arms without a measurement, excluded workflows.
+
+    `with_times` adds the seconds of every call that counts.
+    """
+    header, results, problem = decision.header, decision.results, decision.problem
+    arms = {arm.id: arm for arm in decision.state.plan.arms} if decision.state.plan else {}
+    verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
+    entries = tuple(
+        msgspec.structs.replace(
+            entry,
+            verified=verified.get(entry.id, ()),
+            numerics=arms[entry.arm].numerics if entry.arm in arms else "native",
+            weights=arms[entry.arm].weights if entry.arm in arms else None,
+            cells=_cells_with_times(entry, decision.state) if with_times else entry.cells,
+        )
+        for entry in _entries(decision)
+    )
+    return RunDocument(
+        schema=SCHEMA,
+        run_id=header.run_id,
+        created=header.created,
+        advisor_version=header.advisor_version,
+        rubric=header.catalogue.rubric.name,
+        finished=decision.state.finished,
+        imported=header.imported,
+        question=header.question,
+        machine=MachineEntry.of(header.machine),
+        workflows=entries,
+        race=_race(results, decision.recommendation),
+        recommendation=decision.recommendation,
+        problem=Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
+        if problem
+        else None,
+        surveys=results.surveys,
+        portability=results.portability,
+        load_check=decision.state.load_check,
+        serving=results.serving,
+        trade_off=trade_off.weigh(entries),
+    )
+
+
+def _cells_with_times(entry: WorkflowEntry, state: RunState) -> tuple[Cell, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            cell,
+            times=tuple(
+                TimedVisit(process=repeat, round=visit.round, seconds=visit.seconds)
+                for repeat, visit in counted_visits(state, entry.arm, cell.batch_size)
+            ),
+        )
+        for cell in entry.cells
+    )
+
+
+def _entries(decision: Decision) -> list[WorkflowEntry]:
+    header, plan = decision.header, decision.state.plan
+    measurements = {measurement.arm: measurement for measurement in decision.results.measurements}
+    evidence: Evidence = "imported" if header.imported else "measured"
+    entries = [_measured_entry(arm, measurements[arm.arm], evidence) for arm in decision.scored]
+    if plan is None:
+        return entries
+    unmeasured = [
+        _unmeasured_entry(arm, decision.state, header, decision.results.serving)
+        for arm in plan.arms
+        if arm.duplicate_of is None and arm.id not in measurements
+    ]
+    return [*entries, *unmeasured, *map(_excluded_entry, plan.excluded)]
+
+
+def _measured_entry(
+    scored: ScoredArm, measurement: Measurement, evidence: Evidence
+) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=measurement.workflow,
+        options=measurement.option,
+        arm=measurement.arm,
+        status="completed",
+        evidence=evidence,
+        engaged_share=measurement.engaged_share,
+        engagement=measurement.engagement,
+        cells=measurement.cells,
+        speedup=measurement.speedup,
+        build_seconds=measurement.build_seconds,
+        memory_bytes=measurement.memory_bytes,
+        weight_bytes=measurement.weight_bytes,
+        correctness=_correctness(measurement.correctness),
+        trained_loss=measurement.trained_loss,
+        diagnosis=Diagnosis(
+            summary=measurement.diagnosis[-1].summary, by_batch_size=measurement.diagnosis
+        )
+        if measurement.diagnosis
+        else None,
+        flexibility=measurement.new_shape_results or None,
+        visits=measurement.visits,
+        steady=measurement.steady,
+        versions=measurement.versions,
+        settings=measurement.settings,
+        scores={name: ScoreEntry.of(rating, evidence) for name, rating in scored.ratings.items()},
+        fails=scored.fails,
+        score=scored.score,
+        rank=scored.rank,
+    )
+
+
+def _correctness(checks: tuple[Checked, ...]) -> Correctness:
+    worst = worst_check(checks)
+    return Correctness(
+        verdict=worst.verdict if worst else "equivalent",
+        accuracy_class=worst.accuracy_class if worst else "exact",
+        reference=checks[0].reference if checks else "none",
+        by_batch_size=checks,
+    )
+
+
+def _unmeasured_entry(
+    arm: Arm, state: RunState, header: Header, serving: ServingResults | None
+) -> WorkflowEntry:
+    outcomes = [process.outcome for process in state.processes.get(arm.id, ())]
+    failures = [
+        outcome
+        for outcome in outcomes
+        if outcome is not None and not isinstance(outcome, Completed)
+    ]
+    if not failures and (sibling := varying_sibling(state, arm.id)):
+        return WorkflowEntry(
+            id=arm.workflow,
+            options=arm.option,
+            arm=arm.id,
+            status="nondeterministic",
+            reason=f"it runs the same artefact as {sibling}, whose outputs vary",
+            fix=find_next_step(header, arm.workflow, "nondeterministic"),
+        )
+    served = next((each for each in serving.arms if each.arm == arm.id), None) if serving else None
+    if not failures and served is not None:
+        return _too_slow_entry(arm, served)
+    if not failures:
+        return WorkflowEntry(
+            id=arm.workflow,
+            options=arm.option,
+            arm=arm.id,
+            status="excluded",
+            reason="the run stopped before this arm was measured",
+            fix=None if header.imported else resume_command(header.run_id),
+        )
+    failure, status = failures[-1], status_of(failures[-1])
+    checks = state.processes[arm.id][-1].checked
+    return WorkflowEntry(
+        id=arm.workflow,
+        options=arm.option,
+        arm=arm.id,
+        status=status,
+        reason=failure.reason,
+        fix=failure.fix or find_next_step(header, arm.workflow, status),
+        correctness=_correctness(tuple(checked for _, checked in sorted(checks.items())))
+        if checks
+        else None,
+    )
+
+
+def _too_slow_entry(arm: Arm, served: ServedArm) -> WorkflowEntry:
+    """Return the entry of a server that meets the limits at no rate that was tried."""
+    slowest = min(served.levels, key=lambda level: level.rate, default=None)
+    met = f"; at {slowest.rate:.3g} requests/s {slowest.met:.0%} of them do" if slowest else ""
+    return WorkflowEntry(
+        id=arm.workflow,
+        options=arm.option,
+        arm=arm.id,
+        status="excluded",
+        reason=f"too few requests meet the limits at every rate that was tried{met}",
+        fix="allow more with --ttft and --itl, or choose shorter requests with --lengths",
+        evidence="measured",
+    )
+
+
+def _excluded_entry(excluded: Excluded) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=excluded.workflow,
+        options=None,
+        arm=excluded.workflow,
+        status=excluded.status,
+        reason=excluded.reason,
+        fix=excluded.fix,
+    )
+
+
+def _race(results: Results, recommendation: Recommendation | None) -> RaceEntry | None:
+    if not results.races:
+        return None
+    return RaceEntry(
+        verdict=recommendation.verdict if recommendation else "INCONCLUSIVE",
+        noise_floor=results.noise_floor,
+        rounds=max(race.rounds for race in results.races),
+        discarded=results.visits.discarded,
+        visits=results.visits,
+        repeats=results.repeats,
+        sustained=results.sustained,
+        peaks=results.peaks,
+        host=results.host,
+        by_batch_size=results.races,
+    )

@@ -1,0 +1,58 @@
+"""Open runs and run documents by name: a stored run, or a file that `--json` wrote."""
+
+from __future__ import annotations
+
+import pathlib
+
+import msgspec
+
+from advisor import catalogue
+from advisor.domain.question import Constraint, Priorities
+from advisor.errors import ExportFileError
+from advisor.pipeline.decision import decide
+from advisor.report.documents import measured_document, reopened
+from advisor.report.documents.document import RunDocument
+from advisor.store import Store
+
+SUFFIX = ".json"
+
+
+def is_document(name: str) -> bool:
+    """Check whether `name` is a file with a run document rather than a stored run."""
+    return name.endswith(SUFFIX) and pathlib.Path(name).is_file()
+
+
+def open_document(
+    name: str,
+    store: Store,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+) -> RunDocument:
+    """Return the document of a stored run or of a file, decided with the present rubric.
+
+    Raise `ExportFileError` for a file that is not a run document.
+    """
+    if not is_document(name):
+        decision = decide(
+            store.find(name), priorities=priorities, constraints=constraints, rubric=rubric
+        )
+        return measured_document.compose(decision)
+    return reopened.decide_again(
+        read_document(name),
+        catalogue.load(rubric=rubric),
+        priorities=priorities,
+        constraints=constraints,
+    )
+
+
+def read_document(name: str) -> RunDocument:
+    """Read a run document from a file."""
+    next_step = "name a file that p3-advisor --json or show --json wrote"
+    try:
+        return msgspec.json.decode(pathlib.Path(name).read_bytes(), type=RunDocument)
+    except OSError as problem:
+        raise ExportFileError(f"{name} cannot be read: {problem.strerror}", next_step) from problem
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise ExportFileError(f"{name} is not a run document: {problem}", next_step) from problem

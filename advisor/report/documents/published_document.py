@@ -1,0 +1,67 @@
+"""Compose the JSON document of an answer from published figures, with the keys of a run's."""
+
+from __future__ import annotations
+
+from advisor.domain.decision import PublishedAnswer, PublishedCase, ScoredArm
+from advisor.domain.measurement import Interval
+from advisor.domain.plan import Excluded
+from advisor.report.documents.document import (
+    PUBLISHED,
+    SCHEMA,
+    MachineEntry,
+    RunDocument,
+    ScoreEntry,
+    WorkflowEntry,
+)
+from advisor.version import __version__
+
+
+def compose(answer: PublishedAnswer, rerun_command: str) -> RunDocument:
+    """Return the document: workflows by rank, then those that the paper could not run."""
+    cases = {case.workflow: case for case in answer.cases}
+    return RunDocument(
+        schema=SCHEMA,
+        run_id=PUBLISHED,
+        created=answer.created,
+        advisor_version=__version__,
+        rubric=answer.catalogue.rubric.name,
+        finished=True,
+        question=answer.question,
+        machine=MachineEntry.of(answer.machine),
+        workflows=(
+            *(_scored_entry(arm, cases[arm.workflow]) for arm in answer.scored),
+            *map(_failed_entry, answer.failures),
+        ),
+        race=None,
+        recommendation=answer.recommendation,
+        problem=None,
+        rerun_command=rerun_command,
+    )
+
+
+def _scored_entry(arm: ScoredArm, case: PublishedCase) -> WorkflowEntry:
+    sections = ", ".join(case.sections)
+    return WorkflowEntry(
+        id=arm.workflow,
+        options=None,
+        arm=arm.arm,
+        status="excluded",
+        reason=f"not measured: published figures of {case.stack}, section {sections}",
+        evidence="published",
+        speedup=Interval(value=case.low, low=None, high=None),
+        scores={name: ScoreEntry.of(rating) for name, rating in arm.ratings.items()},
+        fails=arm.fails,
+        score=arm.score,
+        rank=arm.rank,
+    )
+
+
+def _failed_entry(failure: Excluded) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=failure.workflow,
+        options=None,
+        arm=failure.workflow,
+        status=failure.status,
+        reason=failure.reason,
+        evidence="published",
+    )

@@ -1,0 +1,190 @@
+"""A run's JSON document decided again: its figures with other weights, constraints or rubric.
+
+The document has every figure that a decision needs but the single times, so ties cannot be found
+and what needs them stays as it was. What is declared about the workflows comes from the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from advisor import recommendation, score
+from advisor.domain.catalogue import Catalogue
+from advisor.domain.decision import Recommendation, ScoredArm
+from advisor.domain.machine import Gpu, describe_device
+from advisor.domain.measurement import Cell, Measurement, Results, VisitCounts
+from advisor.domain.plan import BASELINE, Excluded
+from advisor.domain.question import Constraint, Priorities, short_name
+from advisor.errors import ExportFileError, UserError
+from advisor.measure import include_process_differences
+from advisor.measure.generation import explain_mismatch
+from advisor.measure.new_shapes import is_complete, rate_new_shapes
+from advisor.report.documents.document import (
+    Problem,
+    RaceEntry,
+    RunDocument,
+    ScoreEntry,
+    WorkflowEntry,
+)
+
+
+def decide_again(
+    document: RunDocument,
+    known: Catalogue,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+) -> RunDocument:
+    """Return the document with the scores and the advice that its figures give now."""
+    changes = {"priorities": priorities, "constraints": constraints}
+    asked = msgspec.structs.replace(
+        document.question, **{name: value for name, value in changes.items() if value is not None}
+    )
+    known = known.for_question(asked.device, asked.task)
+    results = results_of(document, known)
+    scored = score.score(results, asked, known)
+    gpu = _gpu(document)
+    context = recommendation.DecisionContext(
+        rubric=known.rubric,
+        by_batch_size=score.score_by_batch_size(results, asked, known),
+        guidelines=known.guidelines,
+        tree=known.tree,
+        workflows=known.workflows,
+        device_bytes=gpu.memory_bytes if gpu else None,
+        subject=f"{short_name(asked.model)} on {describe_device(document.machine.cpu, gpu)}",
+    )
+    advice, problem = None, None
+    try:
+        advice = recommendation.recommend(results, scored, asked, _excluded(document), context)
+    except UserError as error:
+        problem = Problem(name=error.name, what=error.what, next_step=error.next_step)
+    return msgspec.structs.replace(
+        document,
+        question=asked,
+        rubric=known.rubric.name,
+        workflows=_entries(document, results, scored),
+        race=_race(document, advice),
+        recommendation=advice,
+        problem=problem,
+    )
+
+
+def results_of(document: RunDocument, known: Catalogue) -> Results:
+    """Return the figures of a document in the form that scores start from."""
+    race = document.race
+    measured = [entry for entry in document.workflows if entry.status == "completed"]
+    unknown = {entry.id for entry in measured} - {workflow.id for workflow in known.workflows}
+    if race is None or unknown or BASELINE not in {entry.arm for entry in measured}:
+        raise ExportFileError(
+            f"the document of run {document.run_id} has no measurements that can be decided on",
+            "decide on the run itself",
+        )
+    return Results(
+        baseline=BASELINE,
+        measurements=tuple(
+            include_process_differences(_measurement(entry), race.by_batch_size, BASELINE)
+            for entry in measured
+        ),
+        races=race.by_batch_size,
+        noise_floor=race.noise_floor,
+        log_speedups={},
+        visits=race.visits or VisitCounts(made=race.rounds, discarded=race.discarded, unfit=0),
+        sustained=race.sustained,
+        peaks=race.peaks,
+        repeats=race.repeats,
+        surveys=document.surveys,
+        portability=document.portability,
+    )
+
+
+def _measurement(entry: WorkflowEntry) -> Measurement:
+    assert entry.speedup is not None  # noqa: S101 - a completed entry has all figures
+    assert entry.build_seconds is not None  # noqa: S101 - as above
+    assert entry.memory_bytes is not None  # noqa: S101 - as above
+    tried = entry.flexibility or ()
+    return Measurement(
+        arm=entry.arm,
+        workflow=entry.id,
+        option=entry.options or "default",
+        cells=entry.cells,
+        speedup=entry.speedup,
+        build_seconds=entry.build_seconds,
+        memory_bytes=entry.memory_bytes,
+        correctness=entry.correctness.by_batch_size if entry.correctness else (),
+        engaged_share=entry.engaged_share or 0.0,
+        engagement=entry.engagement or "",
+        versions=entry.versions,
+        settings=entry.settings,
+        visits=entry.visits or VisitCounts(made=0, discarded=0, unfit=0),
+        steady=entry.steady is not False,
+        diagnosis=entry.diagnosis.by_batch_size if entry.diagnosis else (),
+        new_shape_results=tried,
+        new_shapes=rate_new_shapes(tried),
+        new_shapes_complete=is_complete(tried),
+    )
+
+
+def _entries(
+    document: RunDocument, results: Results, scored: Sequence[ScoredArm]
+) -> tuple[WorkflowEntry, ...]:
+    """Return the measured entries by their new rank, then the others as they were."""
+    measured = {entry.arm: entry for entry in document.workflows if entry.status == "completed"}
+    figures = {entry.arm: entry for entry in results.measurements}
+    ranked = [
+        msgspec.structs.replace(
+            measured[arm.arm],
+            speedup=figures[arm.arm].speedup,
+            cells=_reconciled(figures[arm.arm].cells, document.question.output_tokens),
+            scores={
+                name: ScoreEntry.of(rating, measured[arm.arm].evidence)
+                for name, rating in arm.ratings.items()
+            },
+            fails=arm.fails,
+            score=arm.score,
+            rank=arm.rank,
+        )
+        for arm in scored
+    ]
+    return (*ranked, *(entry for entry in document.workflows if entry.arm not in measured))
+
+
+def _reconciled(cells: Sequence[Cell], output_tokens: int) -> tuple[Cell, ...]:
+    """Return the cells with reasons for latencies that do not add up, which early runs lack."""
+    return tuple(
+        msgspec.structs.replace(
+            cell,
+            generation=msgspec.structs.replace(
+                cell.generation,
+                latency_mismatch=explain_mismatch(
+                    cell.generation, cell.seconds.median, output_tokens
+                ),
+            ),
+        )
+        if cell.generation
+        else cell
+        for cell in cells
+    )
+
+
+def _race(document: RunDocument, advice: Recommendation | None) -> RaceEntry | None:
+    """Return the race with the verdict that belongs to the advice."""
+    if document.race is None:
+        return None
+    verdict = advice.verdict if advice else "INCONCLUSIVE"
+    return msgspec.structs.replace(document.race, verdict=verdict)
+
+
+def _excluded(document: RunDocument) -> list[Excluded]:
+    return [
+        Excluded(workflow=entry.id, status=entry.status, reason=entry.reason or "", fix=entry.fix)
+        for entry in document.workflows
+        # An entry with an option was planned, and failed or was not reached.
+        if entry.options is None
+        and entry.status in {"unsupported", "not-installed", "excluded", "not-covered"}
+    ]
+
+
+def _gpu(document: RunDocument) -> Gpu | None:
+    return next((gpu for gpu in document.machine.gpu if gpu.uuid == document.question.gpu), None)

@@ -1,0 +1,1 @@
+"""Tables and files in other tools' formats."""

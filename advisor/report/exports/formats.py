@@ -1,0 +1,149 @@
+"""Write a run in the formats of other tools: Parquet, JUnit XML and OpenMetrics.
+
+Each format is written by its own library; they come with the extra `export`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from advisor.errors import NoExportError
+from advisor.report.documents.document import RunDocument
+from advisor.report.exports import csv_rows
+
+#: Statuses of arms that were not to be measured.
+NOT_TRIED = {"excluded", "not-covered", "not-installed", "skipped", "unsupported"}
+#: Columns of a table that are text, and those that are whole numbers; the others are float64.
+TEXT_COLUMNS = {
+    *csv_rows.RUN_COLUMNS,
+    "workflow",
+    "arm",
+    "status",
+    "evidence",
+    "throughput_unit",
+    "correctness",
+    "reason",
+    "accuracy_class",
+    "weights",
+    "loss_class",
+    "loss_basis",
+    "latency_mismatch",
+}
+INTEGER_COLUMNS = {
+    "rank",
+    "batch_size",
+    "timed_calls",
+    "processes",
+    "peak_memory_bytes",
+    "cache_bytes",
+    "weight_bytes",
+    *csv_rows.AGREEMENT_COLUMNS,
+    *(name for name in csv_rows.COLUMNS if name.startswith("tier_")),
+}
+#: Metrics of each batch size: the column, the unit of the name, and what it is.
+CELL_METRICS = {
+    "seconds_median": ("p3_advisor_call", "seconds", "Median duration of a call"),
+    "seconds_low": ("p3_advisor_call_low", "seconds", "Low end of the 95% interval of a call"),
+    "seconds_high": ("p3_advisor_call_high", "seconds", "High end of the 95% interval of a call"),
+    "speedup": ("p3_advisor_speedup", "ratio", "Speed-up over eager PyTorch"),
+    "speedup_low": ("p3_advisor_speedup_low", "ratio", "Low end of its 95% interval"),
+    "speedup_high": ("p3_advisor_speedup_high", "ratio", "High end of its 95% interval"),
+    "ttft_seconds": ("p3_advisor_ttft", "seconds", "Time to the first token"),
+    "itl_seconds": ("p3_advisor_itl", "seconds", "Time between two tokens"),
+}
+#: Metrics of an arm.
+ARM_METRICS = {
+    "cold_build_seconds": ("p3_advisor_cold_build", "seconds", "Build with empty caches"),
+    "peak_memory_bytes": ("p3_advisor_peak_memory", "bytes", "Peak memory of the process"),
+    "score": ("p3_advisor_score", "", "Weighted mean of the grades, 1 to 3"),
+}
+ARM_LABELS = ("model", "dtype", "device", "workflow", "arm")
+
+
+def to_parquet(document: RunDocument) -> bytes:
+    """Return a Parquet file with the rows and columns of the CSV; unknown values are null."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra and slow to import
+    from pyarrow import parquet  # noqa: PLC0415 - as above
+
+    schema = pa.schema(
+        [
+            (
+                name,
+                pa.string()
+                if name in TEXT_COLUMNS
+                else pa.int64()
+                if name in INTEGER_COLUMNS
+                else pa.float64(),
+            )
+            for name in csv_rows.COLUMNS
+        ]
+    )
+    file = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(csv_rows.rows(document), schema=schema), file)
+    return file.getvalue()
+
+
+def to_junit(document: RunDocument) -> bytes:
+    """Return JUnit XML with a test case for each arm.
+
+    An arm that failed is a failure; one that was not to be measured is skipped. The time of a case
+    is the median call of its largest batch size in seconds.
+    """
+    import junitparser  # noqa: PLC0415 - an extra
+
+    suite = junitparser.TestSuite(f"p3-advisor {document.question.model.name}")
+    for entry in document.workflows:
+        case = junitparser.TestCase(entry.arm, classname=f"p3-advisor.{entry.id}")
+        if entry.cells:
+            case.time = entry.cells[-1].seconds.median
+        elif entry.status in NOT_TRIED:
+            case.result = [junitparser.Skipped(entry.reason or "", entry.status)]
+        else:
+            case.result = [junitparser.Failure(entry.reason or "", entry.status)]
+        suite.add_testcase(case)
+    report = junitparser.JUnitXml()
+    report.add_testsuite(suite)
+    return bytes(report.tostring())
+
+
+def to_openmetrics(document: RunDocument) -> bytes:
+    """Return gauges of every measured arm and batch size in the OpenMetrics text format."""
+    from prometheus_client import CollectorRegistry, Gauge  # noqa: PLC0415 - an extra
+    from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
+
+    registry = CollectorRegistry()
+    gauges: dict[str, Any] = {}
+    for column, labels, value in _metrics(document):
+        name, unit, text = (CELL_METRICS | ARM_METRICS)[column]
+        if column not in gauges:
+            gauges[column] = Gauge(name, text, [*labels], unit=unit, registry=registry)
+        gauges[column].labels(**labels).set(value)
+    return bytes(generate_latest(registry))
+
+
+def _metrics(document: RunDocument) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield column, labels and value of every figure; those of an arm once."""
+    seen: set[tuple[object, object]] = set()
+    for row in csv_rows.rows(document):
+        arm = {name: str(row[name]) for name in ARM_LABELS}
+        cell = arm | {"batch_size": str(row.get("batch_size"))}
+        for column in CELL_METRICS:
+            if isinstance(value := row.get(column), (int, float)):
+                yield column, cell, value
+        for column in ARM_METRICS:
+            value = row.get(column)
+            if isinstance(value, (int, float)) and (row["arm"], column) not in seen:
+                seen.add((row["arm"], column))
+                yield column, arm, value
+
+
+def encode(write: Callable[[RunDocument], bytes], document: RunDocument) -> bytes:
+    """Return what `write` returns; raise `NoExportError` if its library is not installed."""
+    try:
+        return write(document)
+    except ModuleNotFoundError as problem:
+        raise NoExportError(
+            f"the package {problem.name} is not installed", "pip install 'p3-advisor[export]'"
+        ) from problem

@@ -1,0 +1,148 @@
+"""Write a run for experiment trackers: MLflow, and Weights & Biases in its offline mode.
+
+Each arm is a run of the tracker, and the step of its metrics is the batch size. Nothing is sent:
+MLflow gets a database in the folder of the reports, Weights & Biases a folder for `wandb sync`.
+The libraries come with the extra `tracking`.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from advisor.errors import NoExportError
+from advisor.report.documents.document import RunDocument
+from advisor.report.exports import csv_rows
+
+PROJECT = "p3-advisor"
+#: Name of the MLflow database.
+DATABASE = "mlflow.db"
+#: Longest value of a parameter that every version of MLflow stores.
+LONGEST_PARAMETER = 500
+#: Keeps the libraries from reporting their use and their errors.
+SEND_NOTHING = {"MLFLOW_DISABLE_TELEMETRY": "true", "WANDB_ERROR_REPORTING": "false"}
+#: Columns that are the step rather than a metric.
+STEP = "batch_size"
+
+
+class ArmRecord(msgspec.Struct, frozen=True):
+    """One arm: its texts, and its figures by batch size."""
+
+    name: str
+    texts: dict[str, str]
+    #: An arm without a measurement has its figures at step 0.
+    steps: tuple[tuple[int, dict[str, float]], ...]
+
+
+def arm_records(document: RunDocument) -> list[ArmRecord]:
+    """Return every arm with the columns of the CSV, those without a value left out."""
+    rows: dict[str, list[dict[str, csv_rows.Value]]] = {}
+    for row in csv_rows.rows(document):
+        rows.setdefault(str(row["arm"]), []).append(row)
+    return [
+        ArmRecord(
+            name,
+            {key: value for key, value in found[0].items() if isinstance(value, str)},
+            tuple((_step(row), dict(_figures(row))) for row in found),
+        )
+        for name, found in rows.items()
+    ]
+
+
+def _step(row: dict[str, csv_rows.Value]) -> int:
+    size = row.get(STEP)
+    return size if isinstance(size, int) else 0
+
+
+def _figures(row: dict[str, csv_rows.Value]) -> Iterator[tuple[str, float]]:
+    for key, value in row.items():
+        if isinstance(value, (int, float)) and key != STEP:
+            yield key, float(value)
+
+
+def write_mlflow(document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
+    """Add the arms to the MLflow database of the folder and return its path.
+
+    A run that it has already is not added again.
+    """
+    import mlflow  # noqa: PLC0415 - an extra and slow to import
+    from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415 - as above
+
+    file = (directory / DATABASE).absolute()
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{file}")
+    experiment = client.get_experiment_by_name(PROJECT)
+    experiment_id = (
+        experiment.experiment_id
+        if experiment
+        else client.create_experiment(PROJECT, artifact_location=file.with_suffix("").as_uri())
+    )
+    if client.search_runs([experiment_id], f"tags.run_id = '{document.run_id}'", max_results=1):
+        return file
+    for record in arm_records(document):
+        tags = {"run_id": document.run_id}
+        run_id = client.create_run(experiment_id, run_name=record.name, tags=tags).info.run_id
+        client.log_batch(
+            run_id,
+            metrics=[
+                Metric(name, value, 0, step)
+                for step, figures in record.steps
+                for name, value in figures.items()
+            ],
+            params=[Param(name, text[:LONGEST_PARAMETER]) for name, text in record.texts.items()],
+            tags=[RunTag("arm", record.name)],
+        )
+        client.set_terminated(run_id)
+    return file
+
+
+def write_wandb_offline(document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
+    """Write an offline run for each arm into the folder and return the folder of all of them."""
+    import wandb  # noqa: PLC0415 - an extra and slow to import
+
+    settings = wandb.Settings(
+        silent=True,
+        console="off",
+        disable_git=True,
+        save_code=False,
+        host="",
+        x_disable_machine_info=True,
+        x_disable_meta=True,
+        x_disable_stats=True,
+    )
+    for record in arm_records(document):
+        with wandb.init(
+            mode="offline",
+            dir=str(directory),
+            project=PROJECT,
+            group=document.run_id,
+            name=record.name,
+            config=record.texts,
+            reinit="create_new",
+            settings=settings,
+        ) as run:
+            run.define_metric(STEP)
+            run.define_metric("*", step_metric=STEP)
+            for step, figures in record.steps:
+                run.log({STEP: step, **figures})
+    return directory / "wandb"
+
+
+TRACKERS: dict[str, Callable[[RunDocument, pathlib.Path], pathlib.Path]] = {
+    "mlflow": write_mlflow,
+    "wandb-offline": write_wandb_offline,
+}
+
+
+def track(tracker: str, document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
+    """Write the run for a tracker; raise `NoExportError` if its library is not installed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ |= SEND_NOTHING
+    try:
+        return TRACKERS[tracker](document, directory)
+    except ModuleNotFoundError as problem:
+        raise NoExportError(
+            f"the package {problem.name} is not installed", "pip install 'p3-advisor[tracking]'"
+        ) from problem

@@ -1,0 +1,229 @@
+"""Compose and render the matrix of a fleet: a cell for each model and kind of device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.domain.decision import DecisionWord, Recommendation, RunningCost
+from advisor.domain.fleet import FLEET_SCHEMA, AssignmentResult, ContentionCheck, FleetRecord
+from advisor.domain.measurement import Interval, Throughput
+from advisor.domain.serving import AskedRate
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.formatting.tabular import plain_table
+from advisor.system.number_format import MISSING, format_number, format_speedup
+
+RUN_MISSING, RUN_UNFINISHED = "its run is missing or cannot be read", "its run did not finish"
+
+
+class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one model on one kind of device."""
+
+    model: str
+    kind: str
+    run_id: str | None
+    #: The node and the device of the last attempt, as the cluster names them.
+    node: str | None
+    device: str | None
+    attempts: int
+    reason: str | None = None
+    next_step: str | None = None
+    arm: str | None = None
+    decision: DecisionWord | None = None
+    #: The verdict of the race.
+    verdict: str | None = None
+    trust: str | None = None
+    speedup: Interval | None = None
+    #: Of the recommended arm, at the batch size with the highest throughput.
+    throughput: Throughput | None = None
+    #: The lowest of the recommended arm over the batch sizes; null without a price.
+    cost: RunningCost | None = None
+    #: How many of the recommended server the asked rate needs; null for other tasks.
+    asked: AskedRate | None = None
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether the answer needed more than one attempt."""
+        return self.attempts > 1 and self.reason is None
+
+
+class FleetDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON document of a fleet."""
+
+    schema: str
+    fleet_id: str
+    created: str
+    models: tuple[str, ...]
+    kinds: tuple[str, ...]
+    cells: tuple[MatrixCell, ...]
+    #: The kind of device with the lowest cost by model, if at least two kinds have a price.
+    cheapest: dict[str, str]
+    #: Whether races ran side by side on each host with several GPUs in use, and why.
+    contentions: tuple[ContentionCheck, ...] = ()
+
+
+def compose(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetDocument:
+    """Return the document of a fleet; `documents` holds those of its runs by run id."""
+    results = flag_unusable_results(record, documents).answered
+    cells = tuple(_cell(result, documents) for result in results)
+    return FleetDocument(
+        schema=FLEET_SCHEMA,
+        fleet_id=record.request.fleet_id,
+        created=record.request.created,
+        models=record.request.models,
+        kinds=tuple(pool.kind for pool in record.request.pools),
+        cells=cells,
+        cheapest=find_cheapest(cells),
+        contentions=record.contentions,
+    )
+
+
+def flag_unusable_results(record: FleetRecord, documents: Mapping[str, RunDocument]) -> FleetRecord:
+    """Return the record with a reason at each result whose run is missing or did not finish.
+
+    A result with a reason is measured again when the fleet is resumed.
+    """
+    next_step = f"p3-advisor fleet {record.request.fleet_id} --resume"
+    results = []
+    for result in record.answered:
+        problem = None if result.reason else _run_problem(result, documents)
+        results.append(
+            msgspec.structs.replace(result, reason=problem, next_step=next_step)
+            if problem
+            else result
+        )
+    return msgspec.structs.replace(record, answered=tuple(results))
+
+
+def _run_problem(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> str | None:
+    document = documents.get(result.attempts[-1].run_id) if result.attempts else None
+    if document is None:
+        return RUN_MISSING
+    return None if document.finished else RUN_UNFINISHED
+
+
+def find_cheapest(cells: Sequence[MatrixCell]) -> dict[str, str]:
+    """Return the kind with the lowest cost by model, for models with at least two prices."""
+    cheapest = {}
+    for model in dict.fromkeys(cell.model for cell in cells):
+        priced = [
+            (price, cell.kind)
+            for cell in cells
+            if cell.model == model and (price := _price(cell)) is not None
+        ]
+        if len(priced) > 1:
+            cheapest[model] = min(priced)[1]
+    return cheapest
+
+
+def _price(cell: MatrixCell) -> float | None:
+    """Return the price of all servers that the asked rate needs, or the cost of running one."""
+    if cell.asked is not None:
+        return cell.asked.price_per_hour
+    return cell.cost.value if cell.cost is not None else None
+
+
+def render(document: FleetDocument) -> str:
+    """Return the matrix and its notes as plain text."""
+    head = "model", "device", "strategy", "speed-up", "throughput", "cost", "decision", "trust"
+    rows = [
+        [cell.model, cell.kind, *render_cell(cell).values(), cell.run_id or MISSING]
+        for cell in document.cells
+    ]
+    blocks = [
+        plain_table([[*head, "run"], *rows], text_columns={0, 1, 2, 6, 7, 8}),
+        [f"Cheapest for {model}: {kind}" for model, kind in document.cheapest.items()],
+        [
+            f"{cell.model} on {cell.kind}: {cell.reason}; next: {cell.next_step or MISSING}"
+            for cell in document.cells
+            if cell.reason
+        ],
+        [
+            f"{cell.model} on {cell.kind}: answered at attempt {cell.attempts} after lost nodes"
+            for cell in document.cells
+            if cell.is_retried
+        ],
+        [render_contention(contention) for contention in document.contentions],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def render_contention(contention: ContentionCheck) -> str:
+    """Return whether races ran side by side on a host, and why."""
+    host = f"{contention.model} on {contention.kind}, node {contention.node}"
+    return f"{host}: {contention.explanation}"
+
+
+def render_cell(cell: MatrixCell) -> dict[str, str]:
+    """Return the texts of a cell by column, in the order of the columns."""
+    throughput = cell.throughput
+    return {
+        "strategy": cell.arm or "no answer",
+        "speedup": format_speedup(cell.speedup),
+        "throughput": f"{format_number(throughput.value, decimals=0)} {throughput.unit}"
+        if throughput
+        else MISSING,
+        "cost": _render_cost(cell),
+        "decision": cell.decision or MISSING,
+        "trust": cell.trust or MISSING,
+    }
+
+
+def _render_cost(cell: MatrixCell) -> str:
+    asked, cost = cell.asked, cell.cost
+    if asked is not None:
+        servers = f"{asked.servers} server{'' if asked.servers == 1 else 's'}"
+        price = asked.price_per_hour
+        return f"{servers}, {format_number(price)} per hour" if price is not None else servers
+    return f"{format_number(cost.value)} per {cost.unit}" if cost else MISSING
+
+
+def _cell(result: AssignmentResult, documents: Mapping[str, RunDocument]) -> MatrixCell:
+    last = result.attempts[-1] if result.attempts else None
+    cell = MatrixCell(
+        model=result.assignment.model,
+        kind=result.assignment.kind,
+        run_id=last.run_id if last else None,
+        node=last.node if last else None,
+        device=last.device if last else None,
+        attempts=len(result.attempts),
+        reason=result.reason,
+        next_step=result.next_step,
+    )
+    # Figures that an attempt measured before the fleet gave it up are not an answer.
+    document = documents.get(last.run_id) if last and result.reason is None else None
+    if document is None:
+        return cell
+    if document.recommendation is not None:
+        return _answered(cell, document, document.recommendation)
+    problem = document.problem
+    return (
+        msgspec.structs.replace(cell, reason=problem.what, next_step=problem.next_step)
+        if problem
+        else cell
+    )
+
+
+def _answered(cell: MatrixCell, document: RunDocument, advice: Recommendation) -> MatrixCell:
+    """Return the cell with the figures of the recommended arm."""
+    entry = next(entry for entry in document.workflows if entry.arm == advice.arm)
+    costs = [cost for cost in advice.costs if cost.arm == advice.arm]
+    served = document.serving.arms if document.serving is not None else ()
+    return msgspec.structs.replace(
+        cell,
+        arm=advice.arm,
+        decision=advice.decision,
+        verdict=advice.verdict,
+        trust=advice.trust,
+        speedup=entry.speedup,
+        throughput=_highest_throughput(entry),
+        cost=min(costs, key=lambda cost: cost.value, default=None),
+        asked=next((each.asked for each in served if each.arm == advice.arm), None),
+    )
+
+
+def _highest_throughput(entry: WorkflowEntry) -> Throughput | None:
+    known = [cell.throughput for cell in entry.cells if math.isfinite(cell.throughput.value)]
+    return max(known, key=lambda throughput: throughput.value, default=None)

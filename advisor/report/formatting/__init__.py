@@ -1,0 +1,1 @@
+"""Tables and phrases that several outputs share."""

@@ -1,0 +1,1 @@
+"""The lines, scripts and servers of a recipe, and their verification."""

@@ -1,0 +1,347 @@
+"""Render the recipe of an arm: a script with pinned requirements and the measured throughput.
+
+The script is composed from the stored run and the source of the probes; runs of earlier versions
+store it. A run may come from another machine, so its requirements are checked before they become
+part of the script's header.
+
+The module is long because one script has many parts: requirements, model, inputs and checks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import pprint
+import re
+import sys
+from collections.abc import Sequence
+
+from advisor.catalogue import probe_file, read_shipped_accuracy
+from advisor.domain.measurement import Cell, Interval
+from advisor.domain.question import FactoryModel, Question
+from advisor.domain.run_state import ProcessState, RunState
+from advisor.domain.worker_events import Recipe
+from advisor.domain.worker_settings import measured_fields, thread_count
+from advisor.errors import NoRecipeError
+from advisor.pipeline.decision import Decision
+from advisor.recipes.bundler import CannotBundleError
+from advisor.recipes.compose import compose
+from advisor.recipes.snippet import compose_snippet
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.sections.explanation import find_entries
+from advisor.system.number_format import format_interval
+from probes.runtime.source_digest import source_digest
+
+PINNED = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
+)
+PYTHON = re.compile(r"==3\.[0-9]+\.\*")
+#: The import that the script needs for setting environment variables.
+OS_IMPORT = "import os"
+
+#: Setting that only composed servers have; see `probes.runtime.served`.
+COMPOSED_SIZES = "batch sizes"
+
+FORWARD_USAGE = (
+    "    uv run check.py               create that environment, build, check and time",
+    "    uv run check.py --cache DIR   the same; artefacts and compiler caches stay in DIR",
+)
+GENERATE_USAGE = (
+    "    uv run check.py               create that environment, build, generate, check and time",
+    "    uv run check.py CHECKPOINT    the same with that directory or name on the hub",
+    "    uv run check.py --cache DIR   the same; checkpoint, artefacts and caches stay in DIR",
+)
+
+#: Note for a script that is composed by another version than the one that measured.
+SOURCE_CHANGED = (
+    "The probes have changed since this run was measured: the script is composed from their present"
+    " source, and may differ from what was measured."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundRecipe:
+    """The recipe of an arm."""
+
+    recipe: Recipe
+    #: Whether it is composed from source that has changed since the measurement.
+    is_source_changed: bool = False
+    #: The lines that a user writes to adopt the workflow.
+    integration: str = ""
+
+
+def choose(
+    document: RunDocument, decision: Decision, name: str, probes: pathlib.Path
+) -> tuple[WorkflowEntry, FoundRecipe]:
+    """Return the arm of this name, the recommended one for an empty name, with its recipe.
+
+    Raise `NoRecipeError` where there is none. `probes` is the directory of the package whose
+    source the script is composed from.
+    """
+    state = decision.state
+    for entry in find_entries(document, name):
+        found = find_recipe(decision, entry.arm, probes)
+        if found is not None:
+            return entry, found
+    arms = state.plan.arms if state.plan else ()
+    available = [
+        arm.id for arm in arms if arm.duplicate_of is None and _last_process(state, arm.id)
+    ]
+    raise NoRecipeError(
+        f"no recipe is stored for {name or 'the recommended workflow'}",
+        f"use --workflow with one of {', '.join(available)}"
+        if available
+        else "measure it with this version",
+    )
+
+
+def find_recipe(decision: Decision, arm: str, probes: pathlib.Path) -> FoundRecipe | None:
+    """Return the recipe of an arm, or None if no process of it has reported what it needs.
+
+    Raise `NoRecipeError` where the source in `probes` does not have the arm's workflow.
+    """
+    header, state = decision.header, decision.state
+    if header.question.load is not None:
+        raise _started_by_command(state, arm, header.question)
+    process = _last_process(state, arm)
+    if process is None or state.plan is None:
+        return None
+    if process.recipe is not None:
+        return FoundRecipe(process.recipe)
+    facts, imported = process.recipe_facts, process.imported
+    if facts is None or imported is None or imported.environment is None:
+        return None
+    planned = next(each for each in state.plan.arms if each.id == arm)
+    workflow_file = probes / "workflows" / probe_file(planned.workflow)
+    fix = f"use p3-advisor {header.advisor_version}, which measured it"
+    # The name comes from the run: it must not lead to a file elsewhere.
+    if workflow_file not in (probes / "workflows").iterdir():
+        raise NoRecipeError(f"this version has no workflow {planned.workflow}", fix)
+    request = measured_fields(
+        header.question,
+        planned,
+        thread_count(header.machine),
+        header.catalogue.accuracy or read_shipped_accuracy(),
+    )
+    try:
+        recipe = compose(
+            workflow_file,
+            probes,
+            request,
+            imported.versions,
+            imported.environment,
+            facts,
+            planned.extras,
+        )
+    except CannotBundleError as problem:
+        raise NoRecipeError(f"no script can be composed for {arm}: {problem}", fix) from problem
+    is_changed = source_digest(probes) != imported.environment.source_digest
+    return FoundRecipe(recipe, is_changed, facts.integration)
+
+
+def _started_by_command(state: RunState, arm: str, question: Question) -> NoRecipeError:
+    """Return the error for a server; the next step is its command, or how to get its script.
+
+    A composed server is the one that a run of the task `generate` with its sizes hands out.
+    """
+    what = f"{arm} was measured as a server, which needs no script"
+    servers = [each.serving for each in state.processes.get(arm, ()) if each.serving]
+    if not servers:
+        return NoRecipeError(what, "measure it with --task generate")
+    sizes = servers[0].settings.get(COMPOSED_SIZES)
+    if sizes is None:
+        return NoRecipeError(what, f"start it with: {servers[0].command}")
+    longest = question.with_longest_requests()
+    tokens = f"--input-tokens {longest.input_tokens} --output-tokens {longest.output_tokens}"
+    return NoRecipeError(
+        f"{arm} was measured with a composed server, which the run does not keep",
+        f"measure --task generate {tokens} --batch-sizes {sizes.replace(' ', '')}, and use "
+        "p3-advisor recipe --style server",
+    )
+
+
+def _last_process(state: RunState, arm: str) -> ProcessState | None:
+    """Return the last process of an arm that left a recipe or what one is composed from."""
+    return next(
+        (
+            process
+            for process in reversed(state.processes.get(arm, ()))
+            if process.recipe
+            or (process.recipe_facts and process.imported and process.imported.environment)
+        ),
+        None,
+    )
+
+
+def shadows_import(name: str, recipe: Recipe) -> bool:
+    """Return whether a script of this name would be imported instead of a module that it needs.
+
+    Python searches the script's directory first.
+    """
+    imported = {line.split()[1].partition(".")[0] for line in recipe.imports}
+    installed = {
+        re.split(r"==|\[", requirement)[0].replace("-", "_") for requirement in recipe.requirements
+    }
+    return name.removesuffix(".py") in imported | installed | sys.stdlib_module_names
+
+
+def render_recommended(
+    document: RunDocument, decision: Decision, probes: pathlib.Path
+) -> str | None:
+    """Return the recipe of the recommended arm, the short one where there is one.
+
+    None without a recommendation or a recipe.
+    """
+    if document.recommendation is None:
+        return None
+    for render_style in (render_snippet, render):
+        with contextlib.suppress(NoRecipeError):
+            return render_style(document, *choose(document, decision, "", probes))
+    return None
+
+
+def render(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return the whole script; raise `NoRecipeError` for requirements that are no pins."""
+    recipe = found.recipe
+    imports = "\n".join(
+        line for line in recipe.imports if not (recipe.variables and line == OS_IMPORT)
+    )
+    intervals = {cell.batch_size: throughput_interval(cell) for cell in entry.cells}
+    measured = {size: (each.low, each.value, each.high) for size, each in intervals.items()}
+    return f'''\
+{script_header(recipe)}
+"""{clean(_title(document, entry))}
+
+{_description(document, entry, found)}
+"""
+
+from __future__ import annotations
+
+{_environment_lines(recipe.variables)}{imports}
+
+#: Throughput by batch size: low end, value and high end of its 95% interval.
+MEASURED = {pprint.pformat(measured)}
+{recipe.source}'''
+
+
+def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return the short recipe; raise `NoRecipeError` where the model has none."""
+    question = document.question
+    fastest = max(entry.cells, key=lambda cell: cell.speedup.value) if entry.cells else None
+    size = fastest.batch_size if fastest else question.batch_sizes[0]
+    body = compose_snippet(question, size, found.integration)
+    measured = f": {format_interval(fastest.speedup)} eager PyTorch" if fastest else ""
+    title = f"{entry.arm}, batch size {size}, {question.dtype}, {document.device_name}{measured}."
+    return f'''\
+{script_header(found.recipe)}
+"""{clean(title)}
+
+{install_command(question.device)}
+"""
+
+{body}'''
+
+
+def install_command(device: str) -> str:
+    """Return the command that makes the environment of a script and runs it."""
+    if device == "cpu":
+        return "uv venv && uv pip install --torch-backend cpu -r FILE && .venv/bin/python FILE"
+    return "uv run FILE"
+
+
+def script_header(recipe: Recipe, additional: Sequence[str] = ()) -> str:
+    """Return the header of PEP 723; raise `NoRecipeError` for requirements that are no pins.
+
+    `additional` requirements are the program's own.
+    """
+    if not PYTHON.fullmatch(recipe.python) or not all(map(PINNED.fullmatch, recipe.requirements)):
+        raise NoRecipeError(
+            "the stored recipe asks for something that is no pinned requirement", "measure again"
+        )
+    requirements = "\n".join(
+        f'#     "{requirement}",' for requirement in (*recipe.requirements, *additional)
+    )
+    return f"""\
+# /// script
+# requires-python = "{recipe.python}"
+# dependencies = [
+{requirements}
+# ]
+# ///"""
+
+
+def _environment_lines(variables: dict[str, str]) -> str:
+    """Return the lines that set environment variables before any stack is imported."""
+    if not variables:
+        return ""
+    settings = "\n".join(
+        f"os.environ.setdefault({name!r}, {value!r})" for name, value in variables.items()
+    )
+    return f"""\
+{OS_IMPORT}
+
+# The variables of the measurement. They are set before the imports, which read them; a variable
+# that is already set keeps its value.
+{settings}
+
+"""
+
+
+def _title(document: RunDocument, entry: WorkflowEntry) -> str:
+    model, device = document.question.model.name, document.device_name
+    return f"{model} with {entry.arm} on {device}, as p3-advisor measured it."
+
+
+def _description(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return the run, the measured figures, the usage and the notes."""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(entry.versions.items()))
+    version = document.advisor_version
+    lines = [
+        f"Run {document.run_id} of {document.created}, p3-advisor {version}; {versions}.",
+        *(_measured_line(cell) for cell in entry.cells),
+        "",
+        *(GENERATE_USAGE if document.question.task == "generate" else FORWARD_USAGE),
+    ]
+    for note in _notes(document, entry, found):
+        lines += ["", note]
+    return "\n".join(clean(line) for line in lines)
+
+
+def _notes(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> list[str]:
+    notes = []
+    if any(version.endswith("+cpu") for version in entry.versions.values()):
+        notes.append(
+            "The CPU build of torch was measured; the default build also works, "
+            "but it installs gigabytes of CUDA libraries."
+        )
+    if isinstance(document.question.model, FactoryModel):
+        notes.append("The factory is your own code: add what it imports to the dependencies above.")
+    if found.is_source_changed:
+        notes.append(SOURCE_CHANGED)
+    if document.imported:
+        notes.append("The run was imported from another machine: read this script before using it.")
+    return notes
+
+
+def _measured_line(cell: Cell) -> str:
+    throughput = format_interval(throughput_interval(cell), unit="", decimals=None)
+    return f"  batch size {cell.batch_size}: {throughput} {cell.throughput.unit}, 95% interval"
+
+
+def throughput_interval(cell: Cell) -> Interval:
+    """Return the throughput with the bounds that follow from the interval of the seconds."""
+    value, seconds = cell.throughput.value, cell.seconds
+    return Interval(
+        value=value,
+        low=value * seconds.median / seconds.high if seconds.high else None,
+        high=value * seconds.median / seconds.low if seconds.low else None,
+    )
+
+
+def clean(text: str) -> str:
+    """Return the text without characters that could end a docstring or a line."""
+    return "".join(
+        character if character.isprintable() and character not in '"\\' else "'"
+        for character in text
+    )

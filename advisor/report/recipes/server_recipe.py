@@ -1,0 +1,117 @@
+"""Render the server of an arm, and the Dockerfile for it.
+
+A compiled model gets a Python server; an engine gets the command of its own server.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shlex
+
+from advisor.domain.question import (
+    ExportedModel,
+    FactoryModel,
+    OnnxModel,
+    Question,
+    TransformersModel,
+)
+from advisor.errors import NoRecipeError
+from advisor.recipes import server
+from advisor.recipes.loading import model_name
+from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.recipes.recipe import FoundRecipe, clean, install_command, script_header
+
+#: Builds of torch that an index has.
+TORCH_BUILD = re.compile(r"cpu|cu[0-9]+")
+#: The file that a Dockerfile copies.
+SERVER_FILE = "server.py"
+
+
+def render_server(
+    document: RunDocument, entry: WorkflowEntry, found: FoundRecipe, probes: pathlib.Path
+) -> str:
+    """Return the server; raise `NoRecipeError` for a workflow that has none."""
+    if found.recipe.serving_command:
+        return _render_command(document, entry, found)
+    question = document.question
+    sizes = [cell.batch_size for cell in entry.cells] or list(question.batch_sizes)
+    body = server.compose_server(question, sizes, found.integration, probes)
+    path = "/v1/completions" if question.task == "generate" else "/predict"
+    title = f"Serve {question.model.name} with {entry.arm} at POST {path}, {question.dtype}."
+    return f'''\
+{script_header(found.recipe, server.REQUIREMENTS)}
+"""{clean(title)}
+
+{install_command(question.device)} --port 8000
+"""
+
+{body}'''
+
+
+def render_dockerfile(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    """Return a Dockerfile that runs the server.
+
+    The server of a compiled model is the file `server.py` next to the Dockerfile.
+    """
+    script_header(found.recipe)  # refuses what is no pin
+    question = document.question
+    python = found.recipe.python.removeprefix("==").removesuffix(".*")
+    build = entry.versions.get("torch", "").partition("+")[2]
+    backend = f" --torch-backend {build}" if TORCH_BUILD.fullmatch(build) else ""
+    if found.recipe.serving_command:
+        wanted = shlex.join(found.recipe.requirements)
+        copied, command = _files(question), _command(question, found)
+    else:
+        wanted = f"-r {SERVER_FILE}"
+        copied, command = [SERVER_FILE, *_files(question)], ["python", SERVER_FILE]
+    gpu = "" if question.device == "cpu" else " --gpus all"
+    copies = "".join(f"COPY {json.dumps([name, f'./{name}'])}\n" for name in copied)
+    return f"""\
+# docker build -t server . && docker run --network host{gpu} server --port 8000
+FROM python:{python}-slim
+RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+RUN pip install --no-cache-dir uv
+WORKDIR /server
+{copies}RUN uv pip install --system --no-cache{backend} {wanted}
+ENTRYPOINT {json.dumps(command)}
+"""
+
+
+def _render_command(document: RunDocument, entry: WorkflowEntry, found: FoundRecipe) -> str:
+    script_header(found.recipe)  # refuses what is no pin
+    question = document.question
+    command = shlex.join(_command(question, found))
+    title = f"{question.model.name} with {entry.arm} on {document.device_name}, {question.dtype}"
+    random = isinstance(question.model, TransformersModel) and question.model.weights == "random"
+    note = "\n# The weights were random: write the directory of a checkpoint instead of the name."
+    return f"""\
+#!/bin/sh
+# {clean(title)}.{note if random else ""}
+# uv pip install {shlex.join(found.recipe.requirements)}
+# sh server.sh --port 8000
+exec {command} "$@"
+"""
+
+
+def _command(question: Question, found: FoundRecipe) -> list[str]:
+    """Return the words of an engine's command, without directories of the measured machine."""
+    try:
+        words = shlex.split(found.recipe.serving_command or "")
+    except ValueError as problem:
+        raise NoRecipeError("the stored command is no command", "measure again") from problem
+    name = question.model.name
+    return [model_name(name) if word == name else word for word in words]
+
+
+def _files(question: Question) -> list[str]:
+    """Return the names of the user's files that the server opens."""
+    match question.model:
+        case ExportedModel(name=name) | OnnxModel(name=name):
+            return [model_name(name)]
+        case FactoryModel(name=name) if name.rpartition(":")[0].endswith(".py"):
+            return [pathlib.PurePath(name.rpartition(":")[0]).name]
+        case TransformersModel(name=name) if pathlib.PurePath(name).is_absolute():
+            return [model_name(name)]
+    return []

@@ -1,0 +1,1 @@
+"""Parts of the answer that text, Markdown, HTML and the screens share."""

@@ -1,0 +1,71 @@
+"""Describe what an arm did with shapes that it was not built for, for text and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.worker_events import NewShapeResult
+from advisor.report.documents.document import RunDocument
+from advisor.system.number_format import format_milliseconds, format_seconds
+
+#: Arms of the summary; `explain` and the HTML report have all.
+SUMMARY_ARMS = 3
+#: Outcomes, the best first.
+OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
+
+
+def describe(result: NewShapeResult) -> str:
+    """Return the shape, the outcome and its time: `batch size 17: served in 1.2 ms`."""
+    if result.input_tokens is None:
+        shape = f"batch size {result.batch_size}"
+    else:
+        shape = f"{result.input_tokens} tokens at batch size {result.batch_size}"
+    return f"{shape}: {_outcome(result)}"
+
+
+def _outcome(result: NewShapeResult) -> str:
+    match result.outcome:
+        case "served":
+            comparison = f", {result.reason}" if result.reason else ""
+            return f"served in {format_milliseconds(result.first_call_seconds)} ms{comparison}"
+        case "stalled" if result.first_call_seconds is None:
+            return f"recompiled, {result.reason}"
+        case "stalled":
+            return f"recompiled, {format_seconds(result.first_call_seconds)} s"
+        case "eager":
+            return f"served by eager code, {result.reason}"
+        case "wrong":
+            return f"wrong outputs, {result.reason}"
+        case "refused":
+            return f"refused, {result.reason}"
+        case "skipped":
+            return f"not tried, {result.reason}"
+
+
+def by_arm(document: RunDocument) -> list[tuple[str, Sequence[NewShapeResult]]]:
+    """Return the results of every arm that tried new shapes, by rank."""
+    return [
+        (entry.arm, entry.flexibility)
+        for entry in document.workflows
+        if entry.rank is not None and entry.flexibility
+    ]
+
+
+def summary(document: RunDocument) -> list[str]:
+    """Return a line for each of the best arms that tried new shapes; nothing if none did.
+
+    A line has the worst batch size and the length.
+    """
+    tried = by_arm(document)[:SUMMARY_ARMS]
+    lines = [f"  {arm}: {'; '.join(map(describe, _worst(results)))}" for arm, results in tried]
+    return ["Shapes that were not built:", *lines] if lines else []
+
+
+def _worst(results: Sequence[NewShapeResult]) -> list[NewShapeResult]:
+    sizes = [result for result in results if result.input_tokens is None]
+    lengths = [result for result in results if result.input_tokens is not None]
+    return [max(each, key=_severity) for each in (sizes, lengths) if each]
+
+
+def _severity(result: NewShapeResult) -> tuple[int, float]:
+    return OUTCOMES.index(result.outcome), result.first_call_seconds or 0.0

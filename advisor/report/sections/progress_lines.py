@@ -1,0 +1,93 @@
+"""Render events of a run as lines of progress; most events have no line."""
+
+from __future__ import annotations
+
+from advisor.domain.outcome import Completed
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import (
+    ArmsAdded,
+    BuildStarted,
+    BusyWhileIdle,
+    Finished,
+    LoadChecked,
+    LoadMeasured,
+    LoggedEvent,
+    ModelSurveyed,
+    Planned,
+    ProvisionalAnswer,
+    RaceClosed,
+    RaceOpened,
+    Resumed,
+    RunEvent,
+    WorkerEnded,
+    WorkerReported,
+)
+from advisor.domain.worker_events import PhaseStarted
+from advisor.report.documents.document import status_of
+from advisor.report.formatting.machine_load import describe_check
+
+#: Phases that take long enough for a line of their own.
+SLOW_PHASES = {"import", "build"}
+
+
+def render_event(event: LoggedEvent) -> str | None:
+    """Return the line for an event without a line break, or None."""
+    run_event = event.run_event
+    match run_event:
+        case Planned(plan=plan):
+            measured = sum(arm.duplicate_of is None for arm in plan.arms)
+            return f"{measured} arms to measure, {len(plan.excluded)} workflows excluded"
+        case ArmsAdded(added=added, instead_of=varying):
+            arms = ", ".join(arm.id for arm in added)
+            return f"{arms}: measured too, because the outputs of {varying} vary"
+        case LoadChecked(check=check, waits=waits):
+            return describe_check(check, waits=waits)
+        case RaceOpened() | RaceClosed() | ProvisionalAnswer():
+            return _render_race(run_event)
+        case ModelSurveyed(workflow=workflow, model=model, verdict=verdict, reason=reason) if (
+            run_event.run is None
+        ):
+            return f"survey: {workflow} on {model}: {verdict}" + (f", {reason}" if reason else "")
+        case Resumed():
+            return "resuming the run"
+        case Finished():
+            return f"finished after {event.at:.0f} s"
+        case _:
+            return _render_worker_event(run_event)
+
+
+def _render_worker_event(run_event: RunEvent) -> str | None:
+    match run_event:
+        case WorkerReported(arm=arm, worker_event=PhaseStarted(phase=phase, batch_size=size)) if (
+            phase in SLOW_PHASES and arm != REFERENCE
+        ):
+            return f"{arm}: {phase}" + (f", batch size {size}" if size is not None else "")
+        case BuildStarted(arm=arm, expected_seconds=float(own), expected_seconds_left=float(left)):
+            return f"{arm}: builds, expected {own:.0f} s; {left:.0f} s for all builds of this stage"
+        case BusyWhileIdle(arm=arm, processors=processors):
+            return (
+                f"{arm}: uses {processors:.1f} processors while idle, "
+                "so it is stopped between its visits"
+            )
+        case LoadMeasured(arm=arm, problem=str(problem)):
+            return f"{arm}: {problem}"
+        case LoadMeasured(arm=arm, rate=rate, requests=requests, discarded=discarded):
+            kept = "; discarded, the load generator fell behind" if discarded else ""
+            return f"{arm}: {len(requests)} requests at {rate:.3g}/s{kept}"
+        case WorkerEnded(arm=arm, outcome=outcome) if not isinstance(outcome, Completed):
+            return f"{arm}: {status_of(outcome)}, {outcome.reason}"
+        case _:
+            return None
+
+
+def _render_race(run_event: RaceOpened | RaceClosed | ProvisionalAnswer) -> str:
+    match run_event:
+        case RaceOpened(batch_size=size, arms=arms):
+            return f"batch size {size}: measuring {len(arms)} processes in turn"
+        case RaceClosed(batch_size=size, reason=reason):
+            return f"batch size {size}: {reason}"
+        case ProvisionalAnswer(arm=arm, speedup=speedup, waiting=waiting):
+            return (
+                f"so far: {arm}, {speedup.value:.2f}x the baseline; "
+                f"{len(waiting)} arms still have to be built"
+            )

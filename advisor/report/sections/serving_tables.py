@@ -1,0 +1,156 @@
+"""Rows of the tables about servers under load, for text, Markdown and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.domain.serving import AskedRate, RateLevel, ServedArm
+from advisor.report.documents.document import RunDocument
+from advisor.system.number_format import (
+    MISSING,
+    format_count,
+    format_interval,
+    format_milliseconds,
+    format_number,
+    format_share,
+)
+
+HEAD = (
+    "arm",
+    "requests/s (95%)",
+    "tokens/s",
+    "batch tokens/s",
+    "requests",
+    "failed",
+    "discarded",
+    "texts checked",
+)
+ASKED_HEAD = (
+    "arm",
+    "one server",
+    "servers",
+    "requests/s each",
+    "measured at",
+    "in limits",
+    "TTFT ms p95",
+    "ITL ms p95",
+)
+PRICE_HEAD = "price per hour"
+LEVEL_HEAD = (
+    "arm",
+    "requests/s",
+    "of goodput",
+    "in limits",
+    "TTFT ms p50",
+    "p95",
+    "p99",
+    "ITL ms p50",
+    "p95",
+    "p99",
+    "failed",
+)
+COST_HEAD = "cost per million tokens"
+#: Whether one server sustains the asked rate.
+VERDICTS = {"met": "enough", "not-met": "not enough", "open": "not settled"}
+#: Shares of the goodput whose latency is shown, and how far a measured rate may be from them.
+SHOWN_SHARES, NEAR = (0.5, 0.8, 1.0), 0.1
+
+
+def server_rows(document: RunDocument) -> list[list[str]]:
+    """Return the head and a row for each server, the best first; nothing for another task."""
+    if document.serving is None or not document.serving.arms:
+        return []
+    has_cost = any(arm.cost_per_million_tokens is not None for arm in document.serving.arms)
+    head = [*HEAD, *([COST_HEAD] if has_cost else [])]
+    return [head, *(_server_row(arm, has_cost=has_cost) for arm in document.serving.arms)]
+
+
+def _server_row(arm: ServedArm, *, has_cost: bool) -> list[str]:
+    cost = format_number(arm.cost_per_million_tokens, digits=3)
+    return [
+        arm.arm,
+        format_interval(arm.goodput, unit="", decimals=2) if arm.goodput else "none",
+        format_number(arm.tokens_per_second, decimals=0),
+        format_number(arm.batch_tokens_per_second, decimals=0),
+        str(arm.requests),
+        str(arm.failed),
+        str(arm.discarded),
+        str(arm.texts_checked),
+        *([cost] if has_cost else []),
+    ]
+
+
+def level_rows(document: RunDocument) -> list[list[str]]:
+    """Return the head and the latency of each server near the shown shares of its goodput.
+
+    A server without a goodput is shown at its lowest rate.
+    """
+    if document.serving is None:
+        return []
+    rows = [_level_row(arm, level) for arm in document.serving.arms for level in shown_levels(arm)]
+    return [list(LEVEL_HEAD), *rows] if rows else []
+
+
+def shown_levels(arm: ServedArm) -> Iterator[RateLevel]:
+    """Yield the measured rates nearest to the shown shares of the goodput, where one is near."""
+    if arm.goodput is None:
+        yield from arm.levels[:1]
+        return
+    for share in SHOWN_SHARES:
+        near = [level for level in arm.levels if abs(level.share / share - 1) <= NEAR]
+        if near:
+            yield min(near, key=lambda level: (abs(level.share - share), -level.requests))
+
+
+def _level_row(arm: ServedArm, level: RateLevel) -> list[str]:
+    ttft, itl = level.ttft_seconds, level.itl_seconds
+    return [
+        arm.arm,
+        format_number(level.rate, digits=3),
+        format_share(level.share) if arm.goodput else MISSING,
+        format_share(level.met),
+        *(format_milliseconds(each, digits=3) for each in ttft or (None,) * 3),
+        *(format_milliseconds(each, digits=3) for each in itl or (None,) * 3),
+        str(level.failed),
+    ]
+
+
+def asked_rows(document: RunDocument) -> list[list[str]]:
+    """Return the head and how each server compares with the asked rate; nothing without one."""
+    arms = document.serving.arms if document.serving is not None else ()
+    compared = [(arm.arm, arm.asked) for arm in arms if arm.asked is not None]
+    if not compared:
+        return []
+    has_price = any(asked.price_per_hour is not None for _, asked in compared)
+    head = [*ASKED_HEAD, *([PRICE_HEAD] if has_price else [])]
+    return [head, *(_asked_row(arm, asked, has_price=has_price) for arm, asked in compared)]
+
+
+def _asked_row(arm: str, asked: AskedRate, *, has_price: bool) -> list[str]:
+    level = asked.level
+    ttft, itl = (level.ttft_seconds, level.itl_seconds) if level else (None, None)
+    return [
+        arm,
+        VERDICTS[asked.verdict],
+        format_count(asked.servers, asked.fewest_servers, asked.most_servers),
+        format_number(asked.rate / asked.servers, digits=3),
+        format_number(level.rate if level else None, digits=3),
+        format_share(level.met) if level else MISSING,
+        *(format_milliseconds(each[1] if each else None, digits=3) for each in (ttft, itl)),
+        *([format_number(asked.price_per_hour)] if has_price else []),
+    ]
+
+
+def titled_tables(document: RunDocument) -> list[tuple[str, list[list[str]]]]:
+    """Return the tables that have rows, each with its title; the first row is the head."""
+    tables = [
+        ("Servers under load", server_rows(document)),
+        ("Latency near 50, 80 and 100 % of the goodput", level_rows(document)),
+        (f"Servers for the asked {_asked_rate(document)} requests/s", asked_rows(document)),
+    ]
+    return [(title, rows) for title, rows in tables if rows]
+
+
+def _asked_rate(document: RunDocument) -> str:
+    load = document.question.load
+    return f"{load.rate:g}" if load is not None and load.rate is not None else MISSING

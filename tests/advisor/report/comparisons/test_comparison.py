@@ -1,0 +1,264 @@
+"""Comparisons of two runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from report_runs import cell, run_document
+
+from advisor.domain.measurement import Interval
+from advisor.domain.question import Question
+from advisor.report.comparisons import comparison, comparison_text
+from advisor.report.comparisons.comparison import Change, Comparison, compare_documents
+from advisor.report.comparisons.speed_ratios import classify_speed, speed_ratio, speedup_error
+from advisor.report.documents import document
+from advisor.report.documents.document import RunDocument, Status
+
+
+def change(before: RunDocument, after: RunDocument, threshold: float = 0.05) -> Change:
+    (found,) = compare_documents(before, after, threshold).changes
+    return found
+
+
+def with_speedup(value: float, spread: float = 1.01, **changes: Any) -> RunDocument:
+    """Return a run without noise in which `compiled` has this speed-up."""
+    made = run_document(**changes)
+    interval = Interval(value=value, low=value / spread, high=value * spread)
+    return with_cells(made, "compiled", speedup=interval)
+
+
+def with_cells(document: RunDocument, arm: str, **changes: Any) -> RunDocument:
+    entries = [
+        msgspec.structs.replace(
+            entry, cells=tuple(msgspec.structs.replace(each, **changes) for each in entry.cells)
+        )
+        if entry.arm == arm
+        else entry
+        for entry in document.workflows
+    ]
+    return msgspec.structs.replace(document, workflows=tuple(entries))
+
+
+def with_noise(document: RunDocument, noise_floor: float) -> RunDocument:
+    """Return the run with this noise floor at every batch size."""
+    assert document.race is not None
+    races = tuple(
+        msgspec.structs.replace(race, noise_floor=noise_floor)
+        for race in document.race.by_batch_size
+    )
+    race = msgspec.structs.replace(document.race, noise_floor=noise_floor, by_batch_size=races)
+    return msgspec.structs.replace(document, race=race)
+
+
+def with_failure(document: RunDocument, status: Status) -> RunDocument:
+    """Return the run with `compiled` not measured, for this reason."""
+    entries = [
+        msgspec.structs.replace(entry, cells=(), status=status)
+        if entry.arm == "compiled"
+        else entry
+        for entry in document.workflows
+    ]
+    return msgspec.structs.replace(document, workflows=tuple(entries))
+
+
+@pytest.mark.parametrize(
+    ("speedup", "spread", "verdict", "outcome"),
+    [
+        (2.0, 1.001, "same", "no-regression"),
+        (2.06, 1.001, "same", "no-regression"),
+        (1.9, 1.001, "undecided", "undecided"),
+        (1.8, 1.01, "slower", "regression"),
+        (2.4, 1.01, "faster", "no-regression"),
+        (1.8, 1.3, "undecided", "undecided"),
+        (2.4, 1.3, "undecided", "undecided"),
+    ],
+)
+def test_the_speedup_decides(speedup: float, spread: float, verdict: str, outcome: str) -> None:
+    found = compare_documents(with_speedup(2.0, spread), with_speedup(speedup, spread), 0.05)
+    (compiled,) = found.changes
+    assert (compiled.verdict, found.outcome) == (verdict, outcome)
+    assert compiled.speedup_ratio.value == pytest.approx(speedup / 2)
+    assert compiled.speedup == compiled.speedup_ratio.value
+
+
+def test_a_slower_machine_is_drift_and_no_regression() -> None:
+    before, after = with_speedup(2.0, 1.001), with_speedup(2.0, 1.001, seconds=0.2)
+    slow = {"seconds": cell(0.2).seconds}
+    found = compare_documents(
+        with_cells(before, builders.BASELINE, seconds=cell(0.1).seconds),
+        with_cells(after, builders.BASELINE, **slow),
+        0.05,
+    )
+    assert found.outcome == "no-regression"
+    assert [(each.batch_size, each.verdict) for each in found.drift] == [(1, "slower")]
+    assert found.drift[0].speed.value == pytest.approx(0.5)
+    assert found.changes[0].speed.value == pytest.approx(0.5)
+    assert "0.50x" in comparison_text.conclusion(found)[1]
+
+
+def test_a_run_compared_with_itself_has_ratios_of_one() -> None:
+    made = with_speedup(2.0)
+    found = compare_documents(made, made, 0.05)
+    assert {each.speedup_ratio.value for each in found.changes} == {1.0}
+    assert {each.speed.value for each in found.drift} == {1.0}
+
+
+def test_no_interval_is_narrower_than_the_noise_of_equal_workers() -> None:
+    quiet, slow = with_speedup(2.0), with_speedup(1.8)
+    assert change(quiet, slow).verdict == "slower"
+    assert change(with_noise(quiet, 0.5), slow).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("processes", "differences", "degrees"), [(1, 1, 3), (2, 4, 6), (1, 100, 39), (5, 1, 4)]
+)
+def test_rounds_do_not_show_how_processes_differ(
+    processes: int, differences: int, degrees: int
+) -> None:
+    made = with_cells(with_speedup(2.0), "compiled", processes=processes)
+    assert made.race is not None
+    races = tuple(msgspec.structs.replace(each, rounds=40) for each in made.race.by_batch_size)
+    race = msgspec.structs.replace(made.race, by_batch_size=races)
+    (found,) = next(entry.cells for entry in made.workflows if entry.arm == "compiled")
+    error = speedup_error("compiled", found, race, differences)
+    assert error is not None
+    assert error.degrees_of_freedom == degrees
+
+
+def test_a_run_on_an_unfit_machine_gives_no_verdict() -> None:
+    found = compare_documents(with_noise(with_speedup(2.0), 0.6), with_speedup(0.5, 1.001), 0.05)
+    assert found.unfit == (found.before,)
+    assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
+
+
+def test_more_arms_widen_every_interval() -> None:
+    before, after = with_speedup(2.0), with_speedup(1.9)
+    alone = change(before, after).speedup_ratio
+    compiled = next(each for each in before.workflows if each.arm == "compiled")
+
+    def with_copies(made: RunDocument) -> RunDocument:
+        compiled = next(each for each in made.workflows if each.arm == "compiled")
+        copies = [msgspec.structs.replace(compiled, arm=f"copy{number}") for number in range(9)]
+        return msgspec.structs.replace(made, workflows=(*made.workflows, *copies))
+
+    crowded = compare_documents(with_copies(before), with_copies(after), 0.05).changes
+    assert compiled.arm in {each.arm for each in crowded}
+    assert all(
+        (each.speedup_ratio.low or 0) < (alone.low or 0)
+        and (each.speedup_ratio.high or 0) > (alone.high or 0)
+        for each in crowded
+    )
+
+
+def test_a_speedup_without_an_interval_is_undecided() -> None:
+    unbounded = with_cells(
+        with_speedup(2.0), "compiled", speedup=Interval(value=0.5, low=None, high=None)
+    )
+    found = compare_documents(with_speedup(2.0), unbounded, 0.05)
+    assert (found.changes[0].verdict, found.outcome) == ("undecided", "undecided")
+
+
+def test_a_run_of_the_baseline_alone_is_undecided() -> None:
+    alone = with_failure(with_speedup(2.0), "excluded")
+    assert compare_documents(alone, alone, 0.05).outcome == "undecided"
+
+
+def test_an_arm_that_fails_now_is_a_regression() -> None:
+    found = compare_documents(
+        with_speedup(2.0), with_failure(with_speedup(2.0), "build-failed"), 0.05
+    )
+    assert [(each.arm, each.status) for each in found.failed] == [("compiled", "build-failed")]
+    assert found.outcome == "regression"
+    assert found.only_before == ("compiled",)
+
+
+def test_an_arm_that_was_not_tried_now_is_no_regression() -> None:
+    found = compare_documents(with_speedup(2.0), with_failure(with_speedup(2.0), "excluded"), 0.05)
+    assert (found.failed, found.outcome) == ((), "undecided")
+    assert found.only_before == ("compiled",)
+
+
+def test_another_version_of_the_baseline_is_named() -> None:
+    before = with_speedup(2.0)
+    entries = [
+        msgspec.structs.replace(entry, versions={"torch": "9"})
+        if entry.arm == builders.BASELINE
+        else entry
+        for entry in before.workflows
+    ]
+    after = msgspec.structs.replace(before, workflows=tuple(entries))
+    assert compare_documents(before, after, 0.05).baseline_changed
+    assert not compare_documents(before, before, 0.05).baseline_changed
+
+
+def test_a_median_without_an_interval_gives_no_verdict() -> None:
+    unbounded = cell(0.3)
+    unbounded = msgspec.structs.replace(
+        unbounded, seconds=msgspec.structs.replace(unbounded.seconds, low=None)
+    )
+    assert classify_speed(speed_ratio(cell(0.1), unbounded, 0.0), 0.05) == "undecided"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        builders.question(dtype="float16"),
+        builders.question(batch_sizes=(1, 2)),
+        builders.question(input_tokens=7),
+    ],
+)
+def test_another_question_makes_speeds_incomparable(question: Question) -> None:
+    found = compare_documents(run_document(), run_document(0.2, question=question), 0.05)
+    assert not found.comparable
+    assert (found.changes, found.drift, found.outcome) == ((), (), "not-comparable")
+    assert found.differences[0].decisive
+    assert comparison_text.conclusion(found)[0].startswith("No verdict")
+
+
+def test_another_version_of_the_advisor_is_comparable() -> None:
+    assert compare_documents(
+        run_document(), run_document(0.2, advisor_version="9"), 0.05
+    ).comparable
+
+
+def test_an_unfinished_run_is_compared_with_its_missing_batch_sizes() -> None:
+    question = builders.question(batch_sizes=(1, 16))
+    before = run_document(question=question)
+    assert before.race is not None
+    races = builders.race_result(1), builders.race_result(16)
+    finished = msgspec.structs.replace(
+        before, race=msgspec.structs.replace(before.race, by_batch_size=races)
+    )
+    found = compare_documents(finished, run_document(question=question, finished=False), 0.05)
+    assert found.comparable
+    assert [(each.what, each.before, each.after) for each in found.differences] == [
+        ("run", "finished", "not finished"),
+        ("measured batch sizes", "1, 16", "1"),
+    ]
+    assert found.headlines[1] == f"{found.headlines[0]} (not finished)"
+
+
+def test_the_text_lists_differences_before_speeds() -> None:
+    found = compare_documents(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
+    text = comparison_text.render(found)
+    assert text.index("9.9") < text.index("slower")
+    assert comparison_text.conclusion(found)[0] in text.splitlines()
+    assert "9.9" in comparison_text.render_markdown(found).replace("\\", "")
+
+
+def test_the_json_has_the_encoded_names() -> None:
+    found = compare_documents(with_speedup(2.0), with_speedup(1.5, advisor_version="9.9"), 0.05)
+    encoded = json.loads(document.encode(found))
+    assert encoded["schema"] == comparison.SCHEMA
+    assert encoded["outcome"] == "regression"
+    assert {each["arm"]: each["judgement"] for each in encoded["changes"]} == {"compiled": "slower"}
+    assert msgspec.convert(encoded, Comparison) == found
+
+
+def test_the_conclusion_names_the_threshold() -> None:
+    found = compare_documents(with_speedup(2.0, 1.001), with_speedup(2.0, 1.001), 0.025)
+    assert "2.5%" in comparison_text.conclusion(found)[0]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import builders
+import msgspec
+import pytest
+from report_runs import run_document
+
+from advisor.domain.measurement import Interval
+from advisor.domain.question import LoadQuestion, RequestLengths
+from advisor.domain.serving import ServedArm, ServingResults
+from advisor.report.comparisons import comparison_text
+from advisor.report.comparisons.comparison import compare_documents
+from advisor.report.documents.document import RunDocument
+
+LOAD = LoadQuestion(
+    name="mine",
+    lengths=(RequestLengths(input_tokens=8, output_tokens=4),),
+    ttft_seconds=0.5,
+    itl_seconds=0.05,
+)
+
+
+def served_run(goodputs: dict[str, float], *, spread: float, itl: float = 0.05) -> RunDocument:
+    arms = tuple(
+        ServedArm(
+            arm=arm,
+            goodput=Interval(value=value, low=value / spread, high=value * spread),
+            tokens_per_second=4 * value,
+            levels=(),
+            blocks=8,
+            discarded=0,
+            requests=500,
+            failed=0,
+            command="serve",
+        )
+        for arm, value in goodputs.items()
+    )
+    document = run_document()
+    entries = tuple(
+        msgspec.structs.replace(entry, cells=()) for entry in document.workflows if entry.cells
+    )
+    return msgspec.structs.replace(
+        document,
+        workflows=entries,
+        question=builders.question(load=msgspec.structs.replace(LOAD, itl_seconds=itl)),
+        serving=ServingResults(arms=arms, batch_best=None, process_deviation=0.02),
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "spread", "verdict", "outcome"),
+    [
+        (10.0, 1.02, "same", "no-regression"),
+        (8.0, 1.02, "slower", "regression"),
+        (13.0, 1.02, "faster", "no-regression"),
+        (9.0, 1.3, "undecided", "undecided"),
+    ],
+)
+def test_the_goodput_decides(after: float, spread: float, verdict: str, outcome: str) -> None:
+    first = served_run({"engine": 10.0, "baseline": 1.0}, spread=1.01)
+    second = served_run({"engine": after, "baseline": 1.0}, spread=spread)
+    found = compare_documents(first, second, 0.1)
+    changes = {change.arm: change for change in found.goodputs}
+    assert changes["engine"].verdict == verdict
+    assert changes["engine"].ratio.value == pytest.approx(after / 10)
+    assert found.outcome == ("undecided" if spread > 1.1 else outcome)
+    assert verdict in comparison_text.render(found)
+    assert verdict in comparison_text.render_markdown(found)
+
+
+def test_other_limits_are_not_comparable() -> None:
+    first = served_run({"engine": 10.0}, spread=1.01)
+    second = served_run({"engine": 5.0}, spread=1.01, itl=0.1)
+    found = compare_documents(first, second, 0.1)
+    assert found.outcome == "not-comparable"
+    assert found.goodputs == ()
+
+
+def test_a_server_without_a_goodput_in_one_run_is_named() -> None:
+    first = served_run({"engine": 10.0, "other": 5.0}, spread=1.01)
+    found = compare_documents(first, served_run({"engine": 10.0}, spread=1.01), 0.1)
+    assert found.only_before == ("other",)
+    assert [change.arm for change in found.goodputs] == ["engine"]

@@ -1,0 +1,196 @@
+"""A run's JSON document decided again."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+import recorded_runs
+
+from advisor.domain.question import Constraint, Priorities
+from advisor.errors import ExportFileError
+from advisor.pipeline.decision import Decision, decide
+from advisor.report import page, text_report
+from advisor.report.documents import document as documents
+from advisor.report.documents import measured_document, reopened
+from advisor.report.documents.document import RunDocument
+from advisor.store import Run, Store
+
+EVIDENCE = pathlib.Path(__file__).parents[2] / "stacks" / "evidence"
+BOUND = (Constraint(criterion="productivity", at_least=3),)
+
+
+@pytest.fixture(params=["cpu", "gpu", "generates", "one core", "imported"])
+def run(request: pytest.FixtureRequest, home: pathlib.Path) -> Run:
+    store = Store(home)
+    if request.param == "gpu":
+        return recorded_runs.make_gpu_run(store)
+    here = builders.machine()
+    one_core = msgspec.structs.replace(here.cpu, usable_processors=1)
+    changes: dict[str, dict[str, Any]] = {
+        "one core": {"machine": msgspec.structs.replace(here, cpu=one_core)},
+        "imported": {"imported": True},
+    }
+    return recorded_runs.make_run(
+        store,
+        finished=True,
+        generates=request.param == "generates",
+        **changes.get(request.param, {}),
+    )
+
+
+def document_of(decision: Decision) -> RunDocument:
+    """Return the document as it is read back from its JSON."""
+    text = documents.encode(measured_document.compose(decision))
+    return msgspec.json.decode(text, type=RunDocument)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"priorities": builders.priorities(10, 80, 10)},
+        {"priorities": builders.priorities(100, 0, 0, input_flexibility=0)},
+        {"constraints": BOUND},
+        {"constraints": (Constraint(criterion="speedup", at_least=100.0),)},
+        {"constraints": (Constraint(criterion="memory", at_most=1 << 20),)},
+    ],
+    ids=["the same", "productivity", "performance", "a letter", "a speed-up", "memory"],
+)
+def test_a_document_decided_again_is_the_document_of_the_run_decided_so(
+    run: Run, changes: dict[str, Any]
+) -> None:
+    known = run.header().catalogue
+    again = reopened.decide_again(document_of(decide(run)), known, **changes)
+    wanted = document_of(decide(run, **changes))
+    assert again == wanted
+
+
+def decided(home: pathlib.Path, **changes: Any) -> tuple[RunDocument, RunDocument]:
+    """Return the document of a run, and the same one decided again."""
+    stored = recorded_runs.make_run(Store(home), finished=True)
+    document = document_of(decide(stored))
+    return document, reopened.decide_again(document, stored.header().catalogue, **changes)
+
+
+def test_other_weights_change_scores_and_advice_but_no_figure(home: pathlib.Path) -> None:
+    weights = builders.priorities(0, 0, 100)
+    before, after = decided(home, priorities=weights)
+    assert after.question.priorities == weights
+    assert before.question.priorities != weights
+    by_arm = {entry.arm: entry for entry in after.workflows}
+    for entry in before.workflows:
+        same = by_arm[entry.arm]
+        assert (same.speedup, same.cells, same.scores) == (
+            entry.speedup,
+            entry.cells,
+            entry.scores,
+        )
+    changed = [entry for entry in before.workflows if by_arm[entry.arm].score != entry.score]
+    assert changed
+    assert after.recommendation != before.recommendation
+
+
+def test_a_constraint_that_nothing_meets_leaves_a_problem(home: pathlib.Path) -> None:
+    _, after = decided(home, constraints=(Constraint(criterion="speedup", at_least=1000.0),))
+    assert after.recommendation is None
+    assert after.problem is not None
+    assert after.problem.name == "nothing-viable"
+    assert after.race is not None
+    assert after.race.verdict == "INCONCLUSIVE"
+
+
+def test_a_constraint_that_was_the_obstacle_can_be_lifted(home: pathlib.Path) -> None:
+    required = (Constraint(criterion="speedup", at_least=1000.0),)
+    stored = recorded_runs.make_run(Store(home), finished=True)
+    barred = document_of(decide(stored, constraints=required))
+    assert barred.recommendation is None
+    free = reopened.decide_again(barred, stored.header().catalogue, constraints=())
+    assert free.problem is None
+    assert free == document_of(decide(stored))
+
+
+def test_a_workflow_that_the_catalogue_lacks_is_refused(home: pathlib.Path) -> None:
+    document = document_of(decide(recorded_runs.make_run(Store(home), finished=True)))
+    with pytest.raises(ExportFileError) as problem:
+        reopened.decide_again(document, builders.catalogue(builders.workflow("compiled")))
+    assert document.run_id in problem.value.what
+    assert problem.value.next_step
+
+
+@pytest.mark.parametrize("lacking", ["race", "baseline"])
+def test_a_document_without_a_race_or_a_baseline_is_refused(lacking: str) -> None:
+    document = builders.document()
+    others = tuple(entry for entry in document.workflows if entry.arm != builders.BASELINE)
+    changes: dict[str, Any] = {"race": None} if lacking == "race" else {"workflows": others}
+    known = builders.catalogue(builders.workflow("compiled"), builders.workflow("broken"))
+    assert reopened.decide_again(document, known).recommendation is not None
+    with pytest.raises(ExportFileError):
+        reopened.decide_again(msgspec.structs.replace(document, **changes), known)
+
+
+def without_grades(document: RunDocument) -> RunDocument:
+    """Return the document as an early version wrote it: letters, no grades, no headline."""
+    made = msgspec.to_builtins(document)
+    for entry in made["workflows"]:
+        for rating in (entry["scores"] or {}).values():
+            del rating["grade"]
+        if entry["build_seconds"]:
+            del entry["build_seconds"]["worst"]
+    new = ("headline", "decision", "certainty", "certainty_seed", "contenders", "speed_regret")
+    for name in (*new, "score_regret", "needed_seconds", "advice_by_batch_size"):
+        made["recommendation"].pop(name, None)
+    return msgspec.convert(made, RunDocument)
+
+
+def test_a_document_of_an_early_version_gets_grades_and_a_headline(home: pathlib.Path) -> None:
+    stored = recorded_runs.make_run(Store(home), finished=True)
+    wanted = document_of(decide(stored))
+    early = without_grades(wanted)
+    assert early.recommendation is not None
+    assert early.recommendation.headline == ()
+    again = reopened.decide_again(early, stored.header().catalogue)
+    assert again.recommendation == wanted.recommendation
+    for entry, same in zip(again.workflows, wanted.workflows, strict=True):
+        assert (entry.scores, entry.score, entry.rank) == (same.scores, same.score, same.rank)
+
+
+def kept_documents() -> list[pathlib.Path]:
+    """Return the kept documents of runs that measured something."""
+    return [
+        file
+        for file in sorted(EVIDENCE.glob("*.json"))
+        if msgspec.json.decode(file.read_bytes()).get("race")
+    ]
+
+
+@pytest.mark.parametrize("file", kept_documents(), ids=lambda file: file.stem)
+@pytest.mark.parametrize("weights", [None, builders.priorities(100, 0, 0)], ids=["kept", "fastest"])
+def test_a_kept_document_is_decided_again_or_has_a_problem(
+    file: pathlib.Path, weights: Priorities | None
+) -> None:
+    document = msgspec.json.decode(file.read_bytes(), type=RunDocument)
+    again = reopened.decide_again(document, builders.shipped_catalogue(), priorities=weights)
+    assert (again.recommendation is None) != (again.problem is None)
+    assert all(
+        rating.grade is not None
+        for entry in again.workflows
+        if entry.status == "completed"
+        for rating in (entry.scores or {}).values()
+    )
+    text = text_report.render(again)
+    assert page.render(again)
+    if again.recommendation is not None:
+        first = "\n".join(text.splitlines()[:5])
+        fastest = max(
+            (entry for entry in again.workflows if entry.rank is not None),
+            key=lambda entry: entry.speedup.value if entry.speedup else 0.0,
+        )
+        advised = next(entry for entry in again.workflows if entry.arm == again.recommendation.arm)
+        assert fastest.speedup is not None
+        assert advised.speedup is not None
+        if fastest.speedup.value >= 1.2 * advised.speedup.value:
+            assert fastest.arm in first

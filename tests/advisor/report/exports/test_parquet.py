@@ -1,0 +1,86 @@
+"""The figures of a fleet as Parquet rows."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+import pytest
+
+from advisor.domain.fleet import (
+    FLEET_SCHEMA,
+    Assignment,
+    AssignmentResult,
+    Attempt,
+    FleetRecord,
+    FleetRequest,
+    Pool,
+)
+from advisor.report.documents.document import RunDocument
+from advisor.report.exports import parquet
+
+REQUEST = FleetRequest(
+    fleet_id="f",
+    created="2026-11-21T12:00:00+00:00",
+    models=("demo", "lost"),
+    pools=(Pool(kind="H200"),),
+)
+
+
+@pytest.fixture
+def record() -> FleetRecord:
+    whole = AssignmentResult(
+        assignment=Assignment(number=1, model="demo", kind="H200"),
+        attempts=(Attempt(run_id="a", node="n1", device="0"),),
+    )
+    lost = AssignmentResult(
+        assignment=Assignment(number=2, model="lost", kind="H200"),
+        attempts=(),
+        reason="its node was lost",
+    )
+    return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=(whole, lost))
+
+
+def test_every_workflow_and_every_result_without_a_run_has_a_row(
+    record: FleetRecord, finished_run: RunDocument
+) -> None:
+    rows = list(parquet.rows(record, {"a": finished_run}))
+    assert {row["arm"] for row in rows if "arm" in row} == {
+        entry.arm for entry in finished_run.workflows
+    }
+    assert set().union(*rows) <= set(parquet.COLUMNS)
+    (chosen,) = [row for row in rows if row.get("recommended")]
+    assert finished_run.recommendation is not None
+    assert (chosen["arm"], chosen["trust"]) == (
+        finished_run.recommendation.arm,
+        finished_run.recommendation.trust,
+    )
+    (crashed,) = [row for row in rows if row.get("arm") == "broken"]
+    assert (crashed["status"], crashed.get("seconds_median")) == ("crashed", None)
+    assert [(row["model"], row["problem"]) for row in rows if "arm" not in row] == [
+        ("lost", "its node was lost")
+    ]
+
+
+def test_an_abandoned_race_has_no_figures(record: FleetRecord, finished_run: RunDocument) -> None:
+    whole, lost = record.answered
+    given_up = msgspec.structs.replace(whole, reason="its node was lost")
+    rows = list(
+        parquet.rows(
+            msgspec.structs.replace(record, answered=(given_up, lost)), {"a": finished_run}
+        )
+    )
+    assert [(row["model"], row["run"], row["problem"], row.get("arm")) for row in rows] == [
+        ("demo", "a", "its node was lost", None),
+        ("lost", None, "its node was lost", None),
+    ]
+
+
+def test_the_file_has_the_rows_and_the_types(
+    record: FleetRecord, finished_run: RunDocument
+) -> None:
+    reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow comes with the extra `fleet`")
+    table = reader.read_table(io.BytesIO(parquet.encode(record, {"a": finished_run})))
+    assert table.column_names == list(parquet.COLUMNS)
+    rows = list(parquet.rows(record, {"a": finished_run}))
+    assert table.to_pylist() == [{name: row.get(name) for name in parquet.COLUMNS} for row in rows]

@@ -1,0 +1,166 @@
+"""The matrix of a fleet: a cell for each model and kind of device."""
+
+from __future__ import annotations
+
+import msgspec
+
+from advisor.domain.decision import RunningCost
+from advisor.domain.fleet import (
+    FLEET_SCHEMA,
+    Assignment,
+    AssignmentResult,
+    Attempt,
+    FleetRecord,
+    FleetRequest,
+    Pool,
+)
+from advisor.domain.serving import AskedRate, ServedArm, ServingResults
+from advisor.report.documents import document
+from advisor.report.documents.document import RunDocument
+from advisor.report.fleets import fleet_matrix
+
+REQUEST = FleetRequest(
+    fleet_id="f",
+    created="2026-11-21T12:00:00+00:00",
+    models=("demo",),
+    pools=(Pool(kind="H200"), Pool(kind="L40S")),
+)
+
+
+def priced(finished_run: RunDocument, value: float) -> RunDocument:
+    assert finished_run.recommendation is not None
+    arm = finished_run.recommendation.arm
+    costs = tuple(
+        RunningCost(arm=arm, batch_size=size, value=value * size, unit="million tokens")
+        for size in (2, 1)
+    )
+    return msgspec.structs.replace(
+        finished_run,
+        recommendation=msgspec.structs.replace(finished_run.recommendation, costs=costs),
+    )
+
+
+def answered(kind: str, *runs: str, reason: str | None = None) -> AssignmentResult:
+    attempts = tuple(Attempt(run_id=run, node="n1", device="0") for run in runs)
+    return AssignmentResult(
+        assignment=Assignment(number=1, model="demo", kind=kind), attempts=attempts, reason=reason
+    )
+
+
+def record(*all_answered: AssignmentResult) -> FleetRecord:
+    return FleetRecord(schema=FLEET_SCHEMA, request=REQUEST, answered=all_answered)
+
+
+def test_the_cheapest_of_two_priced_kinds_is_named(finished_run: RunDocument) -> None:
+    documents = {"a": priced(finished_run, 0.5), "b": priced(finished_run, 0.4)}
+    made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
+    assert made.cheapest == {"demo": "L40S"}
+    assert [cell.cost.value for cell in made.cells if cell.cost] == [0.5, 0.4]
+    assert "Cheapest for demo: L40S" in fleet_matrix.render(made)
+
+
+def test_a_single_price_names_no_cheapest_kind(finished_run: RunDocument) -> None:
+    made = fleet_matrix.compose(
+        record(answered("H200", "a"), answered("L40S", "b")),
+        {"a": priced(finished_run, 0.5), "b": finished_run},
+    )
+    assert made.cheapest == {}
+
+
+def test_a_cell_has_the_recommendation_of_its_run(finished_run: RunDocument) -> None:
+    (cell,) = fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run}).cells
+    advice = finished_run.recommendation
+    assert advice is not None
+    assert (cell.arm, cell.decision, cell.trust, cell.run_id, cell.attempts) == (
+        advice.arm,
+        advice.decision,
+        advice.trust,
+        "a",
+        2,
+    )
+    assert cell.throughput is not None
+    assert "answered at attempt 2" in fleet_matrix.render(
+        fleet_matrix.compose(record(answered("H200", "lost", "a")), {"a": finished_run})
+    )
+
+
+def test_figures_of_an_abandoned_race_are_not_an_answer(
+    finished_run: RunDocument,
+) -> None:
+    given_up = record(answered("H200", "lost", "a", reason="the fleet has lost its last H200"))
+    made = fleet_matrix.compose(given_up, {"a": priced(finished_run, 0.5)})
+    (cell,) = made.cells
+    assert (cell.arm, cell.decision, cell.speedup, cell.throughput, cell.cost, cell.run_id) == (
+        None,
+        None,
+        None,
+        None,
+        None,
+        "a",
+    )
+    assert "answered at attempt" not in fleet_matrix.render(made)
+
+
+def test_a_result_with_a_missing_or_unfinished_run_has_a_reason_and_a_next_step(
+    finished_run: RunDocument,
+) -> None:
+    kept = record(answered("H200", "gone"), answered("L40S", "a"))
+    documents = {"a": msgspec.structs.replace(finished_run, finished=False)}
+    assert [cell.arm for cell in fleet_matrix.compose(kept, documents).cells] == [None, None]
+    assert [one.reason for one in fleet_matrix.flag_unusable_results(kept, documents).answered] == [
+        fleet_matrix.RUN_MISSING,
+        fleet_matrix.RUN_UNFINISHED,
+    ]
+    assert (
+        f"demo on H200: {fleet_matrix.RUN_MISSING}; next: p3-advisor fleet f --resume"
+        in fleet_matrix.render(fleet_matrix.compose(kept, documents))
+    )
+    whole = record(answered("H200", "a"))
+    assert fleet_matrix.flag_unusable_results(whole, {"a": finished_run}).answered == whole.answered
+
+
+def test_a_cell_without_an_answer_has_its_reason() -> None:
+    made = fleet_matrix.compose(
+        record(answered("H200", reason="the fleet has lost its last H200")), {}
+    )
+    assert made.cells[0].arm is None
+    assert "the fleet has lost its last H200" in fleet_matrix.render(made)
+    assert (
+        msgspec.json.decode(document.encode(made))["cells"][0]["reason"]
+        == "the fleet has lost its last H200"
+    )
+
+
+def test_the_cheapest_kind_has_the_lowest_price_of_all_servers_for_the_asked_rate(
+    finished_run: RunDocument,
+) -> None:
+    def serving_run(servers: int, price: float) -> RunDocument:
+        assert finished_run.recommendation is not None
+        asked = AskedRate(
+            rate=20.0,
+            verdict="not-met",
+            servers=servers,
+            fewest_servers=servers,
+            most_servers=servers,
+            price_per_hour=servers * price,
+        )
+        arm = ServedArm(
+            arm=finished_run.recommendation.arm,
+            goodput=None,
+            tokens_per_second=None,
+            levels=(),
+            blocks=8,
+            discarded=0,
+            requests=500,
+            failed=0,
+            command="serve",
+            asked=asked,
+        )
+        serving = ServingResults(arms=(arm,), batch_best=None, process_deviation=None)
+        return msgspec.structs.replace(priced(finished_run, price), serving=serving)
+
+    documents = {"a": serving_run(2, 3.0), "b": serving_run(5, 1.5)}
+    made = fleet_matrix.compose(record(answered("H200", "a"), answered("L40S", "b")), documents)
+    assert made.cheapest == {"demo": "H200"}
+    assert [cell.asked.servers for cell in made.cells if cell.asked] == [2, 5]
+    assert "2 servers, 6 per hour" in fleet_matrix.render(made)

@@ -1,0 +1,52 @@
+"""The accuracy of an arm as a figure and as a line."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from advisor.domain.accuracy import Accuracy
+from advisor.report.formatting.accuracy_text import accuracy_cell, accuracy_line
+
+
+@pytest.mark.parametrize(
+    ("verdict", "accuracy", "cell"),
+    [
+        ("equivalent", Accuracy(relative_error=1e-7), "1.0e-07"),
+        ("near", Accuracy(relative_error=2.13e-3), "2.1e-03~"),
+        ("near", Accuracy(relative_error=9.0, kl_mean=4e-3), "4.0e-03~"),
+        ("unchecked", Accuracy(fault="constant-output"), "?"),
+        ("equivalent", Accuracy(relative_error=0.0), "0"),
+        ("equivalent", None, "-"),
+    ],
+)
+def test_a_table_has_the_error_and_the_mark_of_its_class(
+    verdict: str, accuracy: Accuracy | None, cell: str
+) -> None:
+    assert accuracy_cell([builders.checked(verdict=verdict, accuracy=accuracy)]) == cell
+
+
+def test_the_worst_batch_size_counts() -> None:
+    checks = [
+        builders.checked(1, verdict="near", accuracy=Accuracy(relative_error=1e-3)),
+        builders.checked(4, accuracy=Accuracy(relative_error=3e-3)),
+    ]
+    assert accuracy_cell(checks) == "3.0e-03~"
+    assert accuracy_cell([]) == "-"
+
+
+def test_the_line_has_every_known_figure() -> None:
+    found = Accuracy(
+        fault="error",
+        relative_error=2e-3,
+        ratio_to_eager=7.0,
+        cosine=0.99999,
+        worst_element=0.1,
+        top1=0.995,
+        envelope=1e-3,
+        repeats=30,
+    )
+    line = accuracy_line(builders.checked(verdict="near", accuracy=found, reference="float64"))
+    for figure in ("close (error)", "2.0e-03", "7x", "0.99999", "1.0e-01", "99.5%", "30 times"):
+        assert figure in line
+    assert line.endswith("against float64")

@@ -1,0 +1,268 @@
+"""The script of an arm: its pins, its measured figures and hostile input."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+
+from advisor import catalogue
+from advisor.domain.measurement import CallSeconds
+from advisor.domain.plan import Plan
+from advisor.domain.worker_events import Environment, Imported, Recipe, RecipeFacts
+from advisor.errors import NoRecipeError
+from advisor.pipeline.decision import Decision
+from advisor.report.documents.document import RunDocument
+from advisor.report.recipes import recipe
+from probes.runtime.source_digest import source_digest
+
+PROBES = catalogue.probes_directory()
+#: As runs of earlier versions store it.
+RECIPE = Recipe(
+    imports=("import json",),
+    source="print(json.dumps(MEASURED))",
+    requirements=("numpy==2.4.6", "torch==2.13.0"),
+    python="==3.11.*",
+    interpreter="python3",
+    serving_command=None,
+)
+
+
+def decided(**recipes: Recipe | None) -> Decision:
+    """Return a decision on a run of an earlier version, which stores a recipe by arm."""
+    processes = {arm: builders.process(recipe=each) for arm, each in recipes.items()}
+    return builders.decision(state=builders.run_state(processes))
+
+
+def render(document: RunDocument | None = None, **changes: Any) -> str:
+    document = document or builders.document()
+    decision = decided(compiled=msgspec.structs.replace(RECIPE, **changes))
+    return recipe.render(document, *recipe.choose(document, decision, "", PROBES))
+
+
+def header_of(script: str) -> dict[str, object]:
+    """Read the header as PEP 723 specifies."""
+    match = re.search(
+        r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$", script
+    )
+    assert match is not None
+    lines = match["content"].splitlines(keepends=True)
+    made: dict[str, object] = msgspec.toml.decode(
+        "".join(line[2:] if line.startswith("# ") else line[1:] for line in lines).encode()
+    )
+    return made
+
+
+def test_the_header_pins_what_was_measured() -> None:
+    assert header_of(render()) == {
+        "requires-python": "==3.11.*",
+        "dependencies": ["numpy==2.4.6", "torch==2.13.0"],
+    }
+
+
+def test_a_requirement_may_have_extras() -> None:
+    asked = ("jax[cuda13,k8s]==0.10.2", "max[serve]==26.7.0")
+    assert header_of(render(requirements=asked))["dependencies"] == [*asked]
+    assert recipe.shadows_import(
+        "max.py", msgspec.structs.replace(RECIPE, requirements=("max[serve]==26.7.0",))
+    )
+
+
+def test_the_script_has_the_measured_throughput() -> None:
+    script = render()
+    (cell,) = builders.document().workflows[0].cells
+    measured = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign))
+    interval = recipe.throughput_interval(cell)
+    assert ast.literal_eval(measured.value) == {1: (interval.low, interval.value, interval.high)}
+    assert (ast.get_docstring(ast.parse(script)) or "").startswith(
+        "synthetic/ffn@8x16 with compiled on Fancy CPU"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "is_so"),
+    [
+        ("torch.py", True),
+        ("numpy.py", True),
+        ("json.py", True),
+        ("serve.py", False),
+        ("serve-torch.py", False),
+        ("-", False),
+    ],
+)
+def test_a_script_with_the_name_of_a_needed_module_shadows_it(name: str, is_so: bool) -> None:
+    assert recipe.shadows_import(name, RECIPE) == is_so
+
+
+@pytest.mark.parametrize(
+    ("own", "found"), [({}, ["3", "false"]), ({"P3_THREADS": "7"}, ["7", "false"])]
+)
+def test_variables_are_set_before_imports_unless_the_user_sets_them(
+    own: dict[str, str], found: list[str], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "stack.py").write_text(
+        "import os\nSEEN = [os.environ['P3_THREADS'], os.environ['P3_MEMORY']]\n"
+    )
+    variables = {"P3_THREADS": "3", "P3_MEMORY": "false"}
+    imports = ("import json", "import os", "import stack")
+    script = render(variables=variables, imports=imports, source="print(json.dumps(stack.SEEN))")
+    assert script.count("import os\n") == 1
+    (tmp_path / "serve.py").write_text(script)
+    answer = subprocess.run(
+        [sys.executable, tmp_path / "serve.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **own},
+    )
+    assert json.loads(answer.stdout) == found
+
+
+def test_hostile_variables_stay_values() -> None:
+    body = ast.parse(render(variables={"A": '"})\nimport this\n({"', "it's": "\\"})).body
+    assert [type(node) for node in body] == [
+        ast.Expr,
+        ast.ImportFrom,
+        ast.Import,
+        ast.Expr,
+        ast.Expr,
+        ast.Import,
+        ast.Assign,
+        ast.Expr,
+    ]
+
+
+def test_the_bounds_of_a_throughput_follow_from_those_of_the_seconds() -> None:
+    (cell,) = builders.document().workflows[0].cells
+    seconds = CallSeconds(median=0.1, low=0.05, high=0.2, samples=9)
+    interval = recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
+    assert interval.low == pytest.approx(interval.value / 2)
+    assert interval.high == pytest.approx(interval.value * 2)
+    seconds = CallSeconds(median=0.1, low=None, high=None, samples=1)
+    interval = recipe.throughput_interval(msgspec.structs.replace(cell, seconds=seconds))
+    assert (interval.low, interval.high) == (None, None)
+
+
+@pytest.mark.parametrize("name", ['"""\nimport os\n"""', "\\", "\u2028x", "a\nb", "# ///"])
+def test_a_hostile_name_stays_in_the_description(name: str) -> None:
+    model = msgspec.structs.replace(builders.question().model, name=name)
+    script = render(builders.document(question=builders.question(model=model)))
+    kinds = [type(node) for node in ast.parse(script).body]
+    assert kinds == [ast.Expr, ast.ImportFrom, ast.Import, ast.Assign, ast.Expr]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"python": '"\nx'},
+        {"requirements": ("torch @ file:///x",)},
+        {"requirements": ('x==1"\n# ]',)},
+    ],
+)
+def test_requirements_that_are_not_pins_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(NoRecipeError):
+        render(**changes)
+
+
+def test_the_description_has_the_origin() -> None:
+    assert "read this script before using it" in render(builders.document(imported=True))
+    assert "imported" not in render()
+
+
+def test_a_run_without_a_recipe_names_the_arms_that_have_one() -> None:
+    decision = decided(compiled=None, **{builders.BASELINE: RECIPE})
+    with pytest.raises(NoRecipeError) as problem:
+        recipe.choose(builders.document(), decision, "", PROBES)
+    assert builders.BASELINE in problem.value.next_step
+    with pytest.raises(NoRecipeError):
+        recipe.choose(builders.document(), decided(), "compiled", PROBES)
+    assert recipe.render_recommended(builders.document(), decision, PROBES) is None
+
+
+def measured(workflow: str, digest: str = "", **changes: Any) -> Decision:
+    """Return a decision on a run of this version, whose arm `compiled` ran `workflow`."""
+    environment = Environment(
+        python="3.11",
+        interpreter="/usr/bin/python3",
+        distributions={"torch": "2.13.0+cpu", "numpy": "2.4.6"},
+        providers={"torch": ("torch",), "numpy": ("numpy",)},
+        source_digest=digest,
+    )
+    facts = {
+        "imported": Imported(
+            versions={"torch": "2.13.0"}, settings={}, seconds=1.0, environment=environment
+        ),
+        "recipe_facts": RecipeFacts(allowances={1: (1e-7,)}, serving_command=None, integration=""),
+        **changes,
+    }
+    arm = builders.arm("compiled", workflow=workflow, extras={"torch": ("cpu",)})
+    return builders.decision(
+        state=builders.run_state(
+            {"compiled": builders.process(**facts)}, plan=Plan(arms=(arm,), excluded=())
+        )
+    )
+
+
+def test_the_script_is_composed_from_the_source_of_the_measured_workflow() -> None:
+    document, decision = builders.document(), measured("pytorch-eager", source_digest(PROBES))
+    script = recipe.render(document, *recipe.choose(document, decision, "compiled", PROBES))
+    assert header_of(script) == {
+        "requires-python": "==3.11.*",
+        "dependencies": ["numpy==2.4.6", "torch[cpu]==2.13.0"],
+    }
+    body = ast.parse(script).body
+    assigned = {
+        node.targets[0].id: node.value
+        for node in body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert ast.literal_eval(assigned["EAGER_ERRORS"]) == {1: [1e-7]}
+    request = assigned["REQUEST"]
+    assert isinstance(request, ast.Call)
+    values = {each.arg: ast.literal_eval(each.value) for each in request.keywords}
+    assert values["arm"] == "compiled"
+    assert values["subject"] == msgspec.to_builtins(decision.header.question.model)
+    assert {"check_and_time", "time_block"} <= {
+        node.name for node in body if isinstance(node, ast.FunctionDef)
+    }
+    assert recipe.SOURCE_CHANGED not in script
+    assert recipe.render_recommended(document, decision, PROBES) == script
+
+
+def test_the_head_notes_that_the_source_has_changed_since_the_measurement() -> None:
+    document, decision = builders.document(), measured("pytorch-eager", "another")
+    entry, found = recipe.choose(document, decision, "", PROBES)
+    assert found.is_source_changed
+    assert recipe.SOURCE_CHANGED in (
+        ast.get_docstring(ast.parse(recipe.render(document, entry, found))) or ""
+    )
+
+
+@pytest.mark.parametrize("workflow", ["gone", "../protocol", "/etc/passwd", "__init__/x"])
+def test_a_workflow_that_this_version_does_not_have_is_refused(workflow: str) -> None:
+    with pytest.raises(NoRecipeError, match="this version has no workflow") as problem:
+        recipe.choose(builders.document(), measured(workflow), "compiled", PROBES)
+    assert builders.header().advisor_version in problem.value.next_step
+
+
+def test_a_workflow_without_the_functions_of_one_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "empty.py").write_text("")
+    with pytest.raises(NoRecipeError, match="defines no versions"):
+        recipe.choose(builders.document(), measured("empty"), "compiled", tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["imported", "recipe_facts"])
+def test_a_process_that_did_not_report_everything_has_no_recipe(missing: str) -> None:
+    absent: dict[str, Any] = {missing: None}
+    decision = measured("pytorch-eager", **absent)
+    assert recipe.find_recipe(decision, "compiled", PROBES) is None

@@ -1,0 +1,157 @@
+"""Servers and images of arms: pins, commands of engines, and text of runs that stays data."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+
+from advisor import catalogue
+from advisor.domain.question import ExportedModel, FactoryModel, Model, TransformersModel
+from advisor.domain.worker_events import Recipe
+from advisor.errors import NoRecipeError
+from advisor.recipes.server import EACH_CALL
+from advisor.report.documents.document import RunDocument
+from advisor.report.recipes.recipe import FoundRecipe
+from advisor.report.recipes.server_recipe import render_dockerfile, render_server
+
+PROBES = catalogue.probes_directory()
+RECIPE = Recipe(
+    imports=("import json",),
+    source="",
+    requirements=("numpy==2.4.6", "torch==2.13.0"),
+    python="==3.11.*",
+    interpreter="python3",
+    serving_command=None,
+)
+INTEGRATION = "import torch\n\n# Each call:\noutput = model(*inputs)\n"
+#: Workflows that have neither lines for each call with padded prompts nor a server of their own.
+WITHOUT_SERVER = {"onnxruntime-genai"}
+
+
+def document_of(model: Model | None = None, **changes: Any) -> RunDocument:
+    question = builders.question(**({"model": model} if model else {}), **changes)
+    return builders.document(question=question)
+
+
+def found(**changes: Any) -> FoundRecipe:
+    return FoundRecipe(msgspec.structs.replace(RECIPE, **changes), integration=INTEGRATION)
+
+
+def server(document: RunDocument, recipe: FoundRecipe) -> str:
+    return render_server(document, document.workflows[0], recipe, PROBES)
+
+
+def dockerfile(document: RunDocument, recipe: FoundRecipe) -> str:
+    return render_dockerfile(document, document.workflows[0], recipe)
+
+
+def test_a_server_needs_what_was_measured_and_its_own_libraries() -> None:
+    script = server(document_of(), found())
+    wanted = re.findall(r'^#     "([^"]+)",$', script, re.MULTILINE)
+    assert wanted[:2] == ["numpy==2.4.6", "torch==2.13.0"]
+    assert [re.split("[<>=]", each)[0] for each in wanted[2:]] == ["starlette", "uvicorn"]
+    sizes = [cell.batch_size for cell in builders.document().workflows[0].cells]
+    assert f"BATCH_SIZES = {tuple(sizes)}" in script
+
+
+@pytest.mark.parametrize("name", ["org/model", "/secret/place/model", "a; touch x", "$(touch x)"])
+def test_an_engine_is_served_by_its_own_command(name: str, tmp_path: Any) -> None:
+    document = document_of(TransformersModel(name=name, weights=name), task="generate")
+    recipe = found(serving_command=f"echo serve {shlex.quote(name)} --dtype float16")
+    script = tmp_path / "server.sh"
+    script.write_text(server(document, recipe))
+    answer = subprocess.run(
+        ["sh", script, "--port", "1"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    expected = name.removeprefix("/secret/place/")
+    assert answer.stdout == f"serve {expected} --dtype float16 --port 1\n"
+    assert [*tmp_path.iterdir()] == [script]
+
+
+@pytest.mark.parametrize("name", ["a\ntouch x", "\u2028touch x", "a\rtouch x"])
+def test_a_hostile_name_stays_in_the_comment(name: str, tmp_path: Any) -> None:
+    document = document_of(TransformersModel(name=name, weights="random"), task="generate")
+    script = tmp_path / "server.sh"
+    script.write_text(server(document, found(serving_command="true")))
+    subprocess.run(["sh", script], check=True, cwd=tmp_path)
+    assert [*tmp_path.iterdir()] == [script]
+
+
+def test_a_command_that_is_none_is_refused() -> None:
+    with pytest.raises(NoRecipeError):
+        server(document_of(), found(serving_command="serve 'open"))
+
+
+@pytest.mark.parametrize("render", [server, dockerfile])
+@pytest.mark.parametrize("command", [None, "serve"])
+def test_requirements_that_are_not_pins_are_refused(render: Any, command: str | None) -> None:
+    with pytest.raises(NoRecipeError):
+        render(document_of(), found(requirements=("x; touch y",), serving_command=command))
+
+
+def instructions(text: str) -> dict[str, list[str]]:
+    """Return the arguments of the instructions of a Dockerfile by their name."""
+    by_name: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, arguments = line.partition(" ")
+            by_name.setdefault(name, []).append(arguments)
+    return by_name
+
+
+@pytest.mark.parametrize(
+    ("model", "files"),
+    [
+        (None, []),
+        (ExportedModel(name="/secret/net.pt2"), ["net.pt2"]),
+        (FactoryModel(name="/secret/net.py:build"), ["net.py"]),
+        (FactoryModel(name="package.net:build"), []),
+    ],
+)
+def test_an_image_has_the_server_and_the_users_files(model: Model | None, files: list[str]) -> None:
+    made = instructions(dockerfile(document_of(model), found()))
+    assert made["FROM"] == ["python:3.11-slim"]
+    assert [json.loads(each)[0] for each in made["COPY"]] == ["server.py", *files]
+    assert json.loads(made["ENTRYPOINT"][0]) == ["python", "server.py"]
+    assert made["RUN"][-1].endswith("-r server.py")
+
+
+def test_the_image_of_an_engine_runs_its_command() -> None:
+    document = document_of(TransformersModel(name="org/m", weights="hub"), task="generate")
+    made = instructions(dockerfile(document, found(serving_command="engine serve org/m")))
+    assert json.loads(made["ENTRYPOINT"][0]) == ["engine", "serve", "org/m"]
+    assert made["RUN"][-1].endswith("numpy==2.4.6 torch==2.13.0")
+    assert "COPY" not in made
+
+
+@pytest.mark.parametrize(
+    ("version", "backend"),
+    [("2.13.0+cpu", "cpu"), ("2.13.0+cu130", "cu130"), ("2.13.0+x; touch y", ""), ("2.13.0", "")],
+)
+def test_an_image_installs_the_measured_build_of_torch(version: str, backend: str) -> None:
+    document = document_of()
+    entry = msgspec.structs.replace(document.workflows[0], versions={"torch": version})
+    text = render_dockerfile(document, entry, found())
+    assert re.findall(r"--torch-backend (\S+)", text) == ([backend] if backend else [])
+    assert "touch" not in text
+
+
+def test_every_workflow_has_a_server() -> None:
+    workflows = catalogue.load().workflows
+    without = set()
+    for workflow in workflows:
+        file = PROBES / "workflows" / catalogue.probe_file(workflow.id)
+        if not workflow.has_probe:
+            continue
+        lines = workflow.integration.source if workflow.integration else ""
+        has_own = any(name in file.read_text() for name in ("def serving_command", "def server("))
+        if not EACH_CALL.search(lines) and not has_own:
+            without.add(workflow.id)
+    assert without == WITHOUT_SERVER

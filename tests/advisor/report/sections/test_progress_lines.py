@@ -1,0 +1,94 @@
+"""Lines of progress: one for slow steps and results, none for other events."""
+
+from __future__ import annotations
+
+import builders
+import pytest
+
+from advisor.domain.outcome import Completed, Crashed
+from advisor.domain.plan import REFERENCE
+from advisor.domain.run_events import (
+    DeviceMemory,
+    Finished,
+    Planned,
+    RaceClosed,
+    RaceOpened,
+    Resumed,
+    RunEvent,
+    WorkerEnded,
+    WorkerReported,
+    WorkerSpawned,
+)
+from advisor.domain.worker_events import Phase, PhaseStarted, Ready
+from advisor.report.sections import progress_lines
+
+
+def render(run_event: RunEvent) -> str | None:
+    (event,) = builders.events(run_event)
+    return progress_lines.render_event(event)
+
+
+def phase_started(
+    phase: Phase, batch_size: int | None = None, arm: str = "compiled"
+) -> WorkerReported:
+    return WorkerReported(
+        arm=arm, process=0, worker_event=PhaseStarted(phase=phase, batch_size=batch_size)
+    )
+
+
+@pytest.mark.parametrize(
+    ("run_event", "line"),
+    [
+        (
+            Planned(plan=builders.plan("one", "two", excluded=[builders.excluded()])),
+            "3 arms to measure, 1 workflows excluded",
+        ),
+        (phase_started("import"), "compiled: import"),
+        (phase_started("build", 16), "compiled: build, batch size 16"),
+        (
+            WorkerEnded(
+                arm="compiled",
+                process=0,
+                outcome=Crashed(phase="build", signal="SIGSEGV", reason="it fell"),
+            ),
+            "compiled: crashed, it fell",
+        ),
+        (
+            RaceOpened(batch_size=4, arms=("one", "two")),
+            "batch size 4: measuring 2 processes in turn",
+        ),
+        (
+            RaceClosed(batch_size=4, reason="the verdict stands: TIE"),
+            "batch size 4: the verdict stands: TIE",
+        ),
+        (Resumed(), "resuming the run"),
+        (Finished(), "finished after 1 s"),
+    ],
+)
+def test_slow_steps_and_results_have_a_line(run_event: RunEvent, line: str) -> None:
+    assert render(run_event) == line
+
+
+@pytest.mark.parametrize(
+    "run_event",
+    [
+        WorkerSpawned(arm="compiled", process=0),
+        phase_started("warmup", 1),
+        phase_started("build", 1, arm=REFERENCE),
+        WorkerReported(arm="compiled", process=0, worker_event=Ready()),
+        WorkerReported(arm="compiled", process=0, worker_event=builders.visits([0.1])[0]),
+        DeviceMemory(arm="compiled", process=0, before_bytes=1, peak_bytes=2, resident_bytes=2),
+        WorkerEnded(arm="compiled", process=0, outcome=Completed()),
+    ],
+)
+def test_other_events_have_no_line(run_event: RunEvent) -> None:
+    assert render(run_event) is None
+
+
+def test_a_failed_reference_has_a_line() -> None:
+    line = render(
+        WorkerEnded(
+            arm=REFERENCE, process=0, outcome=Crashed(phase="load", signal=None, reason="no memory")
+        )
+    )
+    assert line == f"{REFERENCE}: crashed, no memory"

@@ -1,0 +1,45 @@
+"""Lines with the metrics of generated text."""
+
+from __future__ import annotations
+
+import pathlib
+
+import builders
+import msgspec
+from recorded_runs import make_run
+
+from advisor.domain.measurement import GenerationMetrics
+from advisor.pipeline.decision import decide
+from advisor.report import text_report
+from advisor.report.documents import measured_document
+from advisor.report.sections.text_generation import generation_lines, render_generation
+from advisor.store import Store
+
+
+def test_each_arm_has_a_line_with_its_rate_and_latencies(tmp_path: pathlib.Path) -> None:
+    found = decide(make_run(Store(tmp_path), finished=True, generates=True))
+    composed = measured_document.compose(found)
+    lines = generation_lines(composed)
+    assert lines[1].startswith(
+        "  compiled @1: 7,774 tokens/s, first token after 0.412 ms, 0.12 ms between tokens"
+    )
+    assert lines[1].endswith("KV cache 0.25 MiB")
+    assert set(lines) <= set(text_report.render(composed).splitlines())
+
+
+def test_unknown_metrics_are_left_out_and_other_tasks_have_no_lines() -> None:
+    nothing = GenerationMetrics(
+        ttft_seconds=None,
+        itl_seconds=None,
+        tokens_per_second_per_user=None,
+        cache_bytes=None,
+        mbu=0.5,
+        mfu=None,
+        method="",
+    )
+    assert render_generation(nothing) == "50% of the memory bandwidth"
+    assert (
+        render_generation(msgspec.structs.replace(nothing, mbu=1.6))
+        == "more than the memory bandwidth (served from caches)"
+    )
+    assert generation_lines(builders.document()) == []
