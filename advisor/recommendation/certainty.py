@@ -285,8 +285,10 @@ def _needed_seconds(
 
     The error within processes falls with the square root of the measuring time, of which `spent`
     seconds are spent; the error between processes does not fall. None where no amount of time in
-    the same processes is enough.
+    the same processes is enough, and for servers, whose load is not timed by calls.
     """
+    if spent == 0:
+        return None
     for factor in (2.0, 4.0, 8.0, 16.0, 32.0):
         logs = draws.within_rounds(1 / math.sqrt(factor))
         scores = draws.scores(viable, priorities, rubric, logs)

@@ -89,6 +89,25 @@ def test_speeds_that_are_not_known_well_leave_the_decision_open() -> None:
     assert found.needed_seconds > 0
 
 
+def test_servers_have_no_timed_calls_of_which_more_would_settle_the_decision() -> None:
+    made = results(measured("one", 2.0), measured("two", 2.3))
+    without_cells = tuple(
+        msgspec.structs.replace(
+            entry,
+            cells=(),
+            speedup=Interval(
+                value=entry.speedup.value,
+                low=entry.speedup.value / 1.5,
+                high=entry.speedup.value * 1.5,
+            ),
+        )
+        for entry in made.measurements
+    )
+    found = assess(msgspec.structs.replace(made, measurements=without_cells, races=()))
+    assert found.decision == "OPEN"
+    assert found.needed_seconds is None
+
+
 def test_what_lies_between_processes_is_not_settled_by_measuring_longer() -> None:
     found = assess(results(measured("one", 2.0), measured("two", 2.2), noise=NOISY))
     assert found.decision == "OPEN"
