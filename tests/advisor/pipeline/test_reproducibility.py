@@ -19,7 +19,7 @@ from advisor.store import Run, Store
 DECIDE_SCRIPT = """
 import pathlib, sys
 from advisor.pipeline.decision import decide
-from advisor.report import document, measured_document
+from advisor.report.documents import document, measured_document
 from advisor.store import Run
 
 run = Run(pathlib.Path(sys.argv[1]))

@@ -86,7 +86,8 @@ def test_nothing_that_a_worker_started_outlives_it(
         supervisor, tmp_path, f"{child}\nenter_phase('build')\n{WAIT}{end}\n", environment
     )
     next_message(supervisor, PhaseStarted)
-    assert len(workers.find_marked(str(tmp_path))) == 2
+    # A child has the mark only after it has replaced its program.
+    workers.wait_until(lambda: len(workers.find_marked(str(tmp_path))) == 2)
     supervisor.send(worker, "build")
     clock.now += 1000 if end == HANGS else 0
     messages_until_end(supervisor, worker)
@@ -121,7 +122,10 @@ def test_processes_without_the_mark_are_killed_with_their_worker(
 
 
 def is_running(process: psutil.Process) -> bool:
-    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it ended between the two questions
+        return False
 
 
 def test_sharing_the_session_of_the_advisor_makes_no_worker_process(tmp_path: pathlib.Path) -> None:
