@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from advisor.errors import NoExportError
 from advisor.report.documents.document import RunDocument
 from advisor.report.exports import csv_rows
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 PROJECT = "p3-advisor"
 #: Name of the MLflow database.
@@ -79,7 +83,7 @@ def write_mlflow(document: RunDocument, directory: pathlib.Path) -> pathlib.Path
         if experiment
         else client.create_experiment(PROJECT, artifact_location=file.with_suffix("").as_uri())
     )
-    if client.search_runs([experiment_id], f"tags.run_id = '{document.run_id}'", max_results=1):
+    if document.run_id in _stored_run_ids(client, experiment_id):
         return file
     for record in arm_records(document):
         tags = {"run_id": document.run_id}
@@ -96,6 +100,20 @@ def write_mlflow(document: RunDocument, directory: pathlib.Path) -> pathlib.Path
         )
         client.set_terminated(run_id)
     return file
+
+
+def _stored_run_ids(client: MlflowClient, experiment_id: str) -> set[str]:
+    """Return the runs that the database has.
+
+    They are compared here, because the id of a foreign document may be any text, and MLflow's
+    filters have no way to quote it.
+    """
+    found, token = [], None
+    while token != "":
+        page = client.search_runs([experiment_id], page_token=token)
+        found += page
+        token = page.token or ""
+    return {run.data.tags.get("run_id", "") for run in found}
 
 
 def write_wandb_offline(document: RunDocument, directory: pathlib.Path) -> pathlib.Path:
