@@ -29,6 +29,7 @@ from advisor.domain.question import CRITERIA, Budget, Priorities, Question, Synt
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import EndCause, LoggedEvent, RaceClosed, RunEvent
 from advisor.domain.run_state import ProcessState, RaceGroup, RunState
+from advisor.domain.serving import RateLevel
 from advisor.domain.worker_events import (
     BlockTimed,
     Built,
@@ -467,3 +468,17 @@ def decision(**changes: Any) -> Decision:
 
 def document(**changes: Any) -> RunDocument:
     return msgspec.structs.replace(compose(decision()), **changes)
+
+
+def rate_level(rate: float) -> RateLevel:
+    """Return what a server with a goodput of 10 requests/s shows at a rate."""
+    return RateLevel(
+        rate=rate,
+        share=rate / 10,
+        requests=50,
+        failed=0,
+        met=0.98,
+        tokens_per_second=rate * 4,
+        ttft_seconds=(0.1, 0.2, 0.3),
+        itl_seconds=(0.01, 0.02, 0.03),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Generator, Sequence
 
 from advisor.domain.question import LoadQuestion
@@ -16,22 +17,23 @@ from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 
 
+@dataclasses.dataclass(frozen=True)
+class LoadedRun:
+    """A run whose servers are put under load."""
+
+    session: Session
+    recorder: Recorder
+    load: LoadQuestion
+    rules: ServingRules
+    config: RunConfig
+
+
 class BlockSender:
     """Sends blocks of requests with the load generator of one run."""
 
-    def __init__(
-        self,
-        session: Session,
-        recorder: Recorder,
-        load: LoadQuestion,
-        rules: ServingRules,
-        config: RunConfig,
-        generator_python: str,
-    ) -> None:
-        self._session = session
-        self._recorder = recorder
-        self._load = load
-        self._rules = rules
+    def __init__(self, run: LoadedRun, generator_python: str) -> None:
+        self._run = run
+        load, rules, config = run.load, run.rules, run.config
         self._seed = config.question.seed
         usable = usable_processors()
         count = generator_processors(len(usable), rules.generator_share)
@@ -45,7 +47,7 @@ class BlockSender:
             environment=config.environment,
             directory=config.scratch_directory / "load",
             rules=rules,
-            seed=config.question.seed,
+            seed=self._seed,
         )
         self._limits = BlockLimits(
             seconds=rules.seconds_of_block(config.question.budget.name, load.ttft_seconds),
@@ -60,29 +62,29 @@ class BlockSender:
 
         The worker has ended where a text was wrong.
         """
-        serving = self._recorder.state.processes[arm][-1].serving
+        serving = self._run.recorder.state.processes[arm][-1].serving
         assert serving is not None  # noqa: S101 - for the type checker: it is built
         blocks = [
-            plan_block(self._seed, number, rate, self._limits, self._load.lengths)
+            plan_block(self._seed, number, rate, self._limits, self._run.load.lengths)
             for number, rate in rates
         ]
-        share = self._rules.sampled_share
+        share = self._run.rules.sampled_share
         if share > 0:
             mean_rate = sum(block.rate for block in blocks) / len(blocks)
-            self._session.start_sampling(arm, 1 / (share * mean_rate))
+            self._run.session.start_sampling(arm, 1 / (share * mean_rate))
         measured = self._send(arm, serving, blocks)
         yield from measured
         if share > 0:
-            yield from self._session.end_sampling(arm)
+            yield from self._run.session.end_sampling(arm)
         return measured
 
     def _send(
         self, arm: str, serving: Serving, blocks: Sequence[PlannedBlock]
     ) -> list[LoadMeasured]:
         """Return one event for each block, or one with the problem of the load generator."""
-        process = len(self._recorder.state.processes[arm]) - 1
+        process = len(self._run.recorder.state.processes[arm]) - 1
         try:
-            sent = self._session.under_load(arm, lambda: self._generator.send(serving, blocks))
+            sent = self._run.session.under_load(arm, lambda: self._generator.send(serving, blocks))
         except GeneratorError as problem:
             return [
                 LoadMeasured(
@@ -95,7 +97,7 @@ class BlockSender:
                     problem=f"the load generator failed: {problem}",
                 )
             ]
-        lead = self._rules.lead_share
+        lead = self._run.rules.lead_share
         return [
             LoadMeasured(
                 arm=arm,
@@ -103,7 +105,7 @@ class BlockSender:
                 rate=block.rate,
                 seconds=block.seconds * (1 - lead),
                 requests=counted,
-                discarded=fell_behind(counted, self._load, self._rules),
+                discarded=fell_behind(counted, self._run.load, self._run.rules),
             )
             for block, requests in zip(blocks, sent, strict=True)
             for counted in [without_lead(requests, block.seconds * lead)]

@@ -7,15 +7,12 @@ from collections.abc import Generator, Iterator, Sequence
 from advisor import measure
 from advisor.domain.outcome import Unsupported
 from advisor.domain.plan import Arm, arm_directory_name
-from advisor.domain.question import LoadQuestion, Question
+from advisor.domain.question import Question
 from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
 from advisor.domain.run_state import ProcessState
-from advisor.domain.serving import ServingRules
 from advisor.errors import NoRecipeError
-from advisor.pipeline.load_blocks import BlockSender
-from advisor.pipeline.recorder import Recorder
-from advisor.probing.run_config import RunConfig
-from advisor.probing.session import SERVER_SCRIPT, Session
+from advisor.pipeline.load_blocks import BlockSender, LoadedRun
+from advisor.probing.session import SERVER_SCRIPT
 from advisor.recipes.server import compose_server
 from advisor.statistics.goodput import GoodputSearch
 
@@ -28,40 +25,29 @@ FIRST_REPEATED = 1000
 class ServerLoad:
     """The load on the servers of one run."""
 
-    def __init__(
-        self,
-        session: Session,
-        recorder: Recorder,
-        load: LoadQuestion,
-        rules: ServingRules,
-        config: RunConfig,
-        generator_python: str,
-    ) -> None:
-        self._session = session
-        self._recorder = recorder
-        self._load = load
-        self._rules = rules
-        self._config = config
-        self._question: Question = config.question
-        self._sender = BlockSender(session, recorder, load, rules, config, generator_python)
+    def __init__(self, run: LoadedRun, generator_python: str) -> None:
+        self._run = run
+        self._question: Question = run.config.question
+        self._sender = BlockSender(run, generator_python)
 
     def goodput(self, arm: Arm) -> float | None:
         """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
-        if measure.has_failed(self._recorder.state, arm.id):
+        if measure.has_failed(self._run.recorder.state, arm.id):
             return None
-        found = measure.estimate(self._recorder.state, arm.id, self._load, self._question.seed)
+        state, seed = self._run.recorder.state, self._question.seed
+        found = measure.estimate(state, arm.id, self._run.load, seed)
         return found.value if found else None
 
     def may_lead(self, arm: Arm) -> bool:
         """Return whether the goodput of the arm can be the greatest one."""
         return measure.may_lead(
-            self._recorder.state, arm.id, self._load, self._rules, self._question.seed
+            self._run.recorder.state, arm.id, self._run.load, self._run.rules, self._question.seed
         )
 
     def measure_arm(self, arm: Arm, repeat: int) -> Iterator[LoggedEvent]:
         """Start the arm's server, put it under load and stop it."""
-        session, record_each = self._session, self._recorder.record_each
-        number = len(self._recorder.state.processes.get(arm.id, ()))
+        session, record_each = self._run.session, self._run.recorder.record_each
+        number = len(self._run.recorder.state.processes.get(arm.id, ()))
         built = {arm.id} if number else set()
         yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
         if session.is_running(arm.id):
@@ -82,25 +68,25 @@ class ServerLoad:
         if facts is None:
             return
         question = self._question.with_longest_requests()
-        sizes, probes = self._rules.composed_batch_sizes, self._config.probes_directory
+        sizes, probes = self._run.rules.composed_batch_sizes, self._run.config.probes_directory
         try:
             script = compose_server(question, sizes, facts.integration, probes)
         except NoRecipeError as problem:
             outcome = Unsupported(phase="import", reason=problem.what, fix=problem.next_step)
-            yield from self._session.drop(arm.id, outcome)
+            yield from self._run.session.drop(arm.id, outcome)
             return
-        folder = self._config.scratch_directory / arm_directory_name(arm.id)
+        folder = self._run.config.scratch_directory / arm_directory_name(arm.id)
         (folder / SERVER_SCRIPT).write_text(script, encoding="utf-8")
 
     def _search(self, arm: Arm) -> Iterator[RunEvent]:
         """Search the goodput, coarsely for an arm that cannot lead."""
         yield from self._probe(arm)
-        rules = self._rules
+        rules = self._run.rules
         search = GoodputSearch(
-            self._first_rate(arm), self._load.share, rules.most_blocks, rules.ladder
+            self._first_rate(arm), self._run.load.share, rules.most_blocks, rules.ladder
         )
         sent = discarded = 0
-        while self._session.is_running(arm.id) and discarded < rules.most_blocks:
+        while self._run.session.is_running(arm.id) and discarded < rules.most_blocks:
             coarse = not self.may_lead(arm)
             if search.is_finished(coarse=coarse):
                 return
@@ -112,16 +98,16 @@ class ServerLoad:
             discarded += sum(block.discarded for block in measured)
             for block in measured:
                 if not block.discarded:
-                    search.record(measure.load_block(block, self._load))
+                    search.record(measure.load_block(block, self._run.load))
 
     def _probe(self, arm: Arm) -> Iterator[RunEvent]:
         """Run closed loops with more and more requests at once, until that is no faster."""
-        for concurrency in self._rules.probe_concurrencies:
-            if not self._session.is_running(arm.id):
+        for concurrency in self._run.rules.probe_concurrencies:
+            if not self._run.session.is_running(arm.id):
                 return
-            token = f"probe {concurrency} {self._rules.probe_seconds:g}"
-            yield from self._session.send_and_wait(arm.id, token)
-            if measure.is_saturated(self._process(arm).closed_loops, self._rules.probe_gain):
+            token = f"probe {concurrency} {self._run.rules.probe_seconds:g}"
+            yield from self._run.session.send_and_wait(arm.id, token)
+            if measure.is_saturated(self._process(arm).closed_loops, self._run.rules.probe_gain):
                 return
 
     def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
@@ -129,9 +115,9 @@ class ServerLoad:
         goodput = self.goodput(arm)
         if goodput is None:
             return
-        rates = [share * goodput for share in self._rules.repeat_rates]
-        if self._load.rate is not None:
-            rates.append(self._load.rate / measure.servers_for(self._load.rate, goodput))
+        rates = [share * goodput for share in self._run.rules.repeat_rates]
+        if self._run.load.rate is not None:
+            rates.append(self._run.load.rate / measure.servers_for(self._run.load.rate, goodput))
         yield from self._measure(arm, FIRST_REPEATED, sorted(rates))
 
     def _measure(
@@ -150,8 +136,8 @@ class ServerLoad:
         if any(rates):
             return max(rates)
         size, warm = max(process.warmed_up.items())
-        tokens = self._load.mean_output_tokens / self._question.output_tokens
+        tokens = self._run.load.mean_output_tokens / self._question.output_tokens
         return size / (warm.typical_seconds * tokens)
 
     def _process(self, arm: Arm) -> ProcessState:
-        return self._recorder.state.processes[arm.id][-1]
+        return self._run.recorder.state.processes[arm.id][-1]

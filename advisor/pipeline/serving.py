@@ -17,6 +17,7 @@ from advisor.domain.run_state import RunState
 from advisor.pipeline import building
 from advisor.pipeline.arms import plan_of
 from advisor.pipeline.generator_environment import find_interpreter
+from advisor.pipeline.load_blocks import LoadedRun
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.server_load import REPEAT, SEARCH, ServerLoad
 from advisor.probing.run_config import RunConfig
@@ -39,7 +40,8 @@ def measure_servers(
         raise ValueError(message)
     yield from _make_reference(session, recorder)
     python = find_interpreter(header.catalogue, header.machine)
-    load = ServerLoad(session, recorder, question.load, rules, config, python)
+    loaded = LoadedRun(session, recorder, question.load, rules, config)
+    load = ServerLoad(loaded, python)
     # The usual baseline is the slowest one as a rule. Once a faster one is known, it needs few
     # blocks.
     planned = plan_of(recorder.state).arms

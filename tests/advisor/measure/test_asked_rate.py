@@ -1,25 +1,12 @@
 from __future__ import annotations
 
+import builders
 import pytest
 
 from advisor.domain.measurement import Interval
-from advisor.domain.serving import RateLevel
 from advisor.measure.asked_rate import compare_with_asked_rate, servers_for
 
 GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
-
-
-def level(rate: float) -> RateLevel:
-    return RateLevel(
-        rate=rate,
-        share=rate / 10,
-        requests=50,
-        failed=0,
-        met=0.98,
-        tokens_per_second=rate * 4,
-        ttft_seconds=(0.1, 0.2, 0.3),
-        itl_seconds=(0.01, 0.02, 0.03),
-    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +30,7 @@ def test_servers_share_the_rate_so_that_none_exceeds_its_goodput(
 
 
 def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
-    levels = [level(5.0), level(9.9), level(11.0)]
+    levels = [builders.rate_level(5.0), builders.rate_level(9.9), builders.rate_level(11.0)]
     found = compare_with_asked_rate(GOODPUT, levels, 40.0, price_per_hour=2.5)
     assert found is not None
     assert found.level == levels[1]
@@ -51,10 +38,14 @@ def test_the_latency_is_that_at_the_rate_of_each_server() -> None:
 
 
 def test_the_latency_at_a_rate_a_little_above_counts_and_one_below_does_not() -> None:
-    above = compare_with_asked_rate(GOODPUT, [level(9.0), level(12.0)], 40.0, None)
+    above = compare_with_asked_rate(
+        GOODPUT, [builders.rate_level(9.0), builders.rate_level(12.0)], 40.0, None
+    )
     assert above is not None
-    assert above.level == level(12.0)
-    below = compare_with_asked_rate(GOODPUT, [level(9.0), level(14.0)], 40.0, None)
+    assert above.level == builders.rate_level(12.0)
+    below = compare_with_asked_rate(
+        GOODPUT, [builders.rate_level(9.0), builders.rate_level(14.0)], 40.0, None
+    )
     assert below is not None
     assert below.level is None
 

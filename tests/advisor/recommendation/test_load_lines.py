@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import builders
 import pytest
 
 from advisor.domain.measurement import Interval
@@ -9,19 +10,6 @@ from advisor.measure.asked_rate import compare_with_asked_rate
 from advisor.recommendation.load_lines import write_load_lines
 
 GOODPUT = Interval(value=10.0, low=8.0, high=12.0)
-
-
-def level(rate: float) -> RateLevel:
-    return RateLevel(
-        rate=rate,
-        share=rate / 10,
-        requests=50,
-        failed=0,
-        met=0.98,
-        tokens_per_second=rate * 4,
-        ttft_seconds=(0.1, 0.2, 0.3),
-        itl_seconds=(0.01, 0.02, 0.03),
-    )
 
 
 def lines(rate: float | None, *levels: RateLevel) -> tuple[str, ...]:
@@ -65,7 +53,7 @@ def test_an_asked_rate_names_the_servers_and_their_price(rate: float, servers: s
 
 
 def test_the_latency_of_each_server_is_that_at_its_share_of_the_rate() -> None:
-    _, line = lines(40.0, level(10.1))
+    _, line = lines(40.0, builders.rate_level(10.1))
     assert "98%" in line
     assert "200 ms" in line
     assert "20 ms between tokens" in line
