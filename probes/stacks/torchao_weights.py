@@ -22,7 +22,8 @@ from probes.protocol import Engagement, Request
 GROUP = 64
 #: How the kernel of PyTorch for GPUs expects 4-bit weights.
 PACKING = "tile_packed_to_4d"
-#: How torchao refuses a device, a precision or a shape.
+#: How torchao refuses a device, a precision or a shape; it has no exception of its own for that.
+#: They are caught around `quantize_` alone, and the outcome has their text, so a defect shows.
 REFUSALS = (AssertionError, NotImplementedError, ValueError)
 
 

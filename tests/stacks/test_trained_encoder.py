@@ -15,6 +15,7 @@ from advisor.errors import MachineUnfitError
 
 MODEL = trained_encoder.find_model()
 
+# The package consists of a model's weights, which the test environment does not install.
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(900),
