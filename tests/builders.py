@@ -447,11 +447,13 @@ def decision(**changes: Any) -> Decision:
         dtype="float32",
         margin=0.02,
     )
-    ranked = score.score(measured, asked, known)
+    rated = score.rate_arms(measured, known)
+    ranked = score.weigh_arms(rated.overall, asked)
     found = {
         "header": header(question=asked, catalogue=known),
         "state": state,
         "results": measured,
+        "rated": rated,
         "scored": ranked,
         "recommendation": recommendation.recommend(
             measured,

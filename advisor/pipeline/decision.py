@@ -31,7 +31,7 @@ from advisor.store import Run
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """The results, scores and recommendation of a run.
+    """The results, grades, scores and recommendation of a run.
 
     `problem` is the reason when there is no recommendation.
     """
@@ -39,6 +39,7 @@ class Decision:
     header: Header
     state: RunState
     results: Results
+    rated: score.RatedArms
     scored: tuple[ScoredArm, ...]
     recommendation: Recommendation | None
     problem: UserError | None
@@ -101,7 +102,8 @@ def evaluate(header: Header, state: RunState) -> Decision:
     results = msgspec.structs.replace(results, surveys=surveys, portability=portability)
     results = measure.add_servers(results, state, header.question, header.catalogue.presets.noise)
     results = with_losses(results, state, header)
-    return _score_and_recommend(header, state, results)
+    rated = score.rate_arms(results, header.catalogue)
+    return weigh_and_recommend(header, state, results, rated)
 
 
 def with_losses(results: Results, state: RunState, header: Header) -> Results:
@@ -148,7 +150,7 @@ def evaluate_imported(header: Header, events: Iterable[LoggedEvent], name: str) 
 def rescore(
     decision: Decision, priorities: Priorities, constraints: tuple[Constraint, ...]
 ) -> Decision:
-    """Decide again from the same results with other priorities and constraints.
+    """Decide again from the same results and grades with other priorities and constraints.
 
     Fast enough to run while a weight is being dragged on a screen.
     """
@@ -156,29 +158,14 @@ def rescore(
         decision.header.question, priorities=priorities, constraints=constraints
     )
     header = msgspec.structs.replace(decision.header, question=question)
-    return _score_and_recommend(header, decision.state, decision.results)
+    return weigh_and_recommend(header, decision.state, decision.results, decision.rated)
 
 
-def recommend_arm(
-    header: Header, state: RunState, results: Results, scored: tuple[ScoredArm, ...]
-) -> Recommendation:
-    """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
-    catalogue, question = header.catalogue, header.question
-    gpu = header.machine.find_gpu(question.gpu)
-    context = recommendation.DecisionContext(
-        rubric=catalogue.rubric,
-        by_batch_size=score.score_by_batch_size(results, question, catalogue),
-        guidelines=catalogue.guidelines,
-        tree=catalogue.tree,
-        workflows=catalogue.workflows,
-        device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{short_name(question.model)} on {describe_device(header.machine.cpu, gpu)}",
-    )
-    return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)
-
-
-def _score_and_recommend(header: Header, state: RunState, results: Results) -> Decision:
-    scored = score.score(results, header.question, header.catalogue)
+def weigh_and_recommend(
+    header: Header, state: RunState, results: Results, rated: score.RatedArms
+) -> Decision:
+    """Score the rated arms with the weights of the question, and recommend one if possible."""
+    scored = score.weigh_arms(rated.overall, header.question)
     try:
         causes = {end_cause(closed) for closed in state.closed.values()}
         if not scored and "out-of-time" in causes:
@@ -186,7 +173,31 @@ def _score_and_recommend(header: Header, state: RunState, results: Results) -> D
                 "the measuring time ended before any arm was measured",
                 "allow more with --budget",
             )
-        recommendation = recommend_arm(header, state, results, scored)
+        advice = _recommend_arm(header, state, results, rated, scored)
     except UserError as problem:
-        return Decision(header, state, results, scored, None, problem)
-    return Decision(header, state, results, scored, recommendation, None)
+        return Decision(header, state, results, rated, scored, None, problem)
+    return Decision(header, state, results, rated, scored, advice, None)
+
+
+def _recommend_arm(
+    header: Header,
+    state: RunState,
+    results: Results,
+    rated: score.RatedArms,
+    scored: tuple[ScoredArm, ...],
+) -> Recommendation:
+    """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
+    catalogue, question = header.catalogue, header.question
+    gpu = header.machine.find_gpu(question.gpu)
+    context = recommendation.DecisionContext(
+        rubric=catalogue.rubric,
+        by_batch_size={
+            size: score.weigh_arms(arms, question) for size, arms in rated.by_batch_size.items()
+        },
+        guidelines=catalogue.guidelines,
+        tree=catalogue.tree,
+        workflows=catalogue.workflows,
+        device_bytes=gpu.memory_bytes if gpu else None,
+        subject=f"{short_name(question.model)} on {describe_device(header.machine.cpu, gpu)}",
+    )
+    return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)

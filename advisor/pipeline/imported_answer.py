@@ -19,7 +19,6 @@ from advisor.context import Context
 from advisor.domain.decision import (
     Provenance,
     Recommendation,
-    ScoredArm,
     Trust,
     lower_trust,
 )
@@ -28,9 +27,10 @@ from advisor.domain.run import Header
 from advisor.domain.run_state import RunState
 from advisor.errors import UserError
 from advisor.pipeline import other_platforms
-from advisor.pipeline.decision import Decision, evaluate, recommend_arm
+from advisor.pipeline.decision import Decision, evaluate, weigh_and_recommend
 from advisor.question import CPU, resolve, worker_interpreter
 from advisor.question.answers import Answers
+from advisor.score import RatedArm, RatedArms
 
 #: Best trust grade of an imported answer: whether this machine is like the one of the run is not
 #: known.
@@ -140,23 +140,29 @@ def provenance_of(header: Header, now: dt.datetime) -> Provenance:
 
 def _mark_as_imported(decision: Decision, provenance: Provenance) -> Decision:
     """Return the decision with measured ratings marked as imported and the trust lowered."""
-    scored = tuple(_with_imported_ratings(arm) for arm in decision.scored)
-    if decision.recommendation is None:
-        return dataclasses.replace(decision, scored=scored)
-    recommendation = recommend_arm(decision.header, decision.state, decision.results, scored)
+    rated = RatedArms(
+        overall=tuple(_with_imported_ratings(arm) for arm in decision.rated.overall),
+        by_batch_size={
+            size: tuple(_with_imported_ratings(arm) for arm in arms)
+            for size, arms in decision.rated.by_batch_size.items()
+        },
+    )
+    marked = weigh_and_recommend(decision.header, decision.state, decision.results, rated)
+    if marked.recommendation is None:
+        return marked
     return dataclasses.replace(
-        decision, scored=scored, recommendation=_with_lower_trust(recommendation, provenance)
+        marked, recommendation=_with_lower_trust(marked.recommendation, provenance)
     )
 
 
-def _with_imported_ratings(arm: ScoredArm) -> ScoredArm:
+def _with_imported_ratings(arm: RatedArm) -> RatedArm:
     ratings = {
         name: msgspec.structs.replace(rating, evidence="imported")
         if rating.evidence == "measured"
         else rating
         for name, rating in arm.ratings.items()
     }
-    return msgspec.structs.replace(arm, ratings=ratings)
+    return dataclasses.replace(arm, ratings=ratings)
 
 
 def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) -> Recommendation:

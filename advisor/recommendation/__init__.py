@@ -35,6 +35,7 @@ from advisor.recommendation.reasons import (
     give_next_steps,
     give_reasons,
 )
+from advisor.recommendation.speedup_draws import includes_processes
 from advisor.statistics.intervals import geometric_mean_interval
 
 __all__ = ["EPSILON", "STRENGTH", "DecisionContext", "find_flips", "recommend"]
@@ -238,7 +239,7 @@ def _add_headline(
     facts = HeadlineFacts(
         advised=arms[advice.arm],
         speedup=measurement.speedup,
-        has_process_differences=certainty.includes_processes(measurement),
+        has_process_differences=includes_processes(measurement),
         baseline=results.baseline,
         certainty=found,
         indifference=context.rubric.indifference,

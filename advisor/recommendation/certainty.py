@@ -1,38 +1,28 @@
 """How certain the advice is, given the uncertainty of the measured speed-ups.
 
-All speed-ups share the baseline, so their errors are correlated. Draws from their joint
-distribution are scored like the measurement itself. The draws come from a seed and from NumPy's
-`RandomState`, whose streams are frozen, so the same measurements give the same result. Pure.
-
-The module is long because every figure of the certainty comes from the same draws.
+Draws of the speed-ups are scored like the measurement itself. Pure.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Sequence
 
 from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedRegret
-from advisor.domain.measurement import Interval, Measurement, Results
+from advisor.domain.measurement import Results
 from advisor.domain.question import Priorities
-from advisor.domain.rubric import GradeRule, Rubric
-from advisor.recommendation.flips import grades_of
-from advisor.statistics.intervals import HALF_INTERVAL
-from advisor.statistics.replication import MIN_PROCESSES
+from advisor.domain.rubric import Rubric
+from advisor.recommendation.speedup_draws import (
+    Draws,
+    GradeCurve,
+    draw_grades,
+    draw_log_speedups,
+    speedup_errors,
+)
 
-#: An array of float64; NumPy is imported where it computes.
-Draws: TypeAlias = Any
-
-DRAW_COUNT = 4000
 #: Share of the draws that makes a decision certain, and that makes a workflow a contender.
 CERTAIN, CONTENDING = 0.95, 0.05
-#: Standard error of a logarithm whose interval has no bound.
-UNBOUNDED = math.log(2)
-#: Part of the variance of a log speed-up that comes from the baseline where both are as noisy.
-BASELINE_PART = 0.5
 #: The fact that the draws are about.
 SPEEDUP = "speedup"
 
@@ -65,7 +55,7 @@ def assess(
     `measured` has all scored arms, those that fail a constraint included: the fastest of them is
     named whatever the constraints are.
     """
-    draws = _Draws(results, [arm.arm for arm in measured], seed)
+    draws = _ScoredDraws(results, {arm.arm for arm in measured}, seed)
     scores = draws.scores(viable, priorities, rubric)
     shares = _shares_within(scores, viable, rubric.indifference)
     equal = [workflow for workflow, share in shares.items() if share >= CERTAIN]
@@ -94,94 +84,45 @@ def assess(
     )
 
 
-class _StandardNormals(NamedTuple):
-    """Standard normal numbers: within and between processes, shared by all arms or one's own."""
+class _ScoredDraws:
+    """Draws of log speed-ups over the baseline, and the scores that follow from them."""
 
-    shared_within: Draws
-    own_within: Draws
-    shared_between: Draws
-    own_between: Draws
-
-
-@functools.lru_cache(maxsize=1)
-def _standard_normals(seed: int, arms: int, sizes: int) -> _StandardNormals:
-    """Return the numbers of a seed; kept, because each change of a weight draws the same ones."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    stream = np.random.RandomState(seed)
-    return _StandardNormals(
-        stream.standard_normal((DRAW_COUNT, 1, sizes)),
-        stream.standard_normal((DRAW_COUNT, arms, sizes)),
-        stream.standard_normal((DRAW_COUNT, 1)),
-        stream.standard_normal((DRAW_COUNT, arms)),
-    )
-
-
-class _Draws:
-    """Draws of log speed-ups over the baseline, `(draws, arms, batch sizes) float64`."""
-
-    def __init__(self, results: Results, arms: Sequence[str], seed: int) -> None:
-        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
-
-        by_name = {entry.arm: entry for entry in results.measurements}
-        self._place = {arm: place for place, arm in enumerate(arms)}
-        self._seed, self._baseline = seed, results.baseline
-        speedups = _speedups([by_name[arm] for arm in arms])
-        self._means = np.array([[math.log(one.value) for one in each] for each in speedups])
-        self._errors = np.array([[_standard_error(one) for one in each] for each in speedups])
-        self._process = np.array([_process_error(by_name[arm]) for arm in arms], dtype=float)
-        is_baseline = np.array([arm == results.baseline for arm in arms])
-        self._errors[is_baseline], self._process[is_baseline] = 0.0, 0.0
-        self.logs = self._draw(within=1.0)
-
-    def _draw(self, *, within: float) -> Draws:
-        """Return mean log speed-ups over the batch sizes, `(draws, arms) float64`.
-
-        `within` scales the error that more rounds would reduce; the rest lies between processes.
-        """
-        import numpy as np  # noqa: PLC0415 - as above
-
-        arms, sizes = self._means.shape
-        normals = _standard_normals(self._seed % 2**32, arms, sizes)
-        moving = self._errors[self._errors.max(axis=1) > 0]
-        shared = BASELINE_PART * moving.min(axis=0) ** 2 if len(moving) else np.zeros(sizes)
-        own = np.sqrt(np.maximum(self._errors**2 - shared, 0.0))
-        common = normals.shared_within * np.sqrt(shared)
-        common = np.where(self._errors > 0, common, 0.0)
-        noise = common + normals.own_within * own
-        between = normals.shared_between * self._process
-        between = between + normals.own_between * self._process
-        means: Draws = self._means.mean(axis=1) + within * noise.mean(axis=2) + between
-        return means
+    def __init__(self, results: Results, arms: Collection[str], seed: int) -> None:
+        # Ranks depend on the weights, and the draws must not.
+        names = sorted(arms)
+        self._place = {arm: place for place, arm in enumerate(names)}
+        self._errors, self._seed = speedup_errors(results, names), seed
+        self.logs = draw_log_speedups(self._errors, seed)
 
     def scores(
         self,
         viable: Sequence[ScoredArm],
         priorities: Priorities,
         rubric: Rubric,
-        logs: Draws | None = None,
+        *,
+        within: float = 1.0,
     ) -> Draws:
-        """Return the score of each viable arm in each draw, `(draws, arms) float64`."""
-        import numpy as np  # noqa: PLC0415 - as above
+        """Return the score of each viable arm in each draw, `(draws, arms) float64`.
+
+        `within` scales the error within processes.
+        """
+        import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
 
         places = [self._place[arm.arm] for arm in viable]
-        drawn = (self.logs if logs is None else logs)[:, places]
         shares = priorities.shares()
-        total = np.zeros(drawn.shape)
+        fixed_part, moving_part = np.zeros(len(viable)), 0.0
         for criterion in rubric.criteria:
             rule = next((each for each in criterion.grades if each.fact == SPEEDUP), None)
-            fixed = np.array([grades_of(arm)[criterion.id] for arm in viable])
+            fixed = np.array([arm.ratings[criterion.id].graded for arm in viable])
             if rule is None:
-                total += shares[criterion.id] * fixed
+                fixed_part += shares[criterion.id] * fixed
                 continue
             limited = np.array([arm.ratings[criterion.id].fact != SPEEDUP for arm in viable])
-            grades = np.minimum(_grades(rule, drawn), np.where(limited, fixed, np.inf))
-            total += shares[criterion.id] * grades
-        return total
-
-    def within_rounds(self, share: float) -> Draws:
-        """Return draws whose error within processes is `share` of the present one."""
-        return self._draw(within=share)
+            limits = np.where(limited, fixed, np.inf)
+            curve = GradeCurve(rule.knots, rule.between, rule.below, rule.above)
+            grades = draw_grades(self._errors, self._seed, within, curve)[:, places]
+            moving_part += shares[criterion.id] * np.minimum(grades, limits)
+        return np.broadcast_to(fixed_part + moving_part, (len(self.logs), len(viable)))
 
     def speed_regret(self, advised: ScoredArm, measured: Sequence[ScoredArm]) -> SpeedRegret:
         """Return how much faster than the advised arm the fastest one is, and may be."""
@@ -194,64 +135,6 @@ class _Draws:
             value=_rounded(value),
             high=_rounded(max(math.exp(_quantile(gains, CERTAIN)), value)),
         )
-
-
-def _speedups(measurements: Sequence[Measurement]) -> list[list[Interval]]:
-    """Return the speed-ups of each arm by batch size; their means where the sizes differ."""
-    sizes = {tuple(cell.batch_size for cell in entry.cells) for entry in measurements}
-    if len(sizes) == 1 and sizes != {()}:
-        return [[cell.speedup for cell in entry.cells] for entry in measurements]
-    return [[entry.speedup] for entry in measurements]
-
-
-def _standard_error(speedup: Interval) -> float:
-    """Return the standard error of a log speed-up within the processes, from its 95 % interval."""
-    low, high = speedup.low, speedup.high
-    if low is None or high is None or low <= 0:
-        return UNBOUNDED
-    total = math.log(high / low) / (2 * HALF_INTERVAL)
-    return math.sqrt(max(total**2 - (speedup.between or 0.0) ** 2, 0.0))
-
-
-def _process_error(measurement: Measurement) -> float:
-    """Return the standard error of one process that a fresh one would show.
-
-    Zero where the draws within processes include the differences between processes.
-    """
-    between = measurement.speedup.between
-    if between is not None:
-        # Two processes differ by the square root of two times what one of them does.
-        return between / math.sqrt(2)
-    return 0.0 if includes_processes(measurement) else UNBOUNDED
-
-
-def includes_processes(measurement: Measurement) -> bool:
-    """Check whether the interval of the speed-up has what differs between processes.
-
-    It has not where neither a duplicate of the baseline nor enough repetitions were measured.
-    """
-    cells = measurement.cells
-    is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
-    return is_replicated or measurement.speedup.between is not None
-
-
-def _grades(rule: GradeRule, logs: Draws) -> Draws:
-    """Return the grades of log speed-ups, like `score.grades.grade_of` for one value."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    figures = np.array([math.log(figure) for figure, _ in rule.knots])
-    heights = np.array([grade for _, grade in rule.knots])
-    if rule.between == "step":
-        places = np.searchsorted(figures, logs, side="right") - 1
-        steps: Draws = heights[np.maximum(places, 0)]
-        return steps
-    slopes = np.diff(heights) / np.diff(figures)
-    grades: Draws = np.interp(logs, figures, heights)
-    if rule.below == "extend":
-        grades = grades + np.minimum(logs - figures[0], 0.0) * slopes[0]
-    if rule.above == "extend":
-        grades = grades + np.maximum(logs - figures[-1], 0.0) * slopes[-1]
-    return grades
 
 
 def _shares_within(
@@ -275,7 +158,7 @@ def _cheapest(workflows: Sequence[str], viable: Sequence[ScoredArm]) -> str:
 
 
 def _needed_seconds(
-    draws: _Draws,
+    draws: _ScoredDraws,
     viable: Sequence[ScoredArm],
     spent: float,
     priorities: Priorities,
@@ -290,8 +173,7 @@ def _needed_seconds(
     if spent == 0:
         return None
     for factor in (2.0, 4.0, 8.0, 16.0, 32.0):
-        logs = draws.within_rounds(1 / math.sqrt(factor))
-        scores = draws.scores(viable, priorities, rubric, logs)
+        scores = draws.scores(viable, priorities, rubric, within=1 / math.sqrt(factor))
         shares = _shares_within(scores, viable, rubric.indifference)
         if max(shares.values()) >= CERTAIN:
             return round((factor - 1) * spent, 1)

@@ -23,24 +23,26 @@ def find_flips(viable: Sequence[ScoredArm], priorities: Priorities) -> tuple[Fli
     leading = list(
         reversed({tuple(grades_of(arm).values()): arm for arm in reversed(viable)}.values())
     )
+    grades = {arm.arm: grades_of(arm) for arm in leading}
+    at_start = priorities.weigh_all(grades)
     for pillar in PILLARS:
-        now = getattr(priorities, pillar)
-        found = [flip for side in ENDS for flip in _follow_lead(leading, priorities, pillar, side)]
+        now, found = getattr(priorities, pillar), []
+        for side, weight in ENDS.items():
+            at_end = priorities.with_weight(pillar, weight).weigh_all(grades)
+            found += [
+                Flip(criterion=pillar, weight=now + place * (weight - now), to=arm, when=side)
+                for place, arm in _follow_lead(leading, at_start, at_end)
+            ]
         flips += sorted(found, key=lambda flip: abs(flip.weight - now))
     return tuple(flips)
 
 
 def _follow_lead(
-    viable: Sequence[ScoredArm], priorities: Priorities, pillar: str, when: Side
-) -> list[Flip]:
-    """Return the changes of the lead on the way from the present weight to 0 or to 100."""
-    now, end = getattr(priorities, pillar), ENDS[when]
-    at_start, at_end = (
-        {arm.arm: moved.weigh(grades_of(arm)) for arm in viable}
-        for moved in (priorities.with_weight(pillar, weight) for weight in (now, end))
-    )
+    viable: Sequence[ScoredArm], at_start: Mapping[str, float], at_end: Mapping[str, float]
+) -> list[tuple[float, str]]:
+    """Return where the lead changes between two ends, from 0 to 1, and the arm that takes it."""
     rises = {name: at_end[name] - at_start[name] for name in at_end}
-    flips: list[Flip] = []
+    changes: list[tuple[float, str]] = []
     leader, place = leader_of(viable, at_start), 0.0
     while True:
         # A score that rises no faster than the leader's can never overtake it.
@@ -51,12 +53,11 @@ def _follow_lead(
         }
         place = min(crossings.values(), default=1.0)
         if place > 1.0 - SAME_SCORE:
-            return flips
+            return changes
         # Of several scores that cross at one place, the steepest leads after it.
         equal = [arm for arm in viable if crossings.get(arm.arm, 1.0) - place < SAME_SCORE]
         leader = leader_of(equal, rises)
-        weight = now + place * (end - now)
-        flips.append(Flip(criterion=pillar, weight=weight, to=leader, when=when))
+        changes.append((place, leader))
 
 
 def overtaking_weight(

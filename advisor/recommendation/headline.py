@@ -20,7 +20,7 @@ from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.flips import grades_of, overtaking_weight
-from advisor.system.number_format import format_bound, format_weight
+from advisor.system.number_format import format_bound, format_number, format_weight
 
 #: A measured arm that is faster than the advised one by less than this is not named as faster.
 SAME_SPEED = 1.02
@@ -250,7 +250,8 @@ def _cost(checked: Checked) -> str:
     if found is None or found.error is None:
         return "their error is not known"
     kind = "relative error" if found.kl_mean is None else "divergence in nats a token"
-    times = f", {found.ratio_to_eager:.1f} times that of {BASELINE}" if found.ratio_to_eager else ""
+    ratio = format_number(found.ratio_to_eager, digits=2)
+    times = f", {ratio} times that of {BASELINE}" if found.ratio_to_eager else ""
     return f"{kind} {found.error:.1e}{times}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -15,6 +16,9 @@ from advisor.domain.question import FURTHER_CRITERIA, PILLARS, Constraint, Prior
 Point = tuple[Fraction, Fraction]
 #: A score as a linear function of the point: value at the origin, slope along each axis.
 ScoreFunction = tuple[Fraction, Fraction, Fraction]
+
+#: Whether the memory of an arm is known, and its figures, each better where it is larger.
+Merits = tuple[bool, tuple[float, ...]]
 
 ALL_WEIGHTS: tuple[Point, ...] = (
     (Fraction(0), Fraction(0)),
@@ -31,8 +35,13 @@ def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[s
     Of arms that score the same at all weights, the fastest has the whole share.
     """
     functions: dict[ScoreFunction, str] = {}
+    further_weights = tuple(getattr(priorities, name) for name in FURTHER_CRITERIA)
     for arm in sorted(viable, key=lambda arm: (-arm.speedup, arm.arm)):
-        functions.setdefault(_score_function(arm, priorities), arm.arm)
+        pillars, further = (
+            tuple(arm.ratings[name].graded for name in names)
+            for names in (PILLARS, FURTHER_CRITERIA)
+        )
+        functions.setdefault(_score_function(pillars, further, further_weights), arm.arm)
     return {arm.arm: 0.0 for arm in viable} | dict(
         zip(functions.values(), _share_between(tuple(functions)), strict=True)
     )
@@ -52,19 +61,20 @@ def _share_between(functions: tuple[ScoreFunction, ...]) -> tuple[float, ...]:
     return tuple(shares)
 
 
-def _score_function(arm: ScoredArm, priorities: Priorities) -> ScoreFunction:
-    further = {name: Fraction(getattr(priorities, name)) / 100 for name in FURTHER_CRITERIA}
-    left = 1 - sum(further.values(), Fraction(0))
-    performance, productivity, portability = (
-        left * _exact(arm.ratings[name].graded) for name in PILLARS
-    )
+@functools.lru_cache(maxsize=256)
+def _score_function(
+    pillars: tuple[float, ...], further: tuple[float, ...], further_weights: tuple[float, ...]
+) -> ScoreFunction:
+    """Return the score for the grades of an arm and the weights of the further criteria."""
+    shares = [Fraction(weight) / 100 for weight in further_weights]
+    left = 1 - sum(shares, Fraction(0))
+    performance, productivity, portability = (left * _exact(grade) for grade in pillars)
     constant = sum(
-        (share * _exact(arm.ratings[name].graded) for name, share in further.items()), Fraction(0)
+        (share * _exact(grade) for share, grade in zip(shares, further, strict=True)), Fraction(0)
     )
     return constant + portability, performance - portability, productivity - portability
 
 
-@functools.lru_cache(maxsize=1024)
 def _exact(grade: float) -> Fraction:
     """Return a grade as a fraction with a short denominator, which keeps the arithmetic fast."""
     return Fraction(grade).limit_denominator(1_000_000)
@@ -100,27 +110,27 @@ def find_pareto(
     viable: Sequence[ScoredArm], measurements: Mapping[str, Measurement]
 ) -> tuple[str, ...]:
     """Return the arms that no other arm dominates in speed, build time, memory and all grades."""
+    merits = {arm.arm: _merits(arm, measurements[arm.arm]) for arm in viable}
     return tuple(
-        arm.arm
-        for arm in viable
-        if not any(_dominates(other, arm, measurements) for other in viable if other.arm != arm.arm)
+        name
+        for name, own in merits.items()
+        if not any(_dominates(other, own) for other in merits.values() if other is not own)
     )
 
 
-def _dominates(one: ScoredArm, two: ScoredArm, measurements: Mapping[str, Measurement]) -> bool:
+def _merits(arm: ScoredArm, measured: Measurement) -> Merits:
+    memory = measured.memory_bytes.peak
+    grades = (rating.graded for rating in arm.ratings.values())
+    figures = (measured.speedup.value, -measured.build_seconds.cold, -(memory or 0.0), *grades)
+    return memory is not None, figures
+
+
+def _dominates(one: Merits, two: Merits) -> bool:
     """Check that `one` is nowhere worse and somewhere better; unknown memory decides nothing."""
-    ours, theirs = measurements[one.arm], measurements[two.arm]
-    memory, other_memory = ours.memory_bytes.peak, theirs.memory_bytes.peak
-    if (memory is None) != (other_memory is None):
+    (has_memory, figures), (other_has_memory, other_figures) = one, two
+    if has_memory != other_has_memory or figures == other_figures:
         return False
-    gains = [
-        ours.speedup.value - theirs.speedup.value,
-        theirs.build_seconds.cold - ours.build_seconds.cold,
-    ]
-    gains += [rating.graded - two.ratings[name].graded for name, rating in one.ratings.items()]
-    if memory is not None and other_memory is not None:
-        gains.append(other_memory - memory)
-    return all(gain >= 0 for gain in gains) and any(gain > 0 for gain in gains)
+    return all(map(operator.ge, figures, other_figures))
 
 
 def weigh_constraints(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
@@ -28,14 +29,18 @@ from advisor.score.grades import (
 
 __all__ = [
     "FactValue",
+    "RatedArm",
+    "RatedArms",
     "declared_facts",
     "facts_of",
     "failed_constraints",
     "measured_facts",
     "rank",
     "rate",
+    "rate_arms",
     "score",
     "score_by_batch_size",
+    "weigh_arms",
 ]
 
 #: Facts that break ties of score and speed, in this order, smaller first; a mapping ranks values
@@ -52,40 +57,80 @@ TIE_BREAKERS: tuple[tuple[str, Mapping[object, int] | None], ...] = (
 )
 
 
-def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[ScoredArm, ...]:
-    """Return every measured arm with its grades and score, best first.
+@dataclasses.dataclass(frozen=True)
+class RatedArm:
+    """A measured arm with its grades, which depend on no weight and no constraint."""
+
+    measurement: Measurement
+    #: By criterion.
+    ratings: dict[str, Rating]
+    #: Breaks ties of score and speed; the smaller tuple comes first.
+    adoption_cost: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RatedArms:
+    """The measured arms with their grades over all batch sizes, and at each size alone."""
+
+    overall: tuple[RatedArm, ...]
+    #: Empty where one batch size was measured, which has the answer of the whole.
+    by_batch_size: dict[int, tuple[RatedArm, ...]]
+
+
+def rate_arms(results: Results, catalogue: Catalogue) -> RatedArms:
+    """Return every measured arm with its grades, in the order of the measurements."""
+    sizes = sorted({cell.batch_size for entry in results.measurements for cell in entry.cells})
+    return RatedArms(
+        overall=_rate(results, catalogue),
+        by_batch_size={
+            size: _rate(_at_batch_size(results, size), catalogue)
+            for size in (sizes if len(sizes) > 1 else ())
+        },
+    )
+
+
+def weigh_arms(rated: Sequence[RatedArm], question: Question) -> tuple[ScoredArm, ...]:
+    """Return the arms with their scores, best first.
 
     Arms that fail a constraint come after those that do not.
     """
-    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
-    scored, facts_by_arm = [], {}
-    for measurement in results.measurements:
-        workflow = workflows[measurement.workflow].for_arm(measurement.option)
-        surveyed = architecture_survey.find(results.surveys, measurement.workflow)
-        facts = facts_of(measurement, workflow, surveyed)
-        facts["performance_portability"] = performance_portability.find(
-            results.portability, workflow
-        )
-        measured = measured_facts(measurement, workflow, surveyed)
-        ratings = {
-            criterion.id: _explain(
-                rate(criterion, facts, catalogue.rubric, measured=measured), results, workflow
-            )
-            for criterion in catalogue.rubric.criteria
-        }
-        facts_by_arm[measurement.arm] = facts
-        scored.append(score_arm(measurement, ratings, question))
-    return rank(scored, facts_by_arm)
+    scored = [score_arm(each.measurement, each.ratings, question) for each in rated]
+    return rank(scored, {each.measurement.arm: each.adoption_cost for each in rated})
+
+
+def score(results: Results, question: Question, catalogue: Catalogue) -> tuple[ScoredArm, ...]:
+    """Return every measured arm with its grades and score, best first."""
+    return weigh_arms(_rate(results, catalogue), question)
 
 
 def score_by_batch_size(
     results: Results, question: Question, catalogue: Catalogue
 ) -> dict[int, tuple[ScoredArm, ...]]:
     """Return the scores at each batch size alone, best first, where there are several."""
-    sizes = sorted({cell.batch_size for entry in results.measurements for cell in entry.cells})
-    if len(sizes) < 2:  # noqa: PLR2004 - one size has the answer of the whole
-        return {}
-    return {size: score(_at_batch_size(results, size), question, catalogue) for size in sizes}
+    rated = rate_arms(results, catalogue).by_batch_size
+    return {size: weigh_arms(arms, question) for size, arms in rated.items()}
+
+
+def _rate(results: Results, catalogue: Catalogue) -> tuple[RatedArm, ...]:
+    workflows = {workflow.id: workflow for workflow in catalogue.workflows}
+    return tuple(
+        _rate_arm(entry, workflows[entry.workflow].for_arm(entry.option), results, catalogue.rubric)
+        for entry in results.measurements
+    )
+
+
+def _rate_arm(
+    measurement: Measurement, workflow: Workflow, results: Results, rubric: Rubric
+) -> RatedArm:
+    surveyed = architecture_survey.find(results.surveys, measurement.workflow)
+    facts = facts_of(measurement, workflow, surveyed)
+    facts["performance_portability"] = performance_portability.find(results.portability, workflow)
+    measured = measured_facts(measurement, workflow, surveyed)
+    ratings = {
+        criterion.id: _explain(rate(criterion, facts, rubric, measured=measured), results, workflow)
+        for criterion in rubric.criteria
+    }
+    return RatedArm(measurement, ratings, _adoption_cost(facts))
 
 
 def _at_batch_size(results: Results, size: int) -> Results:
@@ -123,17 +168,17 @@ def weigh(ratings: Mapping[str, Rating], question: Question) -> float:
 
 
 def rank(
-    scored: Sequence[ScoredArm], facts: Mapping[str, Mapping[str, FactValue]] | None = None
+    scored: Sequence[ScoredArm], adoption_costs: Mapping[str, tuple[float, ...]] | None = None
 ) -> tuple[ScoredArm, ...]:
     """Order by constraints met, score, measured speed and cost of adoption; number the places."""
-    known = facts or {}
+    known = adoption_costs or {}
     ordered = sorted(
         scored,
         key=lambda arm: (
             bool(arm.fails),
             -round(arm.score, DIGITS),
             -arm.speedup,
-            _adoption_cost(known.get(arm.arm, {})),
+            known.get(arm.arm, ()),
             arm.arm,
         ),
     )

@@ -89,7 +89,8 @@ def large_decision() -> Decision:
             for number, name in enumerate(names)
         ]
     )
-    ranked = score.score(results, header.question, header.catalogue)
+    rated = score.rate_arms(results, header.catalogue)
+    ranked = score.weigh_arms(rated.overall, header.question)
     state = builders.run_state({name: builders.process() for name in names}, finished=True)
     advice = recommendation.recommend(
         results,
@@ -98,7 +99,7 @@ def large_decision() -> Decision:
         (),
         recommendation.DecisionContext(rubric=header.catalogue.rubric),
     )
-    return Decision(header, state, results, ranked, advice, None)
+    return Decision(header, state, results, rated, ranked, advice, None)
 
 
 async def time_weight_changes() -> list[float]:

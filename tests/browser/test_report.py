@@ -13,7 +13,7 @@ import builders
 import msgspec
 import pytest
 
-from advisor import catalogue
+from advisor import catalogue, score
 from advisor.domain.measurement import BuildSeconds, MemoryBytes
 from advisor.domain.question import PILLARS, Constraint
 from advisor.pipeline.decision import Decision, rescore
@@ -134,6 +134,7 @@ def several_arms() -> Decision:
         builders.header(question=asked, catalogue=known),
         builders.decision().state,
         results,
+        score.rate_arms(results, known),
         (),
         None,
         None,

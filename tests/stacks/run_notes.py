@@ -30,6 +30,10 @@ times that of eager PyTorch, and 2.4e-03 at `matmul`, 11 times. They are timed a
 faster than eager PyTorch on this GPU. `torch-tensorrt/fp32-accumulation` has the same outputs as
 `torch-tensorrt`: its option has no effect with this package. The first run accepted errors of up to
 5 %, the second the default of 1 %:"""
+QUANTISED = """\
+Native and quantised arms in one run (`--quantised`), on a machine without other work. The weights
+are random, so the errors are those of the arithmetic, and what a trained model loses is not
+known. `front` marks the arms that no other arm equals in speed, error and weights:"""
 TEXTS = """\
 All runs used hosts with four GPUs, of which two or three were busy at the same time. Eager PyTorch
 waits for its kernel launches, so the other runs increase its noise. The first run was stopped after

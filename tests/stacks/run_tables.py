@@ -15,6 +15,7 @@ from stacks.kept_runs import (
 
 from advisor.domain.measurement import Cell
 from advisor.measure.generation import explain_mismatch
+from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.tabular import markdown_table
 from advisor.system.number_format import (
@@ -163,6 +164,20 @@ def text_section(file: str) -> list[str]:
     """Return the table of a run of generated text and its failures."""
     failed = failures(read_run(file)) or ["Every other requested arm has a time."]
     return [*text_table(file), "", *failed, ""]
+
+
+def quantised_section(file: str) -> list[str]:
+    """Return the table of a run with quantised arms, best first, and its failures."""
+    document = read_run(file)
+    sizes = document.question.batch_sizes
+    entries = {entry.arm: entry for entry in document.workflows}
+    rows = []
+    for arm, *figures in trade_off.table_rows(document):
+        cells = (format_number(cell.speedup.value, decimals=2) for cell in entries[arm].cells)
+        rows.append([arm, *figures, *cells, *_build_and_memory(entries[arm])])
+    head = [*trade_off.HEAD, *(f"@{size}" for size in sizes), "build s", "MiB"]
+    table = markdown_table(head, rows, text_columns={0, 1})
+    return [introduction(document, file), *table, "", *failures(document), ""]
 
 
 def blocks_table(files: Sequence[str]) -> list[str]:

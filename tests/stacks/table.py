@@ -11,6 +11,7 @@ from stacks.run_tables import (
     blocks_table,
     failures,
     gpu_checks,
+    quantised_section,
     race_table,
     survey_section,
     text_section,
@@ -57,6 +58,11 @@ CPU_TEXTS = (
     "cpu-generate-demo-llama.json",
     "cpu-generate-demo-qwen2.json",
     "cpu-generate-demo-gpt2.json",
+)
+CPU_QUANTISED = (
+    "cpu-quantised-ffn-1024x4096x2.json",
+    "cpu-quantised-bert-512x2048x4.json",
+    "cpu-quantised-demo-llama.json",
 )
 SURVEY = "cpu-survey.json"
 
@@ -117,7 +123,15 @@ def further_gpu_section() -> list[str]:
 
 def cpu_section() -> list[str]:
     """Return the main runs on a CPU."""
-    return [*race_table(CPU), "", *text_section(CPU_TEXTS[0]), *survey_section(SURVEY)]
+    return [
+        *race_table(CPU),
+        "",
+        *text_section(CPU_TEXTS[0]),
+        run_notes.QUANTISED,
+        "",
+        *(line for file in CPU_QUANTISED for line in quantised_section(file)),
+        *survey_section(SURVEY),
+    ]
 
 
 def further_cpu_section() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from advisor.domain.accuracy import AccuracyClass, worst_check
 from advisor.domain.worker_events import Checked
-from advisor.system.number_format import MISSING, format_share
+from advisor.system.number_format import MISSING, format_number, format_share
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
@@ -45,7 +45,7 @@ def accuracy_line(checked: Checked) -> str:
     figures: list[tuple[str, Any, Callable[[Any], str]]] = [
         ("relative error {}", found.relative_error, format_error),
         ("divergence {} nats a token", found.kl_mean, format_error),
-        ("{}x eager's", found.ratio_to_eager, lambda ratio: f"{ratio:.2g}"),
+        ("{}x eager's", found.ratio_to_eager, lambda ratio: format_number(ratio, digits=2)),
         ("cosine {}", found.cosine, lambda cosine: f"{cosine:.8f}"),
         ("worst element {}", found.worst_element, format_error),
         ("top-1 {}", found.top1, format_percent),

@@ -1,0 +1,154 @@
+"""Draws of the measured speed-ups from the joint distribution of their errors. Pure.
+
+All speed-ups share the baseline, so their errors are correlated. The draws come from a seed and
+from NumPy's `RandomState`, whose streams are frozen, so the same measurements give the same draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from advisor.domain.measurement import Interval, Measurement, Results
+from advisor.statistics.intervals import HALF_INTERVAL
+from advisor.statistics.replication import MIN_PROCESSES
+
+#: An array of float64; NumPy is imported where it computes.
+Draws: TypeAlias = Any
+
+DRAW_COUNT = 4000
+#: Standard error of a logarithm whose interval has no bound.
+UNBOUNDED = math.log(2)
+#: Part of the variance of a log speed-up that comes from the baseline where both are as noisy.
+BASELINE_PART = 0.5
+
+
+class SpeedupErrors(NamedTuple):
+    """The measured log speed-ups of several arms, with their standard errors."""
+
+    #: By arm and batch size; the means over the sizes where the arms have different ones.
+    logs: tuple[tuple[float, ...], ...]
+    #: Standard errors within the processes, by arm and batch size.
+    within: tuple[tuple[float, ...], ...]
+    #: Standard errors between processes, by arm.
+    between: tuple[float, ...]
+
+
+def speedup_errors(results: Results, arms: Sequence[str]) -> SpeedupErrors:
+    """Return the speed-ups of `arms`; that of the baseline has no error."""
+    by_name = {entry.arm: entry for entry in results.measurements}
+    speedups = _speedups([by_name[arm] for arm in arms])
+    is_exact = [arm == results.baseline for arm in arms]
+    return SpeedupErrors(
+        logs=tuple(tuple(math.log(one.value) for one in each) for each in speedups),
+        within=tuple(
+            tuple(0.0 if exact else _standard_error(one) for one in each)
+            for exact, each in zip(is_exact, speedups, strict=True)
+        ),
+        between=tuple(
+            0.0 if exact else _process_error(by_name[arm])
+            for exact, arm in zip(is_exact, arms, strict=True)
+        ),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def draw_log_speedups(errors: SpeedupErrors, seed: int, within: float = 1.0) -> Draws:
+    """Return mean log speed-ups over the batch sizes, `(draws, arms) float64`, not to be changed.
+
+    `within` scales the error that more rounds would reduce; the rest lies between processes. The
+    draws are kept, because a change of a weight does not change them.
+    """
+    import numpy as np  # noqa: PLC0415 - slow to import, and most commands decide nothing
+
+    logs, own_errors = np.array(errors.logs), np.array(errors.within)
+    process_errors = np.array(errors.between, dtype=float)
+    arms, sizes = logs.shape
+    stream = np.random.RandomState(seed % 2**32)
+    shared_within = stream.standard_normal((DRAW_COUNT, 1, sizes))
+    own_within = stream.standard_normal((DRAW_COUNT, arms, sizes))
+    shared_between = stream.standard_normal((DRAW_COUNT, 1))
+    own_between = stream.standard_normal((DRAW_COUNT, arms))
+    uncertain = own_errors[own_errors.max(axis=1) > 0]
+    shared = BASELINE_PART * uncertain.min(axis=0) ** 2 if len(uncertain) else np.zeros(sizes)
+    common = np.where(own_errors > 0, shared_within * np.sqrt(shared), 0.0)
+    noise = common + own_within * np.sqrt(np.maximum(own_errors**2 - shared, 0.0))
+    between = (shared_between + own_between) * process_errors
+    drawn: Draws = logs.mean(axis=1) + within * noise.mean(axis=2) + between
+    drawn.setflags(write=False)
+    return drawn
+
+
+class GradeCurve(NamedTuple):
+    """The part of the rule of speed-ups that their grades are computed from."""
+
+    knots: tuple[tuple[float, float], ...]
+    between: str
+    below: str
+    above: str
+
+
+@functools.lru_cache(maxsize=8)
+def draw_grades(errors: SpeedupErrors, seed: int, within: float, curve: GradeCurve) -> Draws:
+    """Return the grades of the drawn speed-ups, `(draws, arms) float64`, not to be changed.
+
+    They are those of `score.grades.grade_of` for each value.
+    """
+    import numpy as np  # noqa: PLC0415 - as above
+
+    logs = draw_log_speedups(errors, seed, within)
+    figures = np.array([math.log(figure) for figure, _ in curve.knots])
+    heights = np.array([grade for _, grade in curve.knots])
+    if curve.between == "step":
+        places = np.searchsorted(figures, logs, side="right") - 1
+        grades: Draws = heights[np.maximum(places, 0)]
+    else:
+        slopes = np.diff(heights) / np.diff(figures)
+        grades = np.interp(logs, figures, heights)
+        if curve.below == "extend":
+            grades += np.minimum(logs - figures[0], 0.0) * slopes[0]
+        if curve.above == "extend":
+            grades += np.maximum(logs - figures[-1], 0.0) * slopes[-1]
+    grades.setflags(write=False)
+    return grades
+
+
+def includes_processes(measurement: Measurement) -> bool:
+    """Check whether the interval of the speed-up has what differs between processes.
+
+    It has not where neither a duplicate of the baseline nor enough repetitions were measured.
+    """
+    cells = measurement.cells
+    is_replicated = bool(cells) and all(cell.processes >= MIN_PROCESSES for cell in cells)
+    return is_replicated or measurement.speedup.between is not None
+
+
+def _speedups(measurements: Sequence[Measurement]) -> list[list[Interval]]:
+    """Return the speed-ups of each arm by batch size; their means where the sizes differ."""
+    sizes = {tuple(cell.batch_size for cell in entry.cells) for entry in measurements}
+    if len(sizes) == 1 and sizes != {()}:
+        return [[cell.speedup for cell in entry.cells] for entry in measurements]
+    return [[entry.speedup] for entry in measurements]
+
+
+def _standard_error(speedup: Interval) -> float:
+    """Return the standard error of a log speed-up within the processes, from its 95 % interval."""
+    low, high = speedup.low, speedup.high
+    if low is None or high is None or low <= 0:
+        return UNBOUNDED
+    total = math.log(high / low) / (2 * HALF_INTERVAL)
+    return math.sqrt(max(total**2 - (speedup.between or 0.0) ** 2, 0.0))
+
+
+def _process_error(measurement: Measurement) -> float:
+    """Return the standard error of one process that a fresh one would show.
+
+    Zero where the draws within processes include the differences between processes.
+    """
+    between = measurement.speedup.between
+    if between is not None:
+        # Two processes differ by the square root of two times what one of them does.
+        return between / math.sqrt(2)
+    return 0.0 if includes_processes(measurement) else UNBOUNDED
