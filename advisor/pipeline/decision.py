@@ -22,9 +22,9 @@ from advisor.domain.run_events import LoggedEvent, end_cause
 from advisor.domain.run_state import RunState, fold
 from advisor.errors import BudgetSpentError, ExportFileError, RunFileError, UserError
 from advisor.measure import trained_loss
-from advisor.pipeline import other_platforms, replay
-from advisor.pipeline.arms import plan_of
-from advisor.pipeline.survey_findings import collect_findings
+from advisor.pipeline.stored import other_platforms, replay
+from advisor.pipeline.stored.arms import plan_of
+from advisor.pipeline.stored.survey_findings import collect_findings
 from advisor.score import architecture_survey, performance_portability
 from advisor.store import Run
 

@@ -16,12 +16,9 @@ from advisor.domain.plan import Plan
 from advisor.domain.question import Question
 from advisor.domain.run import SCHEMA, Header
 from advisor.domain.run_events import LoggedEvent, Planned, RunEvent
-from advisor.pipeline import (
-    expected_builds,
-    generator_environment,
-    other_platforms,
-    survey_findings,
-)
+from advisor.pipeline.builds import expected_builds
+from advisor.pipeline.serving import generator_environment
+from advisor.pipeline.stored import other_platforms, survey_findings
 from advisor.probing import sandboxing
 from advisor.probing.environments import containers, registry
 from advisor.question import VISIBLE_DEVICES, max_load_seconds, resolve, worker_interpreter

@@ -16,22 +16,15 @@ from advisor.domain.run import Header, fleet_id_of
 from advisor.domain.run_events import Finished, LoggedEvent, Resumed
 from advisor.domain.run_state import RunState
 from advisor.errors import RunIsImportedError, RunOfFleetError
-from advisor.pipeline import (
-    building,
-    fallbacks,
-    further_rounds,
-    load_check,
-    post_race,
-    provisional,
-    racing,
-    remaining,
-    repetitions,
-    serving,
-    survey,
-)
-from advisor.pipeline.arms import plan_of
+from advisor.pipeline import load_check, survey
+from advisor.pipeline.answers import provisional
+from advisor.pipeline.builds import building
 from advisor.pipeline.decision import evaluate
+from advisor.pipeline.races import fallbacks, further_rounds, post_race, racing, repetitions
 from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.serving import servers
+from advisor.pipeline.stored import remaining
+from advisor.pipeline.stored.arms import plan_of
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig
@@ -82,7 +75,7 @@ def _execute_steps(
     with monitor.running(), open_session(run, header, context, monitor) as session:
         if question.load is not None:
             config = run_config_of(run, header, context)
-            yield from serving.measure_servers(session, recorder, header, config)
+            yield from servers.measure_servers(session, recorder, header, config)
             yield recorder.record(Finished())
             return
         yield from _race_groups(session, recorder, header, context.clock)

@@ -17,8 +17,8 @@ from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.question import Question
 from advisor.domain.run_events import ModelSurveyed, RunEvent, WorkerEnded
 from advisor.domain.run_state import RunState
-from advisor.pipeline.arms import plan_of
-from advisor.pipeline.survey_findings import one_arm_per_workflow, verdict_of
+from advisor.pipeline.stored.arms import plan_of
+from advisor.pipeline.stored.survey_findings import one_arm_per_workflow, verdict_of
 from advisor.probing.run_config import RunConfig
 from advisor.probing.session import Session
 

@@ -29,8 +29,9 @@ from sessions import exhaust
 
 from advisor import catalogue, measure, recommendation, score
 from advisor.domain.question import Budget
-from advisor.pipeline import racing, replay
+from advisor.pipeline.races import racing
 from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.stored import replay
 from advisor.probing.session import Session
 from advisor.recommendation import certainty, trust
 

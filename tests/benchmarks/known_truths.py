@@ -34,7 +34,7 @@ from simulation import lower_bound, upper_bound
 
 from advisor import catalogue
 from advisor.measure import log_median_seconds
-from advisor.pipeline import racing
+from advisor.pipeline.races import racing
 from advisor.probing.session import Session
 from advisor.statistics.race import Race
 

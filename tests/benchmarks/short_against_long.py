@@ -36,11 +36,11 @@ from advisor import measure
 from advisor.context import Context
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run import Header
-from advisor.pipeline import racing
-from advisor.pipeline.arms import plan_of
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute, open_session
+from advisor.pipeline.races import racing
+from advisor.pipeline.stored.arms import plan_of
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 from advisor.probing.session import Session
 from advisor.question.answers import Answers

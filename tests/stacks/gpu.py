@@ -33,10 +33,10 @@ from advisor.domain.run_events import RaceOpened, WorkerEnded, WorkerReported
 from advisor.domain.run_state import fold
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
 from advisor.machine import gpus
-from advisor.pipeline.arms import plan_of
 from advisor.pipeline.decision import decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
+from advisor.pipeline.stored.arms import plan_of
 from advisor.probing.conditions import ConditionsMonitor
 from advisor.probing.device_memory import DeviceMemoryMonitor
 from advisor.probing.run_config import RunConfig

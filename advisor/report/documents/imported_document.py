@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from advisor.pipeline.imported_answer import ImportedAnswer
+from advisor.pipeline.answers.imported_answer import ImportedAnswer
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import RunDocument
 

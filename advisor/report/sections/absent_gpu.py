@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from advisor.context import Context
 from advisor.errors import GpuNotAttachedError, UnknownGpuError, UserError
-from advisor.pipeline import imported_answer, published_answer
+from advisor.pipeline.answers import imported_answer, published_answer
 from advisor.pipeline.draft import DraftRun
 from advisor.question.answers import Answers, command_of
 from advisor.report.documents import imported_document, published_document

@@ -11,7 +11,7 @@ from advisor import measure
 from advisor.domain.artefacts import varying_sibling
 from advisor.domain.outcome import Incorrect, Nondeterministic, Outcome
 from advisor.domain.run_state import RunState
-from advisor.pipeline.arms import failed_arms
+from advisor.pipeline.stored.arms import failed_arms
 
 VARIES = Nondeterministic(phase="done", reason="call 31 with the same input differs")
 WRONG = Incorrect(phase="correctness", reason="its inputs are bound to the wrong names")

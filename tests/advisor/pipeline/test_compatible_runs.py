@@ -15,8 +15,9 @@ from simulation import NOISE_LEVELS, SimulatedMachine, SimulatedSession, new_rec
 from advisor import catalogue, measure
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Budget
-from advisor.pipeline import racing, repetitions, replay
-from advisor.pipeline.arms import plan_of
+from advisor.pipeline.races import racing, repetitions
+from advisor.pipeline.stored import replay
+from advisor.pipeline.stored.arms import plan_of
 
 PRESETS = catalogue.load().presets
 QUICK = Budget(name="quick", measuring_seconds=45, most_rounds=13, repeats=1)

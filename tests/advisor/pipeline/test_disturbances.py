@@ -19,9 +19,11 @@ from advisor.domain.measurement import Results
 from advisor.domain.question import Budget
 from advisor.domain.run_events import Conditions
 from advisor.errors import MachineUnfitError
-from advisor.pipeline import execution, racing, replay
-from advisor.pipeline.arms import plan_of
+from advisor.pipeline import execution
 from advisor.pipeline.decision import Decision, decide
+from advisor.pipeline.races import racing
+from advisor.pipeline.stored import replay
+from advisor.pipeline.stored.arms import plan_of
 from advisor.probing.conditions import CpuReading
 from advisor.question.answers import Answers
 from advisor.recommendation import trust

@@ -27,10 +27,11 @@ from advisor.domain.run_events import (
     RunEvent,
 )
 from advisor.domain.worker_events import BlockTimed
-from advisor.pipeline import remaining, repetitions
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import prepare
 from advisor.pipeline.execution import execute
+from advisor.pipeline.races import repetitions
+from advisor.pipeline.stored import remaining
 from advisor.probing import session as probing_session
 from advisor.question.answers import Answers
 

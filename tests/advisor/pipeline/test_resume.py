@@ -29,7 +29,7 @@ from advisor.domain.run_events import (
     WorkerSpawned,
 )
 from advisor.domain.worker_events import BlockTimed, PhaseStarted
-from advisor.pipeline.building import has_reference
+from advisor.pipeline.builds.building import has_reference
 from advisor.pipeline.decision import decide
 from advisor.pipeline.execution import execute
 from advisor.store import Run

@@ -20,8 +20,9 @@ from advisor import catalogue, measure
 from advisor.domain.measurement import RaceResult
 from advisor.domain.question import Budget
 from advisor.domain.run_state import RunState
-from advisor.pipeline import racing, repetitions, replay
-from advisor.pipeline.arms import plan_of
+from advisor.pipeline.races import racing, repetitions
+from advisor.pipeline.stored import replay
+from advisor.pipeline.stored.arms import plan_of
 
 LIMITS = catalogue.load().presets.guard
 STANDARD = Budget(name="standard", measuring_seconds=120, most_rounds=40, repeats=2)

@@ -21,10 +21,11 @@ from advisor.domain.outcome import (
 )
 from advisor.domain.plan import REFERENCE, Arm
 from advisor.domain.run_events import ModelSurveyed, RunEvent, WorkerEnded
-from advisor.pipeline import survey, survey_findings
+from advisor.pipeline import survey
 from advisor.pipeline.decision import Decision, decide
 from advisor.pipeline.draft import DraftRun, create, propose
 from advisor.pipeline.execution import execute
+from advisor.pipeline.stored import survey_findings
 from advisor.question.answers import Answers
 from advisor.store import Run
 

@@ -13,7 +13,7 @@ from nvml import UUID, FakeNvml
 
 from advisor import catalogue
 from advisor.domain.run_events import Conditions
-from advisor.pipeline import visit_quality
+from advisor.pipeline.races import visit_quality
 from advisor.probing import conditions as conditions_module
 from advisor.probing.conditions import ConditionsMonitor, GpuMonitor
 

@@ -1,0 +1,1 @@
+"""Answers without a finished run here: provisional, imported, and from published figures."""

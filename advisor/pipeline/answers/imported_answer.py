@@ -1,0 +1,180 @@
+"""Answer for a GPU that is not attached, from a stored run that was measured on one.
+
+The run is decided again; ratings, trust and text mark it as measured elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import pathlib
+import re
+
+import msgspec
+
+from advisor import machine
+from advisor.applicability import required_packages
+from advisor.catalogue import load as load_catalogue
+from advisor.context import Context
+from advisor.domain.decision import (
+    Provenance,
+    Recommendation,
+    Trust,
+    lower_trust,
+)
+from advisor.domain.question import Question
+from advisor.domain.run import Header
+from advisor.domain.run_state import RunState
+from advisor.errors import UserError
+from advisor.pipeline.decision import Decision, evaluate, weigh_and_recommend
+from advisor.pipeline.stored import other_platforms
+from advisor.question import CPU, resolve, worker_interpreter
+from advisor.question.answers import Answers
+from advisor.score import RatedArm, RatedArms
+
+#: Best trust grade of an imported answer: whether this machine is like the one of the run is not
+#: known.
+BEST_TRUST: Trust = "B"
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportedAnswer:
+    """A decision on a run of another machine, and its provenance."""
+
+    decision: Decision
+    provenance: Provenance
+
+
+def find_answer(answers: Answers, context: Context) -> ImportedAnswer | None:
+    """Return the decision on the newest finished run of this question on such a GPU.
+
+    None if no such run is stored.
+    """
+    rubric = pathlib.Path(answers.rubric) if answers.rubric else None
+    catalogue = load_catalogue(context.rubric, probes=context.probes, rubric=rubric)
+    here = machine.detect(worker_interpreter(answers), required_packages(catalogue))
+    question = resolve(msgspec.structs.replace(answers, gpu=CPU), here, catalogue)
+    found = find_run(answers, question, context)
+    if found is None:
+        return None
+    header, state = found
+    stored_question = msgspec.structs.replace(
+        header.question,
+        priorities=question.priorities,
+        constraints=question.constraints,
+        requests=question.requests,
+        price_per_hour=question.price_per_hour,
+    )
+    with_rubric = msgspec.structs.replace(header.catalogue, rubric=catalogue.rubric)
+    header = msgspec.structs.replace(header, question=stored_question, catalogue=with_rubric)
+    provenance = provenance_of(header, context.now())
+    return ImportedAnswer(_mark_as_imported(evaluate(header, state), provenance), provenance)
+
+
+def find_run(
+    answers: Answers, question: Question, context: Context
+) -> tuple[Header, RunState] | None:
+    """Return the newest finished run of this question on a GPU of this name.
+
+    Batch sizes and precision count only if the user has named them.
+    """
+    for entry in [] if context.store.is_empty() else context.store.history():
+        if (
+            entry.finished
+            and entry.model == question.model.name
+            and matches_gpu_name(entry.device, answers.gpu)
+        ):
+            try:
+                run = context.store.find(entry.run_id)
+                header = run.header()
+                if _is_same_question(header.question, answers, question):
+                    return header, run.state()
+            except UserError:
+                continue
+    return None
+
+
+def _is_same_question(found: Question, answers: Answers, question: Question) -> bool:
+    wanted = (
+        question
+        if answers.batch_sizes
+        else msgspec.structs.replace(question, batch_sizes=found.batch_sizes)
+    )
+    return (
+        found.gpu is not None
+        and other_platforms.is_same_work(found, wanted)
+        and answers.dtype in {"auto", found.dtype}
+    )
+
+
+def matches_gpu_name(device: str, text: str) -> bool:
+    """Return whether the words of `text` occur whole and in this order in the device's name.
+
+    `RTX 4090` matches `NVIDIA GeForce RTX 4090`.
+    """
+    words = r"\W+(?:\w+\W+)*?".join(map(re.escape, text.split()))
+    return bool(words) and re.search(rf"(?<!\w){words}(?!\w)", device, re.IGNORECASE) is not None
+
+
+def provenance_of(header: Header, now: dt.datetime) -> Provenance:
+    """Return where and when a run on a GPU was measured, in fields and in words."""
+    gpu = next(gpu for gpu in header.machine.gpus if gpu.uuid == header.question.gpu)
+    cpu = header.machine.cpu.model
+    age_days = max((now - dt.datetime.fromisoformat(header.created)).days, 0)
+    ago = "today" if age_days == 0 else "1 day ago" if age_days == 1 else f"{age_days} days ago"
+    return Provenance(
+        run=header.run_id,
+        created=header.created,
+        age_days=age_days,
+        device=gpu.name,
+        cpu=cpu,
+        kernel=header.machine.kernel,
+        driver=gpu.driver,
+        versions=header.machine.software.packages,
+        words=(
+            f"measured {ago} on {gpu.name}, driver {gpu.driver}, {cpu} (run {header.run_id}); "
+            "nothing was measured on this machine"
+        ),
+    )
+
+
+def _mark_as_imported(decision: Decision, provenance: Provenance) -> Decision:
+    """Return the decision with measured ratings marked as imported and the trust lowered."""
+    rated = RatedArms(
+        overall=tuple(_with_imported_ratings(arm) for arm in decision.rated.overall),
+        by_batch_size={
+            size: tuple(_with_imported_ratings(arm) for arm in arms)
+            for size, arms in decision.rated.by_batch_size.items()
+        },
+    )
+    marked = weigh_and_recommend(decision.header, decision.state, decision.results, rated)
+    if marked.recommendation is None:
+        return marked
+    return dataclasses.replace(
+        marked, recommendation=_with_lower_trust(marked.recommendation, provenance)
+    )
+
+
+def _with_imported_ratings(arm: RatedArm) -> RatedArm:
+    ratings = {
+        name: msgspec.structs.replace(rating, evidence="imported")
+        if rating.evidence == "measured"
+        else rating
+        for name, rating in arm.ratings.items()
+    }
+    return dataclasses.replace(arm, ratings=ratings)
+
+
+def _with_lower_trust(recommendation: Recommendation, provenance: Provenance) -> Recommendation:
+    return msgspec.structs.replace(
+        recommendation,
+        trust=lower_trust(recommendation.trust, BEST_TRUST),
+        trust_reasons=(provenance.words, *recommendation.trust_reasons),
+        next_steps=(
+            (
+                "run p3-advisor on the machine that will serve, if it is not the one of run "
+                f"{provenance.run}"
+            ),
+            *recommendation.next_steps,
+        ),
+    )

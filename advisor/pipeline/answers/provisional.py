@@ -1,0 +1,34 @@
+"""The answer from the arms that have raced so far, while others still have to be built."""
+
+from __future__ import annotations
+
+from advisor.domain.run import Header
+from advisor.domain.run_events import ProvisionalAnswer
+from advisor.domain.run_state import RunState
+from advisor.pipeline.decision import evaluate
+from advisor.pipeline.stored import remaining
+from advisor.pipeline.stored.arms import plan_of
+
+
+def answer_so_far(header: Header, state: RunState) -> ProvisionalAnswer | None:
+    """Return what the decision would be now; None without a recommendation."""
+    decision = evaluate(header, state)
+    advice = decision.recommendation
+    if advice is None:
+        return None
+    waiting = remaining.waiting_arms(state, header.question)
+    return ProvisionalAnswer(
+        decision=advice.decision,
+        arm=advice.arm,
+        certainty=advice.certainty,
+        speedup=next(
+            entry.speedup for entry in decision.results.measurements if entry.arm == advice.arm
+        ),
+        waiting=tuple(arm.id for arm in plan_of(state).arms if arm.id in waiting),
+    )
+
+
+def answer_stands(header: Header, state: RunState) -> bool:
+    """Return whether the decision is made with what has been measured so far."""
+    advice = evaluate(header, state).recommendation
+    return advice is not None and advice.decision in {"CLEAR", "EITHER"}

@@ -1,0 +1,1 @@
+"""Build arms, within limits of time and memory."""

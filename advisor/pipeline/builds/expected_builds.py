@@ -1,0 +1,75 @@
+"""Estimate how long the builds of a plan take, from stored runs and from the catalogue."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from advisor.domain.plan import Arm, Plan
+from advisor.domain.run import Header
+from advisor.domain.run_state import RunState
+from advisor.errors import UserError
+from advisor.pipeline.builds.build_limits import build_seconds
+from advisor.pipeline.stored.other_platforms import is_same_work
+from advisor.store import Run, Store
+
+#: Newest runs of the same work on the same device that are read.
+MOST_RUNS = 3
+
+
+def with_expected_builds(plan: Plan, header: Header, store: Store) -> Plan:
+    """Return the plan with the expected seconds of each arm's cold build, where they are known.
+
+    Stored runs of the same work on this device come before the figures of the catalogue.
+    """
+    typical = header.catalogue.build_seconds.get(header.question.device, {})
+    expected = {**typical, **_seconds_in_runs(header, store)}
+    return msgspec.structs.replace(
+        plan,
+        arms=tuple(
+            msgspec.structs.replace(arm, expected_build_seconds=_expected_seconds(arm, expected))
+            for arm in plan.arms
+        ),
+    )
+
+
+def _expected_seconds(arm: Arm, expected: Mapping[str, float]) -> float | None:
+    """Return the figure of the arm, else the median of its workflow's arms."""
+    own = expected.get(arm.duplicate_of or arm.id)
+    if own is not None:
+        return own
+    alike = [
+        seconds for name, seconds in expected.items() if name.partition("/")[0] == arm.workflow
+    ]
+    return statistics.median(alike) if alike else None
+
+
+def _seconds_in_runs(header: Header, store: Store) -> Mapping[str, float]:
+    """Return the median seconds of the cold builds in comparable stored runs, by arm."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for state in _comparable_states(header, store):
+        for arm, processes in state.processes.items():
+            if processes and processes[0].ready:
+                seconds[arm].append(build_seconds(processes[0]))
+    return {arm: round(statistics.median(found), 1) for arm, found in seconds.items()}
+
+
+def _comparable_states(header: Header, store: Store) -> Iterator[RunState]:
+    """Yield the states of the newest comparable runs; runs that cannot be read are skipped."""
+    found = 0
+    for entry in store.history():
+        if found == MOST_RUNS:
+            return
+        if not entry.finished or entry.model != header.question.model.name:
+            continue
+        try:
+            run: Run = store.find(entry.run_id)
+            other = run.header()
+            if other.device == header.device and is_same_work(other.question, header.question):
+                yield run.state()
+                found += 1
+        except UserError:
+            continue

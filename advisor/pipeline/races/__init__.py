@@ -1,0 +1,1 @@
+"""Time calls of the built arms by turns, and measure the leaders further."""

@@ -1,0 +1,116 @@
+"""Measure raced workers further: sustained calls, profiles, shapes that were not built.
+
+These steps would disturb a race, so they follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from advisor.domain.question import Question
+from advisor.domain.run_events import LoggedEvent, RunEvent
+from advisor.domain.run_state import RunState
+from advisor.pipeline.decision import Decision
+from advisor.pipeline.races import racing
+from advisor.pipeline.races.leaders import leaders_of
+from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.stored import remaining, replay
+from advisor.pipeline.stored.arms import arms_by_speed, plan_of
+from advisor.probing.session import Session
+
+#: Order in which the two fastest arms are sustained: an even drift affects both alike.
+ABBA = (0, 1, 1, 0)
+
+
+def measure_further(
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    evaluate: Callable[[RunState], Decision] | None = None,
+) -> Iterator[LoggedEvent]:
+    """Sustain the two fastest arms, then profile every arm that runs, duplicates excepted.
+
+    Where `evaluate` gives the decision so far, its leaders then try new shapes.
+    """
+    arms = [
+        arm.id
+        for arm in plan_of(recorder.state).arms
+        if session.is_running(arm.id) and arm.duplicate_of is None
+    ]
+    yield from recorder.record_each(sustain_fastest(session, recorder.state, question))
+    for arm in arms:
+        yield from recorder.record_each(profile(session, arm, question))
+    if evaluate is not None:
+        yield from try_shapes_of_leaders(session, recorder, question, evaluate)
+
+
+def try_shapes_of_leaders(
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    evaluate: Callable[[RunState], Decision],
+) -> Iterator[LoggedEvent]:
+    """Let the leaders try one batch size and one length that were not built.
+
+    What they do may make other arms lead. These follow, until no leader is untried or the time is
+    spent: no arm should lead by a declared fact that it would not have confirmed.
+    """
+    limit, tried = question.budget.new_shape_seconds, set[str]()
+    end = recorder.state.at + question.budget.all_new_shapes_seconds
+    while limit > 0 and recorder.state.at < end:
+        leaders = leaders_of(evaluate(recorder.state))
+        running = [arm.id for arm in leaders if session.is_running(arm.id)]
+        untried = next((arm for arm in running if arm not in tried), None)
+        if untried is None:
+            return
+        tried.add(untried)
+        yield from recorder.record_each(session.try_new_shapes(untried, limit))
+
+
+def free_memory(session: Session, recorder: Recorder, question: Question) -> Iterator[LoggedEvent]:
+    """Profile and stop the raced workers that the next group does not need.
+
+    The leaders of several batch sizes are stopped too, except for the first, while memory is short
+    or an arm that waits has run out of memory while they were resident.
+    """
+    waiting = remaining.waiting_arms(recorder.state, question)
+    kept = remaining.retained(recorder.state, question) | waiting
+    for arm in [arm.id for arm in racing.built_arms(session, recorder.state) if arm.id not in kept]:
+        yield from recorder.record_each(profile_and_stop(session, arm, question))
+    for arm in reversed(remaining.leaders_to_keep(recorder.state, question)[1:]):
+        has_crowded_out = waiting & remaining.oom_beside_others(recorder.state)
+        if has_crowded_out or not session.has_memory_headroom():
+            yield from recorder.record_each(profile_and_stop(session, arm, question))
+
+
+def profile_and_stop(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
+    yield from profile(session, arm, question)
+    yield from session.stop({arm})
+
+
+def profile(session: Session, arm: str, question: Question) -> Iterator[RunEvent]:
+    """Profile an arm; then, if the budget asks for it, try shapes that were not built.
+
+    The worker ends after these shapes.
+    """
+    if session.is_running(arm):
+        yield from session.send_and_wait(arm, "diagnose")
+    if question.budget.new_shapes and session.is_running(arm):
+        yield from session.try_new_shapes(arm)
+
+
+def sustain_fastest(session: Session, state: RunState, question: Question) -> Iterator[RunEvent]:
+    """Call the two fastest arms at the largest batch size without pauses, one after the other.
+
+    Sustained calls may reach a limit of power or heat that the pauses of the race hide.
+    """
+    size = max(question.batch_sizes)
+    races = replay.results_by_batch_size(state, question)
+    pair = arms_by_speed(races, state, size)[:2]
+    if question.budget.sustained_seconds <= 0 or len(pair) < len(set(ABBA)):
+        return
+    for index in ABBA:
+        if session.is_running(pair[index]):
+            yield from session.sustain(
+                pair[index], size, question.budget.sustained_seconds / len(ABBA)
+            )

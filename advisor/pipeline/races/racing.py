@@ -1,0 +1,258 @@
+"""Race the built arms at each batch size, round after round."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+
+from advisor import measure
+from advisor.domain.artefacts import varying_sibling
+from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_events import (
+    ConditionsRecorded,
+    LoggedEvent,
+    RaceClosed,
+    RaceOpened,
+    RunEvent,
+)
+from advisor.domain.run_state import RunState
+from advisor.pipeline.races import visit_quality
+from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.stored.arms import failed_arms, plan_of, raced_arms
+from advisor.pipeline.stored.remaining import oom_beside_others
+from advisor.pipeline.stored.replay import replay_race
+from advisor.probing.session import Session
+from advisor.statistics.race import LOOKS, Race
+
+#: Rounds before a race can decide anything. A race that is closed earlier is wasted: the intervals
+#: of its differences are too wide.
+DECIDING_ROUNDS = LOOKS[0]
+#: Measuring times that a run may add until every race has `DECIDING_ROUNDS` rounds: an uncertain
+#: answer is worth more than none.
+OVERTIME = 5.0
+
+
+@dataclasses.dataclass
+class DiscardCounts:
+    """Visits of each arm so far, and how many of them were discarded.
+
+    The limits keep discards the exception, however disturbed the machine is.
+    """
+
+    limits: VisitQualityLimits
+    visits: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    discarded: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+
+def measure_visit(
+    session: Session, arm: str, batch_size: int, number: int, counts: DiscardCounts
+) -> Iterator[RunEvent]:
+    """Time one block of calls in round `number`.
+
+    Time it again if the machine was disturbed meanwhile and the limits allow another attempt.
+    """
+    for attempt in itertools.count():
+        yield from session.visit(arm, batch_size, number)
+        if not session.is_running(arm):
+            return
+        conditions = session.last_conditions(arm)
+        disturbance = visit_quality.find_disturbance(conditions, counts.limits)
+        is_discarded = disturbance is not None and visit_quality.may_discard(
+            counts.discarded[arm], counts.visits[arm], attempt, counts.limits
+        )
+        counts.visits[arm] += 1
+        counts.discarded[arm] += is_discarded
+        yield ConditionsRecorded(
+            arm=arm,
+            process=session.process_number(arm),
+            batch_size=batch_size,
+            round=number,
+            conditions=conditions,
+            unfit=disturbance,
+            discarded=is_discarded,
+        )
+        if not is_discarded:
+            return
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceDeadline:
+    """When a race must end, in seconds of `clock`."""
+
+    clock: Callable[[], float]
+    #: The end of a race that has `DECIDING_ROUNDS` rounds.
+    deadline: float
+    #: The end of a race that has fewer.
+    last: float
+
+    def is_over(self, rounds: int) -> bool:
+        """Return whether a race with this many complete rounds must end now."""
+        return self.clock() >= (self.deadline if rounds >= DECIDING_ROUNDS else self.last)
+
+
+#: Returns whether the answer stands with what has been measured so far.
+AnswerStands = Callable[[RunState], bool]
+#: Half of an interval that is narrow enough, as a logarithm: 5 %.
+NARROW = math.log(1.05)
+#: An interval that kept this share of its width between two looks has stopped shrinking.
+STALLED_SHARE = 0.9
+
+
+@dataclasses.dataclass
+class StopRule:
+    """When a race may end: the answer stands, and its intervals are narrow or shrink no further.
+
+    Without `stands` the verdict of the race ends it. An `early` race gives a first answer; its arms
+    race again with those that are not built yet.
+    """
+
+    stands: AnswerStands | None = None
+    early: bool = False
+    _half_widths: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def may_end(self, race: Race, state: RunState) -> bool:
+        """Return whether the race may end after its last complete round."""
+        if race.rounds < DECIDING_ROUNDS or not race.is_look:
+            return False
+        if self.early:
+            return True
+        if self.stands is None:
+            return race.decided
+        before, now = self._half_widths, race.half_widths()
+        self._half_widths = now
+        are_narrow = all(
+            half <= NARROW or half > STALLED_SHARE * before.get(arm, math.inf)
+            for arm, half in now.items()
+        )
+        return are_narrow and self.stands(state)
+
+
+def race_batch_sizes(
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    limits: VisitQualityLimits,
+    clock: Callable[[], float],
+    stands: AnswerStands | None = None,
+) -> Iterator[LoggedEvent]:
+    """Race the built arms at every batch size that still needs a race.
+
+    The sizes share the measuring time that is left. Stop when the baseline has ended.
+    """
+    counts = DiscardCounts(limits)
+    open_sizes = [
+        size
+        for size in question.batch_sizes
+        if size not in recorder.state.closed or unraced_arms(session, recorder.state, size)
+    ]
+    measuring_seconds = question.budget.measuring_seconds
+    share = share_of_measuring_time(session, recorder.state, question)
+    end = clock() + measuring_seconds * share
+    for index, size in enumerate(open_sizes):
+        arms = _arms_to_race(session, recorder.state, size)
+        if plan_of(recorder.state).baseline.id not in arms:
+            return  # The baseline ended in an earlier race: no speedup can be measured.
+        if not is_open(recorder.state, size):
+            yield recorder.record(RaceOpened(batch_size=size, arms=arms))
+        now = clock()
+        deadline = RaceDeadline(
+            clock, now + (end - now) / (len(open_sizes) - index), end + OVERTIME * measuring_seconds
+        )
+        race = replay_race(recorder.state, size, question)
+        rule = StopRule(stands, early=_is_early(session, recorder.state))
+        closed = yield from run_rounds(session, recorder, race, size, counts, deadline, rule)
+        yield recorder.record(closed)
+
+
+def _is_early(session: Session, state: RunState) -> bool:
+    """Return whether arms that are not built yet will race together with those that are."""
+    built = {arm.id for arm in built_arms(session, state)}
+    waiting = {arm.id for arm in plan_of(state).arms} - failed_arms(state) - built
+    return bool(waiting) and session.has_memory_headroom()
+
+
+def is_open(state: RunState, batch_size: int) -> bool:
+    """Return whether the race of a batch size has been opened and not closed."""
+    return batch_size in state.opened and batch_size not in state.closed
+
+
+def _arms_to_race(session: Session, state: RunState, batch_size: int) -> tuple[str, ...]:
+    """Return the arms of the open race, or those that a new race would have."""
+    if is_open(state, batch_size):
+        return state.opened[batch_size]
+    return tuple(arm.id for arm in built_arms(session, state))
+
+
+def built_arms(session: Session, state: RunState) -> list[Arm]:
+    """Return the arms whose workers are running and have built all batch sizes."""
+    return [
+        arm
+        for arm in plan_of(state).arms
+        if session.is_running(arm.id)
+        and session.is_built(arm.id)
+        and varying_sibling(state, arm.id) is None
+    ]
+
+
+def unraced_arms(session: Session, state: RunState, batch_size: int) -> set[str]:
+    """Return the built arms that have not raced at a batch size."""
+    raced = {arm for group in state.groups.get(batch_size, ()) for arm in group.arms}
+    return {arm.id for arm in built_arms(session, state)} - raced
+
+
+def share_of_measuring_time(session: Session, state: RunState, question: Question) -> float:
+    """Return the share of the measuring time for the next group.
+
+    It is the group's unraced arms over these, the arms that wait and the arms that have raced. The
+    last group gets all of it if every arm is still resident: the earlier races ended early then.
+    """
+    unraced = {arm for size in question.batch_sizes for arm in unraced_arms(session, state, size)}
+    waiting = (
+        {arm.id for arm in plan_of(state).arms}
+        - (failed_arms(state) - oom_beside_others(state))
+        - {arm.id for arm in built_arms(session, state)}
+    )
+    built = {arm.id for arm in built_arms(session, state)}
+    races_all_again = not waiting and raced_arms(state) - failed_arms(state) <= built
+    if not unraced or races_all_again:
+        return 1.0
+    return len(unraced) / len(unraced | waiting | raced_arms(state))
+
+
+def run_rounds(
+    session: Session,
+    recorder: Recorder,
+    race: Race,
+    batch_size: int,
+    counts: DiscardCounts,
+    deadline: RaceDeadline,
+    rule: StopRule,
+) -> Generator[LoggedEvent, None, RaceClosed]:
+    """Run rounds until the race may end or its deadline has passed; return its end."""
+    first_round = recorder.state.groups[batch_size][-1].first_round
+    while not race.finished and not rule.may_end(race, recorder.state):
+        if deadline.is_over(race.rounds):
+            return RaceClosed(
+                batch_size=batch_size, reason="the measuring time is spent", cause="out-of-time"
+            )
+        number = first_round + race.rounds
+        for arm in race.next_round():
+            if session.is_running(arm):
+                visit = measure_visit(session, arm, batch_size, number, counts)
+                yield from recorder.record_each(visit)
+            block = session.last_visit(arm)
+            if session.is_running(arm) and block is not None:
+                race.record(arm, measure.log_median_seconds(block))
+            elif arm == race.baseline:
+                return RaceClosed(
+                    batch_size=batch_size, reason="the baseline ended", cause="baseline-ended"
+                )
+            else:
+                race.withdraw(arm)
+    reason = f"ended after {race.rounds} rounds: {race.verdict.kind}"
+    return RaceClosed(batch_size=batch_size, reason=reason, cause="decided")

@@ -1,0 +1,187 @@
+"""Measure the leaders again in fresh processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from advisor.domain.catalogue import VisitQualityLimits
+from advisor.domain.outcome import Completed
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_events import LoggedEvent, RepetitionStarted, RunEvent
+from advisor.domain.run_state import RunState
+from advisor.pipeline.decision import Decision
+from advisor.pipeline.races import racing
+from advisor.pipeline.races.leaders import leaders_of, while_open
+from advisor.pipeline.recorder import Recorder
+from advisor.pipeline.stored import replay
+from advisor.pipeline.stored.arms import arms_by_speed, plan_of
+from advisor.probing.session import Session
+
+#: Rounds of each batch size in a repetition.
+REPEAT_ROUNDS = 7
+#: Rounds that are added at once while the decision is OPEN.
+FURTHER_ROUNDS = 4
+#: Fewest arms of a repetition: the baseline and one arm to compare with it.
+FEWEST_ARMS = 2
+#: The fact whose grade depends on the cold build.
+BUILD_FACT = "build_seconds"
+
+
+def arms_to_repeat(state: RunState, question: Question) -> tuple[Arm, ...]:
+    """Return the baseline and, for each batch size, the arms that were not eliminated.
+
+    Each batch size contributes at least its two fastest arms.
+    """
+    races = replay.results_by_batch_size(state, question)
+    chosen = {plan_of(state).baseline.id}
+    for size, race in races.items():
+        fastest = arms_by_speed(races, state, size)[:2]
+        chosen |= {race.best, *race.tied, *race.unresolved, *fastest}
+    return tuple(arm for arm in plan_of(state).arms if arm.id in chosen)
+
+
+def builds_to_repeat(decision: Decision) -> set[str]:
+    """Return the arms whose cold build, made alongside others, limits a grade or the break-even.
+
+    They are built again alone, with empty caches.
+    """
+    beside_others = {
+        entry.arm
+        for entry in decision.results.measurements
+        if (entry.build_seconds.builds_at_once or 1) > 1
+    }
+    limited = {
+        scored.arm
+        for scored in decision.scored
+        if any(rating.fact == BUILD_FACT for rating in scored.ratings.values())
+    }
+    is_horizon_given = decision.header.question.requests is not None
+    return beside_others if is_horizon_given else beside_others & limited
+
+
+def repeat_leaders(
+    session: Session,
+    recorder: Recorder,
+    question: Question,
+    limits: VisitQualityLimits,
+    clock: Callable[[], float],
+    evaluate: Callable[[RunState], Decision] | None = None,
+) -> Iterator[LoggedEvent]:
+    """Measure the leaders again in fresh processes, most of which start with warm caches.
+
+    `evaluate` decides which arms lead where the budget asks for the leaders of the decision alone,
+    and how long the repetition goes on while the decision is OPEN.
+    """
+    for number in range(1, question.budget.repeats + 1):
+        if is_repetition_complete(recorder.state, number, question):
+            continue
+        if number not in recorder.state.repeats:
+            arms = (
+                leaders_of(evaluate(recorder.state))
+                if evaluate is not None and question.budget.repeated == "leaders"
+                else arms_to_repeat(recorder.state, question)
+            )
+            if len(arms) < FEWEST_ARMS:
+                return
+            started = RepetitionStarted(repeat=number, arms=tuple(arm.id for arm in arms))
+            yield recorder.record(started)
+        cold = builds_to_repeat(evaluate(recorder.state)) if evaluate is not None else set()
+        yield from _repeat_in_groups(session, recorder, number, question, limits, cold)
+        if evaluate is not None:
+            is_open = while_open(recorder, question, clock, evaluate)
+            yield from _repeat_further(session, recorder, number, question, limits, is_open)
+        yield from recorder.record_each(session.stop())
+
+
+def _repeat_in_groups(
+    session: Session,
+    recorder: Recorder,
+    number: int,
+    question: Question,
+    limits: VisitQualityLimits,
+    cold: Collection[str],
+) -> Iterator[LoggedEvent]:
+    """Make one repetition in groups that fit in memory, each with the baseline.
+
+    The caches of the arms in `cold` are removed first. Rounds are numbered on from group to group.
+    Without a shortage there is one group. The workers of the last group keep running.
+    """
+    plan, repeated, first_round = plan_of(recorder.state), recorder.state.repeats[number], 1
+    waiting = [arm for arm in plan.arms if arm.id in repeated and arm != plan.baseline]
+    starting = [plan.baseline, *waiting]
+    while waiting:
+        numbered = [(arm, len(recorder.state.processes.get(arm.id, ()))) for arm in starting]
+        built = [arm for arm in repeated if arm not in cold]
+        yield from recorder.record_each(session.start(numbered, repeat=number, built=built))
+        group, starting = [plan.baseline], [plan.baseline]
+        yield from recorder.record_each(session.build(plan.baseline.id))
+        while waiting and (
+            not any(session.is_running(arm.id) for arm in group[1:])
+            or session.has_memory_headroom()
+        ):
+            group.append(waiting.pop(0))
+            yield from recorder.record_each(session.build(group[-1].id))
+        rounds = range(first_round, first_round + REPEAT_ROUNDS)
+        yield from recorder.record_each(_visit_in_turn(session, group, rounds, question, limits))
+        if waiting:
+            yield from recorder.record_each(session.stop({arm.id for arm in group}))
+        first_round += REPEAT_ROUNDS
+
+
+def _repeat_further(
+    session: Session,
+    recorder: Recorder,
+    number: int,
+    question: Question,
+    limits: VisitQualityLimits,
+    is_open: Callable[[], object],
+) -> Iterator[LoggedEvent]:
+    """Add a few rounds of the workers that run while `is_open` is true."""
+    repeated = recorder.state.repeats[number]
+    arms = [arm for arm in plan_of(recorder.state).arms if arm.id in repeated]
+    arms = [arm for arm in arms if session.is_running(arm.id)]
+    if len(arms) < len(repeated):
+        return  # Some failed or did not fit: rounds without them would not settle the decision.
+    first_round = 1 + REPEAT_ROUNDS
+    while is_open():
+        rounds = range(first_round, first_round + FURTHER_ROUNDS)
+        yield from recorder.record_each(_visit_in_turn(session, arms, rounds, question, limits))
+        first_round += FURTHER_ROUNDS
+
+
+def _visit_in_turn(
+    session: Session,
+    arms: Sequence[Arm],
+    rounds: range,
+    question: Question,
+    limits: VisitQualityLimits,
+) -> Iterator[RunEvent]:
+    """Visit every arm in each round.
+
+    The order rotates from round to round: an arm does not always follow the same other arm.
+    """
+    counts = racing.DiscardCounts(limits)
+    for size in question.batch_sizes:
+        for number in rounds:
+            for position in range(len(arms)):
+                arm = arms[(position + number) % len(arms)].id
+                if session.is_running(arm):
+                    yield from racing.measure_visit(session, arm, size, number, counts)
+
+
+def is_repetition_complete(state: RunState, number: int, question: Question) -> bool:
+    """Return whether every arm of a repetition has made all its visits or has failed."""
+    if number not in state.repeats:
+        return False
+    for arm in state.repeats[number]:
+        processes = [
+            process for process in state.processes.get(arm, ()) if process.repeat == number
+        ]
+        if not processes or processes[-1].outcome is None:
+            return False
+        if isinstance(processes[-1].outcome, Completed) and len(
+            processes[-1].visits
+        ) < REPEAT_ROUNDS * len(question.batch_sizes):
+            return False
+    return True

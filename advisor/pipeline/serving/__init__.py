@@ -1,0 +1,1 @@
+"""Measure servers under load."""

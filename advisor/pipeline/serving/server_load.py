@@ -1,0 +1,143 @@
+"""Put the server of one arm under load: find its goodput, or measure near a known one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+from advisor import measure
+from advisor.domain.outcome import Unsupported
+from advisor.domain.plan import Arm, arm_directory_name
+from advisor.domain.question import Question
+from advisor.domain.run_events import LoadMeasured, LoggedEvent, RunEvent
+from advisor.domain.run_state import ProcessState
+from advisor.errors import NoRecipeError
+from advisor.pipeline.serving.load_blocks import BlockSender, LoadedRun
+from advisor.probing.session import SERVER_SCRIPT
+from advisor.recipes.server import compose_server
+from advisor.statistics.goodput import GoodputSearch
+
+#: Passes over the arms, each in fresh processes.
+SEARCH, REPEAT = 0, 1
+#: Blocks of the repetition have other numbers, and so other traces, than those of the search.
+FIRST_REPEATED = 1000
+
+
+class ServerLoad:
+    """The load on the servers of one run."""
+
+    def __init__(self, run: LoadedRun, generator_python: str) -> None:
+        self._run = run
+        self._question: Question = run.config.question
+        self._sender = BlockSender(run, generator_python)
+
+    def goodput(self, arm: Arm) -> float | None:
+        """Return the goodput that the arm's blocks show so far; None without one, or a failure."""
+        if measure.has_failed(self._run.recorder.state, arm.id):
+            return None
+        state, seed = self._run.recorder.state, self._question.seed
+        found = measure.estimate(state, arm.id, self._run.load, seed)
+        return found.value if found else None
+
+    def may_lead(self, arm: Arm) -> bool:
+        """Return whether the goodput of the arm can be the greatest one."""
+        return measure.may_lead(
+            self._run.recorder.state, arm.id, self._run.load, self._run.rules, self._question.seed
+        )
+
+    def measure_arm(self, arm: Arm, repeat: int) -> Iterator[LoggedEvent]:
+        """Start the arm's server, put it under load and stop it."""
+        session, record_each = self._run.session, self._run.recorder.record_each
+        number = len(self._run.recorder.state.processes.get(arm.id, ()))
+        built = {arm.id} if number else set()
+        yield from record_each(session.start([(arm, number)], repeat=repeat, built=built))
+        if session.is_running(arm.id):
+            session.confine(arm.id, self._sender.server_processors)
+            yield from record_each(self._compose_server(arm))
+        yield from record_each(session.build(arm.id))
+        if session.is_running(arm.id):
+            yield from record_each(self._search(arm) if repeat == SEARCH else self._repeat(arm))
+        if session.is_running(arm.id):
+            yield from record_each(session.stop({arm.id}))
+
+    def _compose_server(self, arm: Arm) -> Iterator[RunEvent]:
+        """Write the server of a workflow that has none of its own, from the lines it reported.
+
+        End the worker where that is not possible.
+        """
+        facts = self._process(arm).recipe_facts
+        if facts is None:
+            return
+        question = self._question.with_longest_requests()
+        sizes, probes = self._run.rules.composed_batch_sizes, self._run.config.probes_directory
+        try:
+            script = compose_server(question, sizes, facts.integration, probes)
+        except NoRecipeError as problem:
+            outcome = Unsupported(phase="import", reason=problem.what, fix=problem.next_step)
+            yield from self._run.session.drop(arm.id, outcome)
+            return
+        folder = self._run.config.scratch_directory / arm_directory_name(arm.id)
+        (folder / SERVER_SCRIPT).write_text(script, encoding="utf-8")
+
+    def _search(self, arm: Arm) -> Iterator[RunEvent]:
+        """Search the goodput, coarsely for an arm that cannot lead."""
+        yield from self._probe(arm)
+        rules = self._run.rules
+        search = GoodputSearch(
+            self._first_rate(arm), self._run.load.share, rules.most_blocks, rules.ladder
+        )
+        sent = discarded = 0
+        while self._run.session.is_running(arm.id) and discarded < rules.most_blocks:
+            coarse = not self.may_lead(arm)
+            if search.is_finished(coarse=coarse):
+                return
+            rates = search.next_rates(coarse=coarse)
+            measured = yield from self._measure(arm, sent, rates)
+            if any(block.problem for block in measured):
+                return
+            sent += len(rates)
+            discarded += sum(block.discarded for block in measured)
+            for block in measured:
+                if not block.discarded:
+                    search.record(measure.load_block(block, self._run.load))
+
+    def _probe(self, arm: Arm) -> Iterator[RunEvent]:
+        """Run closed loops with more and more requests at once, until that is no faster."""
+        for concurrency in self._run.rules.probe_concurrencies:
+            if not self._run.session.is_running(arm.id):
+                return
+            token = f"probe {concurrency} {self._run.rules.probe_seconds:g}"
+            yield from self._run.session.send_and_wait(arm.id, token)
+            if measure.is_saturated(self._process(arm).closed_loops, self._run.rules.probe_gain):
+                return
+
+    def _repeat(self, arm: Arm) -> Iterator[RunEvent]:
+        """Measure blocks at shares of the goodput that the search found, and at the asked rate."""
+        goodput = self.goodput(arm)
+        if goodput is None:
+            return
+        rates = [share * goodput for share in self._run.rules.repeat_rates]
+        if self._run.load.rate is not None:
+            rates.append(self._run.load.rate / measure.servers_for(self._run.load.rate, goodput))
+        yield from self._measure(arm, FIRST_REPEATED, sorted(rates))
+
+    def _measure(
+        self, arm: Arm, first: int, rates: Sequence[float]
+    ) -> Generator[RunEvent, None, list[LoadMeasured]]:
+        return (yield from self._sender.measure(arm.id, list(enumerate(rates, start=first))))
+
+    def _first_rate(self, arm: Arm) -> float:
+        """Return the greatest rate of the closed loops.
+
+        Without one it is the rate at which the server would be busy with one batch after the
+        other, from the warm-up and the lengths of the load.
+        """
+        process = self._process(arm)
+        rates = [loop.rate for loop in process.closed_loops]
+        if any(rates):
+            return max(rates)
+        size, warm = max(process.warmed_up.items())
+        tokens = self._run.load.mean_output_tokens / self._question.output_tokens
+        return size / (warm.typical_seconds * tokens)
+
+    def _process(self, arm: Arm) -> ProcessState:
+        return self._run.recorder.state.processes[arm.id][-1]

@@ -1,0 +1,1 @@
+"""What the stored events of a run, and of runs on other devices, say. Starts no workers."""

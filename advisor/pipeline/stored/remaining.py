@@ -1,0 +1,82 @@
+"""Which arms a run still has to measure."""
+
+from __future__ import annotations
+
+import collections
+
+from advisor.domain.plan import Arm
+from advisor.domain.question import Question
+from advisor.domain.run_state import RunState
+from advisor.pipeline.stored.arms import controls, failed_arms, plan_of, raced_arms
+from advisor.pipeline.stored.replay import replay_race, results_by_batch_size
+
+
+def needed_arms(state: RunState, question: Question) -> list[Arm]:
+    """Return the arms that some race still has to visit, in build order.
+
+    Arms of an open race come first: arms that wait must not take their memory. Arms that ran out of
+    memory earlier come next, then the other arms that wait.
+    """
+    plan = plan_of(state)
+    failed = failed_arms(state)
+    if plan.baseline.id in failed:
+        return []
+    needed: set[str] = set()
+    for size in question.batch_sizes:
+        if size in state.opened and size not in state.closed:
+            needed |= set(replay_race(state, size, question).due)
+        elif size not in state.opened:
+            needed |= {arm.id for arm in plan.arms if arm.id not in failed}
+    waiting = waiting_arms(state, question)
+    if waiting:
+        needed |= {*waiting, *retained(state, question)}
+    ran_out_of_memory = oom_beside_others(state)
+    return sorted(
+        (arm for arm in plan.arms if arm.id in needed),
+        key=lambda arm: (arm.id in waiting, arm.id not in ran_out_of_memory),
+    )
+
+
+def waiting_arms(state: RunState, question: Question) -> set[str]:
+    """Return the arms that have not raced although every batch size has had a race.
+
+    Memory was too short for them.
+    """
+    if not all(size in state.opened for size in question.batch_sizes):
+        return set()
+    return (
+        {arm.id for arm in plan_of(state).arms if not arm.duplicate_of}
+        - raced_arms(state)
+        - (failed_arms(state) - oom_beside_others(state))
+    )
+
+
+def retained(state: RunState, question: Question) -> set[str]:
+    """Return the arms that stay resident for the next group: the controls and the leaders."""
+    return {*controls(state), *leaders_to_keep(state, question)} - failed_arms(state)
+
+
+def leaders_to_keep(state: RunState, question: Question) -> list[str]:
+    """Return the best arm of each batch size; the one that leads at most sizes comes first.
+
+    Leaders whose worker was stopped to free memory are left out, but at least one leader is
+    returned if there is any.
+    """
+    counted = collections.Counter(
+        result.best for result in results_by_batch_size(state, question).values()
+    )
+    leaders = [arm for arm, _ in counted.most_common() if arm != plan_of(state).baseline.id]
+    return [arm for arm in leaders if state.processes[arm][-1].outcome is None] or leaders[:1]
+
+
+def oom_beside_others(state: RunState) -> set[str]:
+    """Return the arms that ran out of memory while several other arms were resident.
+
+    Together with the controls and one leader they may still fit.
+    """
+    always_resident = controls(state)
+    return {
+        arm
+        for arm, processes in state.processes.items()
+        if processes and len(set(processes[-1].residents_at_oom) - always_resident) > 1
+    }

@@ -1,0 +1,135 @@
+"""A stored run of another machine answers for a GPU that is not attached, marked as imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import jsonschema
+import msgspec
+import pytest
+import recorded_runs
+
+from advisor import schemas
+from advisor.context import Context
+from advisor.pipeline.answers import imported_answer
+from advisor.question.answers import Answers
+from advisor.question.model import parse_model
+from advisor.report import text_report
+from advisor.report.documents import document, imported_document
+
+ANSWERS = Answers(model="synthetic/ffn@8x16", gpu="H100")
+
+
+@pytest.fixture
+def context(fake_context: Callable[[], Context]) -> Context:
+    return fake_context()
+
+
+def find_answer(context: Context, **changes: Any) -> imported_answer.ImportedAnswer:
+    answer = imported_answer.find_answer(msgspec.structs.replace(ANSWERS, **changes), context)
+    assert answer is not None
+    return answer
+
+
+def test_the_document_has_the_provenance_and_no_rating_counts_as_measured(
+    context: Context,
+) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    composed = imported_document.compose(find_answer(context), "p3-advisor --json --gpu H200")
+    jsonschema.validate(json.loads(document.encode(composed)), schemas.generate("run"))
+    assert composed.provenance is not None
+    assert composed.provenance.age_days == 20
+    assert composed.provenance.device == recorded_runs.GPU_NAME
+    assert {entry.evidence for entry in composed.workflows if entry.rank is not None} == {
+        "imported"
+    }
+    assert '"measured"' not in document.encode(composed)
+
+
+def test_the_text_report_names_the_origin_and_the_age(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answer = find_answer(context)
+    text = text_report.render(imported_document.compose(answer, "p3-advisor"))
+    assert f"Imported: {answer.provenance.words}" in text.splitlines()[:5]
+    for fact in ("20 days ago", recorded_runs.GPU_NAME, "driver 580.65"):
+        assert fact in answer.provenance.words
+    assert "(measured)" not in text
+
+
+def test_the_trust_of_an_imported_answer_is_limited(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answer = find_answer(context)
+    recommendation = answer.decision.recommendation
+    assert recommendation is not None
+    assert recommendation.trust >= imported_answer.BEST_TRUST
+    assert recommendation.trust_reasons[0] == answer.provenance.words
+
+
+def test_a_run_of_a_forward_pass_does_not_answer_for_generation(context: Context) -> None:
+    answers = Answers(model="demo/llama", gpu="H100", task="forward")
+    model = parse_model(answers, builders.shipped_catalogue().models)
+    recorded_runs.make_gpu_run(context.store, model=model)
+    generation = msgspec.structs.replace(answers, task="generate")
+    assert imported_answer.find_answer(answers, context) is not None
+    assert imported_answer.find_answer(generation, context) is None
+
+
+def test_the_priorities_of_the_new_question_decide(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    serving = find_answer(context, preset="serving", requests=1000).decision
+    assert serving.header.question.priorities.performance == 70
+    assert serving.header.question.requests == 1000
+    strict = find_answer(
+        context, require="performance>=3,productivity>=3,portability>=3,architecture_support>=3"
+    ).decision
+    assert serving.recommendation is not None
+    assert strict.recommendation is None or strict.recommendation.arm == "exported"
+
+
+def test_the_newest_finished_run_of_the_same_model_on_a_gpu_answers(context: Context) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    newest = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
+    recorded_runs.make_gpu_run(context.store, "20261103-000000-0000", finished=False)
+    demo = builders.shipped_catalogue().models.demo
+    recorded_runs.make_gpu_run(context.store, "20261104-000000-0000", model=demo)
+    recorded_runs.make_gpu_run(context.store, "20261105-000000-0000", device="cpu", gpu=None)
+    assert find_answer(context).provenance.run == newest.directory.name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpu": "H200"},
+        {"model": "demo"},
+        {"batch_sizes": "64"},
+        {"dtype": "bfloat16"},
+        {"input_tokens": 64},
+        {"output_tokens": 64},
+        {"gpu": "H10"},
+        {"gpu": "100 H"},
+    ],
+    ids=str,
+)
+def test_a_run_of_another_question_does_not_answer(
+    changes: dict[str, Any], context: Context
+) -> None:
+    recorded_runs.make_gpu_run(context.store)
+    answers = msgspec.structs.replace(ANSWERS, **changes)
+    assert imported_answer.find_answer(answers, context) is None
+
+
+@pytest.mark.parametrize("text", ["RTX 4090", "4090", "NVIDIA RTX 4090", "geforce rtx 4090"])
+def test_a_gpu_name_matches_by_whole_words(text: str) -> None:
+    assert imported_answer.matches_gpu_name("NVIDIA GeForce RTX 4090", text)
+    assert not imported_answer.matches_gpu_name("NVIDIA GeForce RTX 5090 D", text)
+
+
+def test_a_damaged_run_is_skipped(context: Context) -> None:
+    intact = recorded_runs.make_gpu_run(context.store)
+    newer = recorded_runs.make_gpu_run(context.store, "20261102-000000-0000")
+    context.store.history()
+    recorded_runs.damage(newer)
+    assert find_answer(context).provenance.run == intact.directory.name

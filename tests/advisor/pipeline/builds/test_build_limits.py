@@ -1,0 +1,173 @@
+"""A build is killed when it cannot pay back, or when the time for all builds is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+import sessions
+from builders import BASELINE, DUPLICATE
+
+from advisor.context import Context
+from advisor.domain.outcome import Completed, Crashed, TimedOut
+from advisor.domain.question import Question
+from advisor.domain.run_events import (
+    LoggedEvent,
+    RunEvent,
+    WorkerEnded,
+    WorkerReported,
+    WorkerSpawned,
+)
+from advisor.domain.run_state import RunState, fold
+from advisor.domain.worker_events import PhaseStarted
+from advisor.pipeline.builds import build_limits, building
+from advisor.pipeline.decision import Decision, decide
+from advisor.probing.worker_process import BuildLimit
+from advisor.question.answers import Answers
+
+#: Builds of 3 s for each batch size; calls of 10 ms, of which the limit assumes 12.5 ms.
+BUILT = builders.process(*builders.visits([0.01], 1), *builders.visits([0.01], 4))
+WITH_REQUESTS = builders.question(batch_sizes=(1, 4), requests=1000)
+
+
+def seconds(state: RunState, arm: str, question: Question = WITH_REQUESTS) -> float:
+    limit = build_limits.limit_build(state, arm, question)
+    assert limit is not None
+    return limit.seconds
+
+
+def test_the_limit_is_the_time_of_a_built_arm_for_all_requests_at_its_slowest_size() -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()})
+    assert seconds(state, "compiled") == pytest.approx(6.0 + 1000 * 0.0125)
+
+
+def test_the_limit_comes_from_the_fastest_built_arm() -> None:
+    crashed = builders.process(
+        *builders.visits([0.01], 1),
+        built={},
+        outcome=Crashed(phase="measure", signal=None, reason="gone"),
+    )
+    cheap = builders.process(
+        *builders.visits([0.01], 1), *builders.visits([0.01], 4), built={}, outcome=Completed()
+    )
+    state = builders.run_state(
+        {BASELINE: BUILT, "cheap": cheap, "crashed": crashed, "compiled": ()}
+    )
+    assert seconds(state, "compiled") == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize("arm", [BASELINE, DUPLICATE])
+def test_the_baseline_and_its_duplicate_have_no_limit(arm: str) -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": BUILT, DUPLICATE: ()})
+    assert (
+        build_limits.limit_build(
+            state, arm, msgspec.structs.replace(WITH_REQUESTS, build_minutes=0.001)
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("baseline", "question"),
+    [
+        pytest.param(BUILT, builders.question(), id="no number of requests"),
+        pytest.param((), WITH_REQUESTS, id="no built arm"),
+    ],
+)
+def test_a_payback_limit_needs_a_number_of_requests_and_a_built_arm(
+    baseline: Any, question: Question
+) -> None:
+    state = builders.run_state({BASELINE: baseline, "compiled": ()})
+    assert build_limits.limit_build(state, "compiled", question) is None
+
+
+def test_the_limit_of_all_builds_applies_where_it_is_stricter() -> None:
+    state = builders.run_state({BASELINE: BUILT, "compiled": ()}, at=5000.0)
+    strict, lax = (
+        msgspec.structs.replace(WITH_REQUESTS, build_minutes=minutes) for minutes in (0.25, 1.0)
+    )
+    assert seconds(state, "compiled", strict) == 15.0 - 6.0, "only the time of builds counts"
+    assert seconds(state, "compiled", lax) == pytest.approx(6.0 + 1000 * 0.0125)
+
+
+def test_an_unfinished_build_counts_until_its_worker_was_killed() -> None:
+    reported = (
+        PhaseStarted(phase="build", batch_size=1),
+        builders.process(*builders.visits([0.01])).built[1],
+        PhaseStarted(phase="build", batch_size=4),
+    )
+    outcome = TimedOut(phase="build", reason="it took too long")
+    run_events: list[RunEvent] = [
+        WorkerSpawned(arm="hung", process=0),
+        *(WorkerReported(arm="hung", process=0, worker_event=each) for each in reported),
+        WorkerEnded(arm="hung", process=0, outcome=outcome),
+    ]
+    events = [
+        LoggedEvent(seq=seq, at=10.0 * seq, run_event=run_event)
+        for seq, run_event in enumerate(run_events)
+    ]
+    state = fold(events, builders.run_state({"compiled": ()}))
+    assert seconds(state, "compiled", builders.question(build_minutes=1)) == 60.0 - 3.0 - 10.0
+
+
+def measured_arms(decision: Decision) -> set[str]:
+    return {measurement.arm for measurement in decision.results.measurements}
+
+
+def test_a_build_that_cannot_pay_back_is_killed_and_the_others_race(
+    fake_context: Callable[[], Context],
+) -> None:
+    answers = Answers(
+        batch_sizes="2",
+        budget="1",
+        max_build_seconds=60.0,
+        workflows="quick,misbehaving/hangs",
+        requests=500,
+    )
+    decision = decide(sessions.execute_run(fake_context(), answers))
+    (killed,) = decision.state.processes["misbehaving/hangs"]
+    assert isinstance(killed.outcome, TimedOut)
+    assert "cannot be paid back" in killed.outcome.reason
+    assert "--requests" in (killed.outcome.fix or "")
+    assert "quick" in measured_arms(decision)
+
+
+def test_arms_that_are_not_built_in_the_time_for_all_builds_are_left_out(
+    fake_context: Callable[[], Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "builds_at_once", lambda _: 1)
+    answers = Answers(
+        batch_sizes="2",
+        budget="1",
+        workflows="quick,misbehaving/hangs,misbehaving/wrong",
+        build_minutes=0.05,
+    )
+    run = sessions.execute_run(fake_context(), answers)
+    decision = decide(run)
+    for arm in ("misbehaving/hangs", "misbehaving/wrong"):
+        (killed,) = decision.state.processes[arm]
+        assert isinstance(killed.outcome, TimedOut)
+        assert "0.05 minutes for all builds together" in killed.outcome.reason
+        assert "--build-minutes" in (killed.outcome.fix or "")
+    assert "quick" in measured_arms(decision)
+    loading = {
+        report.arm
+        for report, phase in sessions.reports_of(run.events(), PhaseStarted)
+        if phase.phase == "load"
+    }
+    assert "misbehaving/hangs" in loading
+    assert "misbehaving/wrong" not in loading, "no time was left for this build"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected", "hopeless"),
+    [(0.0, None, True), (5.0, None, False), (5.0, 9.0, False), (5.0, 11.0, True)],
+)
+def test_a_build_that_took_far_longer_than_its_limit_is_not_started(
+    limit: float, expected: float | None, *, hopeless: bool
+) -> None:
+    found = build_limits.is_hopeless(BuildLimit(limit, "too long", "allow more"), expected)
+    assert found is hopeless

@@ -1,0 +1,126 @@
+"""Which arms are built first, and how many at the same time."""
+
+from __future__ import annotations
+
+import builders
+import msgspec
+import pytest
+import simulation
+
+from advisor import catalogue
+from advisor.context import Context
+from advisor.domain.plan import Arm
+from advisor.domain.question import Constraint
+from advisor.domain.run import Header
+from advisor.domain.run_events import BuildStarted, ProvisionalAnswer, RaceOpened
+from advisor.pipeline.builds import building
+from advisor.pipeline.draft import prepare
+from advisor.pipeline.execution import execute
+from advisor.question.answers import Answers
+
+EARLY_SECONDS = 15.0
+BASELINE = builders.arm("pytorch-eager")
+DUPLICATE = msgspec.structs.replace(
+    BASELINE, id="pytorch-eager#duplicate", duplicate_of=BASELINE.id
+)
+
+
+def expecting(name: str, seconds: float | None) -> Arm:
+    return msgspec.structs.replace(builders.arm(name), expected_build_seconds=seconds)
+
+
+def early_names(*arms: Arm, at_once: int = 2) -> list[str]:
+    every = [BASELINE, DUPLICATE, *arms]
+    return [arm.id for arm in building.early_arms(every, EARLY_SECONDS, BASELINE, at_once)]
+
+
+def shipped_header() -> Header:
+    return builders.header(catalogue=catalogue.load())
+
+
+def test_cheap_arms_come_first_with_the_controls() -> None:
+    found = early_names(expecting("slow", 40.0), expecting("cheap", 5.0), expecting("new", None))
+    assert found == [BASELINE.id, DUPLICATE.id, "cheap"]
+
+
+def test_all_arms_come_at_once_without_a_cheap_one() -> None:
+    arms = [expecting("slow", 40.0), expecting("new", None)]
+    assert early_names(*arms) == [BASELINE.id, DUPLICATE.id, "slow", "new"]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "early"), [(1, ["a", "c"]), (3, ["a", "c"]), (4, ["a", "b", "c"])]
+)
+def test_further_arms_of_a_workflow_come_later_where_builds_would_queue(
+    at_once: int, early: list[str]
+) -> None:
+    arms = [expecting(name, 5.0) for name in "abc"]
+    arms[1] = msgspec.structs.replace(arms[1], workflow=arms[0].workflow)
+    assert early_names(*arms, at_once=at_once) == [BASELINE.id, DUPLICATE.id, *early]
+
+
+@pytest.mark.parametrize(("processors", "at_once"), [(1, 1), (2, 2), (16, 8)])
+def test_builds_at_once_follow_the_processors(processors: int, at_once: int) -> None:
+    header = shipped_header()
+    cpu = msgspec.structs.replace(header.machine.cpu, usable_processors=processors)
+    machine = msgspec.structs.replace(header.machine, cpu=cpu)
+    assert building.builds_at_once(msgspec.structs.replace(header, machine=machine)) == at_once
+
+
+def test_arms_are_built_one_at_a_time_where_memory_is_a_constraint() -> None:
+    header = shipped_header()
+    limited = msgspec.structs.replace(
+        header.question, constraints=(Constraint(criterion="memory", at_most=1e9),)
+    )
+    assert building.builds_at_once(msgspec.structs.replace(header, question=limited)) == 1
+
+
+def test_an_answer_comes_before_the_long_builds(module_context: Context) -> None:
+    answers = Answers(batch_sizes="2", budget="2", workflows="quick,alike")
+    run = prepare(answers, module_context)
+    state = run.state()
+    assert state.plan is not None
+    expected = {"pytorch-eager": 1.0, "pytorch-eager#duplicate": 1.0, "quick": 1.0}
+    arms = tuple(
+        msgspec.structs.replace(arm, expected_build_seconds=expected.get(arm.id))
+        for arm in state.plan.arms
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        plan = msgspec.structs.replace(state.plan, arms=arms)
+        patch.setattr(type(run), "state", lambda _: msgspec.structs.replace(state, plan=plan))
+        events = [event.run_event for event in execute(run, module_context)]
+    answer = next(event for event in events if isinstance(event, ProvisionalAnswer))
+    place = events.index(answer)
+    built_before = {each.arm for each in events[:place] if isinstance(each, BuildStarted)}
+    assert answer.waiting == ("alike",)
+    assert "alike" not in built_before
+    opened = [event for event in events if isinstance(event, RaceOpened)]
+    assert [len(event.arms) for event in opened] == [3, 4]
+    assert any(isinstance(each, BuildStarted) and each.arm == "alike" for each in events[place:])
+
+
+class IdleSession:
+    """A session in which no worker runs."""
+
+    def is_running(self, arm: str) -> bool:
+        del arm
+        return False
+
+    is_prepared = is_built = has_started = is_running
+
+    def has_memory_headroom(self, running_builds: int = 0) -> bool:
+        del running_builds
+        return True
+
+
+def test_the_expected_time_is_that_of_all_builds_side_by_side() -> None:
+    arms = [expecting("long", 30.0), expecting("one", 10.0), expecting("two", 8.0)]
+    queue = building.BuildQueue(
+        IdleSession(),  # type: ignore[arg-type]
+        simulation.new_recorder([arm.id for arm in arms]),
+        builders.question(),
+        list(arms),
+        shares=2,
+    )
+    found = [queue.choose(0) for _ in arms]
+    assert [each.expected_seconds_left for each in found if each] == [30.0, 10.0, 8.0]
