@@ -11,7 +11,6 @@ from advisor.applicability import memory_estimate
 from advisor.applicability.installation import (
     container_image,
     environment_interpreter,
-    environment_name,
     is_served,
     missing_packages,
     required_packages,
@@ -33,7 +32,6 @@ from advisor.errors import NoStackError
 
 __all__ = [
     "environment_interpreter",
-    "environment_name",
     "find_obstacle",
     "is_chosen",
     "is_served",
@@ -199,7 +197,7 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         and not is_served(workflow, machine)
         and not container_image(workflow, machine)
     ):
-        created = machine.environments.get(environment_name(workflow))
+        created = machine.environments.get(workflow.environment_name)
         if created is None or created.fault:
             return _missing_environment(workflow, machine, created.fault if created else None)
     return None
@@ -225,7 +223,7 @@ def _missing_environment(workflow: Workflow, machine: Machine, fault: str | None
         workflow,
         "not-installed",
         reason,
-        f"p3-advisor env create {environment_name(workflow)}{instead}",
+        f"p3-advisor env create {workflow.environment_name}{instead}",
     )
 
 

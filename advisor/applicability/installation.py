@@ -26,12 +26,12 @@ def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
         or container_image(workflow, machine)
     ):
         return ""
-    return machine.environments[environment_name(workflow)].python
+    return machine.environments[workflow.environment_name].python
 
 
 def container_image(workflow: Workflow, machine: Machine) -> str:
     """Return the first local image with the workflow; empty if none, or if no image is needed."""
-    created = machine.environments.get(environment_name(workflow))
+    created = machine.environments.get(workflow.environment_name)
     if is_served(workflow, machine) or (created is not None and created.fault is None):
         return ""
     containers = (
@@ -46,11 +46,6 @@ def container_image(workflow: Workflow, machine: Machine) -> str:
         ),
         "",
     )
-
-
-def environment_name(workflow: Workflow) -> str:
-    """Return the name of the workflow's environment."""
-    return workflow.environment.name or workflow.id
 
 
 def missing_packages(requirements: tuple[str, ...], machine: Machine) -> list[str]:

@@ -237,6 +237,11 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             declared_where=(),
         )
 
+    @property
+    def environment_name(self) -> str:
+        """The name of its environment, which other workflows may share."""
+        return self.environment.name or self.id
+
     def for_arm(self, option: str) -> Workflow:
         """Return the workflow with the declared facts of one arm."""
         facts = self.arm_declared.get(option, ArmDeclaredFacts())

@@ -88,7 +88,7 @@ def choose_workflow(header: Header, target: str) -> Workflow:
 
 def interpreter_of(workflow: Workflow, here: Machine) -> str:
     """Return the interpreter that has the workflow's stack; empty for that of the question."""
-    name = applicability.environment_name(workflow)
+    name = workflow.environment_name
     made = here.environments.get(name)
     needs_own = workflow.environment.kind == "own" and not applicability.is_served(workflow, here)
     if needs_own and (made is None or made.fault):

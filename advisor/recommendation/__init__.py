@@ -100,7 +100,9 @@ def recommend(
         simplex=simplex,
         pareto=sensitivity.find_pareto(viable, measurements),
         reasons=(),
-        next_steps=tuple(give_next_steps(grade, excluded, results.stopped_builds)),
+        next_steps=tuple(
+            give_next_steps(grade, excluded, results.stopped_builds, context.workflows)
+        ),
         **_runner_up(winner, viable),
     )
     advice = _add_certainty(advice, found, question)

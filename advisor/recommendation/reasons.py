@@ -8,6 +8,7 @@ from advisor.domain.decision import ConstraintEffect, HorizonBest, MemoryFit, Sc
 from advisor.domain.measurement import Measurement, Results, StoppedBuild
 from advisor.domain.plan import Excluded
 from advisor.domain.rubric import LETTERS
+from advisor.domain.workflow import Workflow
 
 
 def give_reasons(
@@ -93,7 +94,10 @@ def give_deployment_steps(measurement: Measurement, keep: Sequence[str]) -> list
 
 
 def give_next_steps(
-    trust: Trust, excluded: Sequence[Excluded], stopped: Sequence[StoppedBuild] = ()
+    trust: Trust,
+    excluded: Sequence[Excluded],
+    stopped: Sequence[StoppedBuild] = (),
+    workflows: Sequence[Workflow] = (),
 ) -> list[str]:
     """Return what the user can do for a better founded answer."""
     steps = [
@@ -105,5 +109,19 @@ def give_next_steps(
         steps.append(
             "measure again when the machine is quiet, or measure longer with --budget thorough"
         )
+    return [*steps, *_installation_steps(excluded, workflows)]
+
+
+def _installation_steps(excluded: Sequence[Excluded], workflows: Sequence[Workflow]) -> list[str]:
+    """Return how to install what is missing; one command creates all environments."""
     missing = [entry for entry in excluded if entry.status == "not-installed" and entry.fix]
-    return [*steps, *(f"to measure {entry.workflow} too: {entry.fix}" for entry in missing)]
+    environments = {
+        each.id: each.environment_name for each in workflows if each.environment.kind == "own"
+    }
+    together = [entry.workflow for entry in missing if entry.workflow in environments]
+    others = [entry for entry in missing if entry.workflow not in environments]
+    steps = [f"to measure {entry.workflow} too: {entry.fix}" for entry in others]
+    if together:
+        names = " ".join(dict.fromkeys(environments[workflow] for workflow in together))
+        steps.append(f"to measure {', '.join(together)} too: p3-advisor env create {names}")
+    return steps

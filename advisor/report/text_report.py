@@ -18,6 +18,7 @@ from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
 from advisor.report.sections.sensitivity import sensitivity, titled
 from advisor.report.sections.text_generation import generation_lines
+from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import (
     MISSING,
     format_bound,
@@ -179,26 +180,6 @@ def _ranking_row(entry: WorkflowEntry, sizes: Sequence[int]) -> list[str]:
         *(LETTERS[scores[name].tier] if name in scores else MISSING for name in CRITERION_HEADS),
         format_number(entry.score, decimals=2),
     ]
-
-
-def unranked(document: RunDocument) -> list[str]:
-    """Return the arms that fail a constraint and the workflows that have no measurement."""
-    lines = [
-        f"  {entry.arm}: {'; '.join(entry.fails)}" for entry in document.workflows if entry.fails
-    ]
-    without_probe = [entry.arm for entry in document.workflows if entry.status == "not-covered"]
-    for entry in document.workflows:
-        if entry.rank is None and entry.status != "not-covered":
-            lines.append(f"  {entry.arm}: {entry.status}, {entry.reason}")
-            # The next steps of the answer name the command that installs a workflow.
-            if entry.fix and entry.status != "not-installed":
-                lines.append(f"    next: {entry.fix}")
-    if without_probe:
-        lines.append(
-            f"  not covered by p3-advisor: {', '.join(without_probe)}; "
-            "p3-advisor workflows gives the reasons"
-        )
-    return ["Not ranked, or excluded by a constraint (!):", *lines] if lines else []
 
 
 def portability(document: RunDocument) -> list[str]:

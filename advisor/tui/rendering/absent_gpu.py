@@ -7,6 +7,7 @@ from rich.text import Text
 from advisor.domain.rubric import LETTERS
 from advisor.report import text_report
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.sections.unranked import unranked
 from advisor.report.text_report import CRITERION_HEADS
 from advisor.system.number_format import MISSING, format_speedup
 from advisor.tui.rendering import text
@@ -32,7 +33,7 @@ def render_absent_gpu(document: RunDocument, width: int) -> Text:
         lines += text.styled("Why\n", "bold") + _lines(advice.reasons)
         lines += text.styled("Why trust is not higher\n", "bold") + _lines(advice.trust_reasons)
         lines += text.styled("Next\n", "bold") + _lines(advice.next_steps)
-    missing = text_report.unranked(document)
+    missing = unranked(document)
     return lines + Text("\n") + Text("\n".join(text.printable(line, 600) for line in missing))
 
 

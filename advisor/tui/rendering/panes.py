@@ -9,6 +9,7 @@ from rich.text import Text
 from advisor.domain.question import FURTHER_CRITERIA
 from advisor.report import text_report
 from advisor.report.sections import new_shapes
+from advisor.report.sections.unranked import unranked
 from advisor.system.number_format import format_share
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
@@ -84,7 +85,7 @@ def render_next(answer: RunAnswer) -> Text:
 
 def render_unmeasured(answer: RunAnswer) -> Text:
     """Return the arms and workflows without a rank, each with the reason and what enables it."""
-    lines = [text.printable(line, 600) for line in text_report.unranked(answer.document)]
+    lines = [text.printable(line, 600) for line in unranked(answer.document)]
     return Text("\n".join(lines) or EVERYTHING_MEASURED)
 
 

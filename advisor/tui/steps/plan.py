@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Static
 
-from advisor.applicability import environment_name
 from advisor.domain.workflow import Workflow
 from advisor.pipeline.draft import DraftRun
 from advisor.report.documents.document import RunDocument
@@ -191,7 +190,7 @@ class PlanStep(Step):
         dialog = CreateEnvDialog(
             workflow.title,
             text.printable(describe_environment(workflow.environment), 400),
-            (*ADVISOR_COMMAND, "env", "create", environment_name(workflow)),
+            (*ADVISOR_COMMAND, "env", "create", workflow.environment_name),
             self.app_interface.context.environment,
         )
         self.app.push_screen(dialog, on_closed)

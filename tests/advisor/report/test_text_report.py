@@ -14,6 +14,7 @@ from advisor.domain.measurement import MemoryBytes
 from advisor.report import markdown, page, text_report
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import Problem, RunDocument
+from advisor.report.sections.unranked import unranked
 
 
 def with_advice(**changes: Any) -> RunDocument:
@@ -199,12 +200,24 @@ def test_workflows_without_a_probe_share_one_line() -> None:
         msgspec.structs.replace(absent, id=name, arm=name, status="not-covered")
         for name in ("elsewhere", "apart")
     ]
-    lines = text_report.unranked(
-        msgspec.structs.replace(made, workflows=(*made.workflows, *foreign))
-    )
+    lines = unranked(msgspec.structs.replace(made, workflows=(*made.workflows, *foreign)))
     assert [line for line in lines if "elsewhere" in line or "apart" in line] == [
         "  not covered by p3-advisor: elsewhere, apart; p3-advisor workflows gives the reasons"
     ]
+
+
+def test_workflows_with_the_same_reason_share_one_line_below_those_that_failed() -> None:
+    made = builders.document()
+    absent = next(entry for entry in made.workflows if entry.arm == "absent")
+    foreign = [
+        msgspec.structs.replace(
+            absent, id=name, arm=name, status="unsupported", reason="it needs a GPU", fix=None
+        )
+        for name in ("graphs", "kernels")
+    ]
+    lines = unranked(msgspec.structs.replace(made, workflows=(*foreign, *made.workflows)))
+    assert lines[-1] == "  graphs, kernels: unsupported, it needs a GPU"
+    assert lines.index("  broken: crashed, it crashed") == 1
 
 
 def test_a_run_without_measurements_has_no_ranking() -> None:

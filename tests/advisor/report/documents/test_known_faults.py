@@ -13,8 +13,9 @@ from builders import BASELINE
 from advisor import catalogue
 from advisor.domain.outcome import Completed, Failure, Incorrect
 from advisor.domain.workflow import KnownFault, Workflow
-from advisor.report import markdown, text_report
+from advisor.report import markdown
 from advisor.report.documents import document, known_faults, measured_document
+from advisor.report.sections.unranked import unranked
 
 FAULT = KnownFault(
     statuses=("incorrect",),
@@ -88,7 +89,7 @@ def test_the_document_prefers_the_fix_of_the_outcome() -> None:
 
 
 def test_the_text_report_has_the_next_step_below_the_reason() -> None:
-    lines = text_report.unranked(builders.document())
+    lines = unranked(builders.document())
     assert lines[1:3] == ["  broken: crashed, it crashed", "    next: update it"]
 
 
@@ -97,7 +98,7 @@ def test_markdown_has_the_next_step_after_the_reason() -> None:
 
 
 def test_a_missing_workflow_has_no_next_step_of_its_own() -> None:
-    assert not any("next" in line for line in text_report.unranked(builders.document())[3:])
+    assert not any("next" in line for line in unranked(builders.document())[3:])
 
 
 @pytest.mark.parametrize("workflow", FAULTY, ids=lambda workflow: workflow.id)
