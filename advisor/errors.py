@@ -97,6 +97,19 @@ class SizeError(UserError):
     name = "size"
 
 
+class SweepError(UserError):
+    """A sweep of lengths does not fit its mix, its model or its task."""
+
+    name = "sweep"
+
+
+class SweepUnfinishedError(UserError):
+    """A length of the mix is not measured, so the mix has no answer yet."""
+
+    name = "sweep-unfinished"
+    exit_code = 4
+
+
 class WeightFormatError(UserError):
     """No such format of quantised weights."""
 

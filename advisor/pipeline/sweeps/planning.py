@@ -1,0 +1,157 @@
+"""Which length of a sweep is measured next, with which workflows and how much time. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from advisor.domain.decision import Recommendation
+from advisor.domain.question import Budget
+from advisor.domain.run_events import LoggedEvent, RaceClosed, RaceOpened
+from advisor.domain.sweep import Lengths
+
+#: Part of an equal share of the time that a run gets although earlier runs used more than theirs.
+LEAST_PART = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What the run at one length has shown."""
+
+    #: The advised workflow if the decision is CLEAR, else None.
+    clear_workflow: str | None = None
+    #: Workflows that lead or may lead, and the runner-up.
+    contenders: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """The next length to measure."""
+
+    lengths: Lengths
+    #: Workflows that the plan is limited to; empty for all of the question.
+    limited_to: tuple[str, ...] = ()
+    #: The nearest shorter and longer lengths, whose equal answers limit the plan.
+    between: tuple[Lengths, ...] = ()
+
+
+def next_step(lengths: Sequence[Lengths], findings: Mapping[Lengths, Finding]) -> Step | None:
+    """Return the length that adds most to what is known; None if all have findings.
+
+    The shortest and the longest come first. Then come lengths whose neighbours have different
+    answers, and among them the one in the largest gap.
+    """
+    left = [each for each in lengths if each not in findings]
+    for extreme in (min(lengths, key=_size), max(lengths, key=_size)):
+        if extreme in left:
+            return Step(extreme)
+    if not left:
+        return None
+    steps = [plan_step(each, findings) for each in left]
+    return min(
+        steps,
+        key=lambda step: (bool(step.limited_to), -_gap(step.lengths, findings), step.lengths),
+    )
+
+
+def plan_step(lengths: Lengths, findings: Mapping[Lengths, Finding]) -> Step:
+    """Return the step for a length, limited where both neighbours clearly advise one workflow."""
+    between = find_neighbours(lengths, findings)
+    found = [findings[each] for each in between]
+    answers = {each.clear_workflow for each in found}
+    if len(found) < 2 or len(answers) > 1 or None in answers:  # noqa: PLR2004 - both sides
+        return Step(lengths)
+    names = dict.fromkeys(name for each in found for name in each.contenders)
+    return Step(lengths, tuple(names), between)
+
+
+def find_neighbours(lengths: Lengths, known: Iterable[Lengths]) -> tuple[Lengths, ...]:
+    """Return the nearest known lengths of which one is shorter and one longer, or nothing.
+
+    Neither the inputs nor the outputs of the shorter one are longer, and the other way round.
+    """
+    others = [each for each in known if each != lengths]
+    shorter = [each for each in others if _is_within(each, lengths)]
+    longer = [each for each in others if _is_within(lengths, each)]
+    if not shorter or not longer:
+        return ()
+    return tuple(
+        min(side, key=lambda each: (distance(each, lengths), each)) for side in (shorter, longer)
+    )
+
+
+def distance(one: Lengths, two: Lengths) -> float:
+    """Return how far apart two lengths are: the sum of the factors between them, as logarithms."""
+    return abs(math.log(one.input_tokens / two.input_tokens)) + abs(
+        math.log(one.output_tokens / two.output_tokens)
+    )
+
+
+def finding_of(advice: Recommendation | None) -> Finding:
+    """Return what a decision says about its length; nothing without advice."""
+    if advice is None:
+        return Finding()
+    runner_up = (advice.runner_up.partition("/")[0],) if advice.runner_up else ()
+    return Finding(
+        clear_workflow=advice.workflow if advice.decision == "CLEAR" else None,
+        contenders=tuple(dict.fromkeys((advice.workflow, *advice.contenders, *runner_up))),
+    )
+
+
+def limit_workflows(asked: Sequence[str], limited_to: Sequence[str]) -> tuple[str, ...]:
+    """Return the workflows and arms that the user named, as far as the limit has them.
+
+    Without a limit these are all; where the user named none, they are those of the limit.
+    """
+    if not limited_to or not asked:
+        return tuple(limited_to or asked)
+    named = tuple(name for name in asked if name.partition("/")[0] in limited_to)
+    return named or tuple(limited_to)
+
+
+def share_budget(budget: Budget, spent_seconds: float, runs_left: int, runs: int) -> Budget:
+    """Return the budget of the next run: an equal part of the time that is left for `runs_left`.
+
+    A run that needed less than its part leaves it to the later ones.
+    """
+    equal = budget.measuring_seconds / runs
+    seconds = max(
+        (budget.measuring_seconds - spent_seconds) / max(runs_left, 1), LEAST_PART * equal
+    )
+    share = seconds / budget.measuring_seconds
+    return msgspec.structs.replace(
+        budget,
+        measuring_seconds=seconds,
+        open_seconds=budget.open_seconds * share,
+        sustained_seconds=budget.sustained_seconds * share,
+        all_new_shapes_seconds=budget.all_new_shapes_seconds * share,
+    )
+
+
+def race_seconds(events: Iterable[LoggedEvent]) -> float:
+    """Return the seconds of a run between the opening and the end of its races."""
+    opened: dict[int, float] = {}
+    total = 0.0
+    for event in events:
+        if isinstance(event.run_event, RaceOpened):
+            opened[event.run_event.batch_size] = event.at
+        elif isinstance(event.run_event, RaceClosed):
+            since = opened.pop(event.run_event.batch_size, event.at)
+            total += event.at - since
+    return total
+
+
+def _size(lengths: Lengths) -> tuple[int, Lengths]:
+    return lengths.input_tokens + lengths.output_tokens, lengths
+
+
+def _is_within(one: Lengths, two: Lengths) -> bool:
+    return one.input_tokens <= two.input_tokens and one.output_tokens <= two.output_tokens
+
+
+def _gap(lengths: Lengths, findings: Mapping[Lengths, Finding]) -> float:
+    """Return the distance to the nearest length with a finding."""
+    return min(distance(lengths, each) for each in findings)

@@ -1,0 +1,143 @@
+"""The order of a sweep's runs, their limits and their budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.domain.decision import Recommendation
+from advisor.domain.question import Budget
+from advisor.domain.run_events import RaceClosed, RaceOpened
+from advisor.domain.sweep import Lengths
+from advisor.pipeline.sweeps.planning import (
+    Finding,
+    Step,
+    distance,
+    find_neighbours,
+    finding_of,
+    limit_workflows,
+    next_step,
+    race_seconds,
+    share_budget,
+)
+
+OPEN = Finding(contenders=("one", "two"))
+CLEAR = Finding(clear_workflow="one", contenders=("one", "two"))
+OTHER = Finding(clear_workflow="two", contenders=("two",))
+BUDGET = Budget(
+    name="standard", measuring_seconds=120, most_rounds=40, open_seconds=60, sustained_seconds=40
+)
+
+
+def at(input_tokens: int, output_tokens: int = 16) -> Lengths:
+    return Lengths(input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def advised(**changes: Any) -> Recommendation:
+    made = Recommendation(
+        arm="one/fast",
+        workflow="one",
+        verdict="PROVEN",
+        trust="B",
+        trust_reasons=(),
+        runner_up=None,
+        margin=None,
+        ties=(),
+        flips=(),
+        reasons=(),
+        next_steps=(),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def order(lengths: list[Lengths], answers: dict[Lengths, Finding] | None = None) -> list[Step]:
+    """Return all steps of a sweep whose runs have these answers, by default open ones."""
+    found: dict[Lengths, Finding] = {}
+    steps = []
+    while (step := next_step(lengths, found)) is not None:
+        steps.append(step)
+        found[step.lengths] = (answers or {}).get(step.lengths, OPEN)
+    return steps
+
+
+def test_the_extremes_come_first_then_the_largest_gap() -> None:
+    lengths = [at(tokens) for tokens in (8, 16, 512, 32, 2048)]
+    assert [step.lengths.input_tokens for step in order(lengths)] == [8, 2048, 32, 512, 16]
+
+
+def test_pairs_begin_with_the_shortest_and_the_longest_pair() -> None:
+    lengths = [at(one, two) for one in (32, 512) for two in (16, 128)]
+    first, second, *others = (step.lengths for step in order(lengths))
+    assert (first, second) == (at(32, 16), at(512, 128))
+    assert len(others) == 2
+
+
+def test_a_length_between_equal_clear_answers_is_limited_and_comes_last() -> None:
+    lengths = [at(tokens) for tokens in (8, 16, 64, 4096)]
+    answers = {at(8): CLEAR, at(64): CLEAR, at(4096): OTHER}
+    steps = order(lengths, answers)
+    assert [step.lengths.input_tokens for step in steps] == [8, 4096, 64, 16]
+    assert steps[-1] == Step(at(16), ("one", "two"), (at(8), at(64)))
+    assert not any(step.limited_to for step in steps[:-1])
+
+
+@pytest.mark.parametrize("end", [OPEN, OTHER])
+def test_different_or_open_neighbours_limit_nothing(end: Finding) -> None:
+    steps = order([at(8), at(16), at(32)], {at(8): CLEAR, at(32): end})
+    assert steps[-1] == Step(at(16))
+
+
+def test_neighbours_are_shorter_and_longer_in_both_lengths() -> None:
+    assert find_neighbours(at(32, 128), [at(64, 16), at(512, 64)]) == ()
+    known = [at(8, 8), at(32, 16), at(64, 128), at(512, 512)]
+    assert find_neighbours(at(32, 128), known) == (at(32, 16), at(64, 128))
+
+
+@given(st.sets(st.integers(1, 4096), min_size=2, max_size=8))
+def test_every_length_is_measured_once(tokens: set[int]) -> None:
+    steps = order([at(each) for each in tokens])
+    assert sorted(step.lengths.input_tokens for step in steps) == sorted(tokens)
+    assert {steps[0].lengths, steps[1].lengths} == {at(min(tokens)), at(max(tokens))}
+
+
+def test_the_distance_is_that_of_factors() -> None:
+    assert distance(at(8), at(32)) == pytest.approx(distance(at(512), at(2048)))
+
+
+def test_the_runner_up_stays_a_rival() -> None:
+    advice = advised(decision="CLEAR", contenders=("one",), runner_up="two/fast")
+    assert finding_of(advice) == CLEAR
+    assert finding_of(msgspec.structs.replace(advice, decision="OPEN")) == OPEN
+    assert finding_of(None) == Finding()
+
+
+def test_a_limit_keeps_the_arms_that_the_user_named() -> None:
+    assert limit_workflows(("one/fast", "three"), ("one", "two")) == ("one/fast",)
+    assert limit_workflows((), ("one", "two")) == ("one", "two")
+    assert limit_workflows(("three",), ()) == ("three",)
+
+
+def test_the_runs_share_the_budget_and_hand_on_what_is_left() -> None:
+    first = share_budget(BUDGET, 0, runs_left=3, runs=3)
+    assert (first.measuring_seconds, first.open_seconds) == pytest.approx((40, 20))
+    assert first.sustained_seconds == pytest.approx(40 / 3)
+    assert first.most_rounds == BUDGET.most_rounds
+    assert share_budget(BUDGET, 10, 2, 3).measuring_seconds == pytest.approx(55)
+    assert share_budget(BUDGET, 200, 1, 3).measuring_seconds == pytest.approx(20)
+
+
+def test_only_the_time_of_races_is_spent() -> None:
+    events = builders.events(
+        RaceOpened(batch_size=1, arms=("one",)),
+        RaceOpened(batch_size=4, arms=("one",)),
+        RaceClosed(batch_size=1, reason="", cause="decided"),
+        RaceClosed(batch_size=4, reason="", cause="decided"),
+        RaceOpened(batch_size=1, arms=("one", "two")),
+        RaceClosed(batch_size=1, reason="", cause="decided"),
+    )
+    assert race_seconds(events) == 2 + 2 + 1
