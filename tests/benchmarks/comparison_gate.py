@@ -1,7 +1,7 @@
 """Measure how often `compare` is wrong: false alarms, and planted regressions that it misses.
 
-`python tests/benchmarks/comparison_gate.py RUNS [--slower 10%] [--output FILE]` takes the finished
-runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is compared
+`python tests/benchmarks/comparison_gate.py RUNS [--slower 10,20] [--output FILE]` takes the
+finished runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is compared
 as it is; each regression that is found is a false alarm. Then the times of one arm in the second
 run of the pair are multiplied, and the decision is made again from the raw times; each arm that is
 not found slower is a miss. RUNS may also be a file with the JSON document of a run in each line,
@@ -146,18 +146,19 @@ def main() -> None:
     """Compare the runs and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=pathlib.Path, help="a store, or a file with documents")
-    parser.add_argument("--slower", default="10%", help="the planted regression")
+    parser.add_argument("--slower", default="10", help="planted regressions in percent")
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
-    factor = 1 / (1 - float(arguments.slower.rstrip("%")) / 100)
     documents, slow = read_runs(arguments.runs)
     arms = [entry.arm for entry in documents[0].workflows if entry.cells and entry.arm != BASELINE]
-    slowed = {arm: slow(arm, factor) for arm in arms}
-    result = {
+    result: dict[str, Any] = {
         "runs": [document.run_id for document in documents],
         "equal runs": count_false_alarms(documents),
-        f"one arm {arguments.slower} slower": count_found(documents, slowed),
     }
+    for percent in map(int, arguments.slower.split(",")):
+        factor = 1 / (1 - percent / 100)
+        slowed = {arm: slow(arm, factor) for arm in arms}
+        result[f"one arm {percent} % slower"] = count_found(documents, slowed)
     text = json.dumps(result, indent=2) + "\n"
     sys.stdout.write(text)
     if arguments.output:
