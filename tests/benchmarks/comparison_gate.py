@@ -1,12 +1,12 @@
 """Measure how often `compare` is wrong: false alarms, and planted regressions that it misses.
 
 `python tests/benchmarks/comparison_gate.py RUNS [--slower 10,20] [--output FILE]` takes the
-finished runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is compared
-as it is; each regression that is found is a false alarm. Then the times of one arm in the second
-run of the pair are multiplied, and the decision is made again from the raw times; each arm that is
-not found slower is a miss. RUNS may also be a file with the JSON document of a run in each line,
-whose figures are multiplied instead. The targets are at most 2 % of pairs with a false alarm, and
-90 % of planted regressions of 10 % found on a quiet machine, with the threshold of 5 %.
+finished runs of one question in the store RUNS and prints the shares. Every ordered pair of runs is
+compared as it is; each regression that is found is a false alarm. Then the times of one arm in the
+second run of the pair are multiplied, and the decision is made again from the raw times; each arm
+that is not found slower is a miss. RUNS may also be a file with the JSON document of a run in each
+line, whose figures are multiplied instead. The targets are at most 2 % of pairs with a false alarm,
+and 90 % of planted regressions of 10 % found on a quiet machine, with the threshold of 5 %.
 """
 
 from __future__ import annotations
