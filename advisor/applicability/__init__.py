@@ -66,10 +66,7 @@ def plan(question: Question, machine: Machine, catalogue: Catalogue) -> Plan:
             arm
             for arm in arms_here
             if is_chosen(arm, question.workflows)
-            and (
-                arm.option not in workflow.arms_after_nondeterministic
-                or arm.id in question.workflows
-            )
+            and (arm.id in question.workflows or not is_on_request(workflow, arm, question))
         ]
         with_weights = [arm for arm in requested if arm.weights in {None, *question.quantised}]
         chosen = [arm for arm in with_weights if unsupported_use(workflow, arm, question) is None]
@@ -154,6 +151,12 @@ def unsupported_use(workflow: Workflow, arm: Arm, question: Question) -> str | N
         if question.task in workflow.arm_tasks.get(arm.option, workflow.tasks)
         else question.task
     )
+
+
+def is_on_request(workflow: Workflow, arm: Arm, question: Question) -> bool:
+    """Return whether the arm is measured only if it is named, or if a fallback is needed."""
+    is_slow = question.device in workflow.arm_on_request.get(arm.option, ())
+    return is_slow or arm.option in workflow.arms_after_nondeterministic
 
 
 def is_chosen(arm: Arm, chosen: tuple[str, ...]) -> bool:

@@ -166,6 +166,9 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arm_tasks: dict[str, tuple[Task, ...]] = {}
     #: Precisions of an arm that does not support all precisions of the workflow.
     arm_dtypes: dict[str, tuple[Dtype, ...]] = {}
+    #: Devices on which an arm is measured only if `--workflows` names it, because its build takes
+    #: long there.
+    arm_on_request: dict[str, tuple[Literal["cpu", "cuda"], ...]] = {}
     #: Formats of the weights of quantised arms; arms that are not listed are native.
     arm_weights: dict[str, WeightFormat] = {}
     #: By arm, the artefact that it runs; arms with the same one differ only in how they are fed.

@@ -10,7 +10,7 @@ from torch._inductor import aoti_compile_and_package, aoti_load_package
 
 from probes.partial_file import replace_when_complete
 from probes.protocol import Engagement, Request
-from probes.stacks import cuda_graphs, pytorch
+from probes.stacks import cuda_graphs, free_dimensions, pytorch
 from probes.stacks.cuda_graphs import CapturedProgram
 from probes.stacks.pytorch import TorchProgram
 from probes.subjects.torch_subject import TorchSubject, open_torch_subject
@@ -30,23 +30,37 @@ def build(
 ) -> TorchProgram | CapturedProgram:
     """Load the package for these shapes, compiled if an earlier process has not left it.
 
-    With the option `cuda_graph`, capture a call of it.
+    With the option `dynamic`, one package serves all batch sizes and, where the model allows it,
+    lengths. With the option `cuda_graph`, capture a call of the package.
     """
     tensors = subject.tensors(inputs)
     shape = "x".join(str(size) for tensor in tensors for size in tensor.shape)
-    package = pathlib.Path(request.scratch_directory) / f"model-{shape}.pt2"
+    name = "any-shape" if request.options.get("dynamic") else shape
+    package = pathlib.Path(request.scratch_directory) / f"model-{name}.pt2"
     if not package.exists():
         with replace_when_complete(package) as partial, pytorch.without_inference_mode():
-            exported = torch.export.export(
-                subject.module, tuple(tensor.clone() for tensor in tensors), strict=False
-            )
-            aoti_compile_and_package(exported, package_path=str(partial))
+            aoti_compile_and_package(export(subject, tensors, request), package_path=str(partial))
     if request.options.get("cuda_graph"):
         # A capture needs the runner that leaves streams and events to the caller.
         return cuda_graphs.capture(
             TorchProgram(subject, aoti_load_package(str(package), run_single_threaded=True)), inputs
         )
     return TorchProgram(subject, aoti_load_package(str(package)))
+
+
+def export(subject: TorchSubject, tensors: tuple[torch.Tensor, ...], request: Request) -> Any:
+    """Return the exported program for these shapes, or for any if the arm is dynamic."""
+    examples = tuple(tensor.clone() for tensor in tensors)
+    if not request.options.get("dynamic"):
+        return torch.export.export(subject.module, examples, strict=False)
+    examples = tuple(free_dimensions.with_min_batch(tensor) for tensor in examples)
+    return free_dimensions.first_that_works(
+        lambda dimensions: torch.export.export(
+            subject.module, examples, dynamic_shapes=dimensions, strict=False
+        ),
+        subject,
+        examples,
+    )
 
 
 def engagement(program: TorchProgram | CapturedProgram, device_inputs: Any) -> Engagement:
@@ -70,11 +84,19 @@ def integration(request: Request) -> str:
         if captured
         else "# Each call:\nwith torch.inference_mode():\n    output = compiled(*inputs)\n"
     )
+    shapes, arguments = "", "inputs"
+    if request.options.get("dynamic"):
+        shapes = """\
+# The example has at least two rows, because torch.export fixes a size of 1.
+example = tuple(torch.cat([tensor, tensor]) for tensor in inputs)
+batch = torch.export.Dim("batch")
+"""
+        arguments = "example, dynamic_shapes=tuple({0: batch} for _ in example)"
     return f"""\
 import torch
 
-with torch.no_grad():
-    exported = torch.export.export(model, inputs, strict=False)
+{shapes}with torch.no_grad():
+    exported = torch.export.export(model, {arguments}, strict=False)
     package = torch._inductor.aoti_compile_and_package(exported, package_path="model.pt2")
 compiled = torch._inductor.aoti_load_package(package{", run_single_threaded=True" if captured else ""})
 {run}"""  # noqa: E501 - the lines are counted, so they are not wrapped

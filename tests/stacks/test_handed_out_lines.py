@@ -42,6 +42,7 @@ ARMS = {
     "pytorch_eager": {},
     "torch_compile_inductor": {},
     "aotinductor": {},
+    "aotinductor/dynamic": {"dynamic": True},
     "onnxruntime_cpu/host": {"feeding": "host"},
     "onnxruntime_cpu/io-binding": {"feeding": "io-binding"},
     "onnxruntime_cpu/one-thread": {"feeding": "host", "threads": 1},
@@ -49,7 +50,7 @@ ARMS = {
 #: Widths and tokens.
 SIZES = {"tiny": (8, 1), "large": (512, 32)}
 #: Compiling for C++ takes a minute; the tiny model shows the same path.
-LONG = {("aotinductor", "large")}
+LONG = {("aotinductor", "large"), ("aotinductor/dynamic", "large")}
 CASES = [
     pytest.param(
         arm, *shape, id=f"{arm}-{size}", marks=[pytest.mark.long] if (arm, size) in LONG else []

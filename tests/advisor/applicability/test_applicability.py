@@ -353,6 +353,21 @@ def test_an_arm_for_another_device_is_excluded() -> None:
     assert "graphs/cuda-graph" in [arm.id for arm in on_gpu.arms]
 
 
+def test_an_arm_on_request_is_measured_only_where_it_is_named() -> None:
+    slow = builders.workflow(
+        "slow", arms={"default": {}, "dynamic": {}}, arm_on_request={"dynamic": ("cpu",)}
+    )
+    chosen = {
+        names: [arm.id for arm in plan(slow, workflows=names).arms][2:]
+        for names in ((), ("slow",), ("slow/dynamic",))
+    }
+    assert chosen == {(): ["slow"], ("slow",): ["slow"], ("slow/dynamic",): ["slow/dynamic"]}
+    on_gpu = applicability.plan(
+        builders.question(**ON_GPU), builders.gpu_machine(H100), builders.catalogue(slow)
+    )
+    assert "slow/dynamic" in [arm.id for arm in on_gpu.arms]
+
+
 def test_a_requested_arm_for_another_device_is_excluded_with_a_reason() -> None:
     graphs = builders.workflow(
         "graphs", arms={"default": {}, "cuda-graph": {}}, arm_devices={"cuda-graph": ("cuda",)}

@@ -404,9 +404,13 @@ def test_a_decision_tree_with_a_dead_end_or_a_cycle_is_an_error(
 
 def test_arm_tables_name_existing_arms() -> None:
     for workflow in catalogue.load().workflows:
-        assert {*workflow.arm_devices, *workflow.arm_tasks, *workflow.arm_declared} <= {
-            *workflow.arms
-        }, workflow.id
+        named = (
+            workflow.arm_devices,
+            workflow.arm_tasks,
+            workflow.arm_declared,
+            workflow.arm_on_request,
+        )
+        assert {arm for table in named for arm in table} <= {*workflow.arms}, workflow.id
 
 
 def test_facts_that_differ_by_task_and_device_apply_to_the_question() -> None:
