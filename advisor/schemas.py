@@ -21,6 +21,7 @@ from advisor.report.comparisons.comparison import Comparison
 from advisor.report.documents.document import RunDocument
 from advisor.report.fleets.fleet_matrix import FleetDocument
 from advisor.report.recipes.verification import Verification
+from advisor.report.sweeps.sweep_document import SweepDocument
 from advisor.store.index import HistoryEntry
 
 #: Schema name -> the type it describes.
@@ -30,6 +31,7 @@ SHIPPED: dict[str, Any] = {
     "verification": Verification,
     "history": list[HistoryEntry],
     "fleet": FleetDocument,
+    "sweep": SweepDocument,
     "run-header": Header,
     "event": LoggedEvent,
     "options": Answers,

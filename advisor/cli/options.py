@@ -20,19 +20,25 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on stand
 
 
 def takes_answers(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn `command(answers, **own)` into a function with a keyword for each field of `Answers`."""
-    own = [
-        parameter
+    """Turn `command(answers, **own)` into a function with a keyword for each field of `Answers`.
+
+    A parameter of the command that has the name of a field takes its place, and the field keeps its
+    default.
+    """
+    own = {
+        name: parameter
         for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
         if name != "answers"
-    ]
+    }
+    shared = [name for name in Answers.__struct_fields__ if name not in own]
 
     def wrapper(**values: Any) -> None:  # noqa: ANN401 - Typer checks the values
-        fields = {name: values.pop(name) for name in Answers.__struct_fields__}
+        fields = {name: values.pop(name) for name in shared}
         command(Answers(**fields), **values)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    wrapper.__signature__ = inspect.Signature([*answer_parameters(), *own])  # type: ignore[attr-defined]
+    given = {parameter.name: parameter for parameter in answer_parameters()}
+    wrapper.__signature__ = inspect.Signature([*(given | own).values()])  # type: ignore[attr-defined]
     return wrapper
 
 

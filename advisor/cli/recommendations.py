@@ -3,43 +3,71 @@
 from __future__ import annotations
 
 import pathlib
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
+from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.documents import is_document, open_document
+from advisor.cli.execution import (
+    execute,
+    print_decided_document,
+    print_decision,
+    print_document,
+)
 from advisor.cli.fleet import ALL_GPUS
 from advisor.cli.fleet import recommend as recommend_fleet
-from advisor.cli.interruption import resumable_with
 from advisor.cli.options import AsJson, RunName, takes_answers
 from advisor.cli.output import print_text
+from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FleetRequestError,
     GpuNotAttachedError,
+    SweepError,
     UnknownGpuError,
     UserError,
-    exit_code_of,
 )
 from advisor.question.answers import Answers
 
 if TYPE_CHECKING:
     from advisor.context import Context
     from advisor.domain.run import Header
-    from advisor.pipeline.decision import Decision
-    from advisor.report.documents.document import RunDocument
-    from advisor.store import Run
+    from advisor.domain.sweep import MixedLengths
 
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
 @takes_answers
-def recommend(
+def recommend(  # noqa: PLR0913 - one for each option
     answers: Answers,
     *,
+    input_tokens: Annotated[
+        str,
+        typer.Option(
+            metavar="TOKENS",
+            help="tokens of each input; several, such as 32,512,2048, are a sweep: one run for "
+            "each length, and an answer for their mix",
+        ),
+    ] = str(Answers().input_tokens),
+    output_tokens: Annotated[
+        str,
+        typer.Option(
+            metavar="TOKENS",
+            help="tokens generated for each input; several are swept with every input length",
+        ),
+    ] = str(Answers().output_tokens),
+    length_mix: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARES",
+            help="with several lengths: the share of each in percent, such as "
+            "32:70,512:20,2048:10, or 32/16:70 with the output; default: equal shares",
+        ),
+    ] = "",
     json: AsJson = False,
     jsonl: Annotated[
         bool,
@@ -69,7 +97,13 @@ def recommend(
 ) -> None:
     """Measure and score the workflows, and recommend one."""
     from advisor.pipeline.draft import prepare
+    from advisor.question.sweep import parse_lengths
 
+    mix = parse_lengths(input_tokens, output_tokens, length_mix)
+    if len(mix) > 1:
+        _recommend_sweep(answers, mix, fleet or models or on, as_json=json, as_events=jsonl)
+        return
+    answers = msgspec.structs.replace(answers, **msgspec.structs.asdict(mix[0].lengths))
     context = make_context()
     if fleet or answers.gpu == ALL_GPUS:
         code = recommend_fleet(
@@ -90,7 +124,24 @@ def recommend(
     notice = task_notice(answers, run.header())
     if notice:
         print_status(notice)
-    _execute(run, as_json=json, as_events=jsonl)
+    execute(run, as_json=json, as_events=jsonl)
+
+
+def _recommend_sweep(
+    answers: Answers,
+    mix: Sequence[MixedLengths],
+    devices: object,
+    *,
+    as_json: bool,
+    as_events: bool,
+) -> None:
+    """Measure at several lengths on one device; raise `SweepError` for several `devices`."""
+    if devices or answers.gpu == ALL_GPUS:
+        raise SweepError(
+            "a fleet measures one length, and a sweep measures on one device",
+            "give --input-tokens and --output-tokens one value each, or leave out the fleet",
+        )
+    sweeps.recommend(answers, mix, as_json=as_json, as_events=as_events)
 
 
 def task_notice(answers: Answers, header: Header) -> str | None:
@@ -108,14 +159,19 @@ def task_notice(answers: Answers, header: Header) -> str | None:
 
 @app.command()
 def resume(
-    run: Annotated[str, typer.Argument(help="a run's id; default: the newest unfinished run")] = "",
+    run: Annotated[
+        str, typer.Argument(help="a run's or sweep's id; default: the newest unfinished run")
+    ] = "",
     *,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="events, one a line")] = False,
 ) -> None:
-    """Resume an interrupted run; its finished measurements are kept."""
+    """Resume an interrupted run or sweep; its finished measurements are kept."""
+    if is_sweep_id(run):
+        sweeps.resume(run, as_json=json, as_events=jsonl)
+        return
     store = open_store()
-    _execute(store.find(run) if run else store.newest_resumable(), as_json=json, as_events=jsonl)
+    execute(store.find(run) if run else store.newest_resumable(), as_json=json, as_events=jsonl)
 
 
 @app.command()
@@ -127,13 +183,16 @@ def show(
         bool, typer.Option("--times", help="with --json: the seconds of every timed call, too")
     ] = False,
 ) -> None:
-    """Show the results of a stored run."""
+    """Show the results of a stored run or sweep."""
+    if is_sweep_id(run):
+        sweeps.show(run, as_json=json)
+        return
     if is_document(run):
-        _print_decided_document(open_document(run), as_json=json)
+        print_decided_document(open_document(run), as_json=json)
         return
     from advisor.pipeline.decision import decide
 
-    _print_decision(decide(open_store().find(run)), as_json=json, with_times=times)
+    print_decision(decide(open_store().find(run)), as_json=json, with_times=times)
 
 
 @app.command("decide")
@@ -170,7 +229,7 @@ def decide_again(
             constraints=constraints,
             rubric=pathlib.Path(rubric) if rubric else None,
         )
-        _print_decided_document(composed, as_json=json)
+        print_decided_document(composed, as_json=json)
         return
     store = open_store()
     decision = decide(
@@ -180,7 +239,7 @@ def decide_again(
         rubric=pathlib.Path(rubric) if rubric else None,
         platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
-    _print_decision(decision, as_json=json)
+    print_decision(decision, as_json=json)
 
 
 @app.command()
@@ -227,73 +286,6 @@ def build(
     print_text(str(pathlib.Path(output) / f"{target}.engine"))
 
 
-def _execute(run: Run, *, as_json: bool, as_events: bool) -> None:
-    """Execute the rest of a run, print its progress, then its decision."""
-    from advisor.cli.run_host import execute_controlled
-    from advisor.pipeline.decision import decide
-    from advisor.report.sections import progress_lines
-
-    if as_events:
-        _print_beginning(run)
-    with resumable_with(f"p3-advisor resume {run.directory.name}"):
-        for event in execute_controlled(run, make_context()):
-            if as_events:
-                print_text(msgspec.json.encode(event))
-                sys.stdout.flush()
-            line = progress_lines.render_event(event)
-            if line is not None:
-                print_status(line)
-    _print_decision(decide(run), as_json=as_json, as_events=as_events)
-
-
-def _print_beginning(run: Run) -> None:
-    """Print a line with the run and its question, then the events that are stored already."""
-    header = run.header()
-    beginning = {
-        "run_id": header.run_id,
-        "created": header.created,
-        "advisor_version": header.advisor_version,
-        "question": header.question,
-    }
-    for line in (beginning, *run.events()):
-        print_text(msgspec.json.encode(line))
-    sys.stdout.flush()
-
-
-def _print_decision(
-    decision: Decision, *, as_json: bool, as_events: bool = False, with_times: bool = False
-) -> None:
-    """Print a decision; exit with the code of its problem when it recommends nothing."""
-    from advisor.report.documents import measured_document
-
-    composed = measured_document.compose(decision, with_times=with_times)
-    _print_document(composed, as_json=as_json, as_events=as_events)
-    if decision.problem is not None:
-        print_status(f"{decision.problem.what}; next: {decision.problem.next_step}")
-        raise typer.Exit(decision.problem.exit_code)
-
-
-def _print_decided_document(run_document: RunDocument, *, as_json: bool) -> None:
-    """Print a document that was decided again; exit with its problem's code if it has one."""
-    _print_document(run_document, as_json=as_json, as_events=False)
-    if run_document.problem is not None:
-        print_status(f"{run_document.problem.what}; next: {run_document.problem.next_step}")
-        raise typer.Exit(exit_code_of(run_document.problem.name))
-
-
-def _print_document(run_document: RunDocument, *, as_json: bool, as_events: bool) -> None:
-    """Print a document as one line after the events, as indented JSON or as text."""
-    from advisor.report import text_report
-    from advisor.report.documents import document
-
-    if as_events:
-        print_text(msgspec.json.encode({"document": run_document}))
-    else:
-        print_text(
-            document.encode(run_document) if as_json else text_report.render(run_document), nl=False
-        )
-
-
 def _answer_for_absent_gpu(
     answers: Answers, context: Context, absent: UserError, *, as_json: bool, as_events: bool
 ) -> None:
@@ -301,6 +293,6 @@ def _answer_for_absent_gpu(
     from advisor.report.sections import absent_gpu
 
     run_document, problem = absent_gpu.answer(answers, context, absent)
-    _print_document(run_document, as_json=as_json, as_events=as_events)
+    print_document(run_document, as_json=as_json, as_events=as_events)
     if problem:
         raise typer.Exit(problem.exit_code)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advisor.cli import sweeps
 from advisor.cli.context import make_context, open_store, print_status
 from advisor.cli.documents import is_document, open_document
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.domain.sweep import is_sweep_id
 from advisor.errors import (
     FormatError,
     NoExportError,
@@ -60,7 +62,7 @@ Output = Annotated[
 def report(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="a run, or one run for each device; default: latest"),
+        typer.Argument(help="a run, one run for each device, or a sweep; default: latest"),
     ] = None,
     *,
     formats: Annotated[
@@ -77,6 +79,9 @@ def report(
 
     selected = parse_formats(formats)
     names = runs or ["latest"]
+    if is_sweep_id(names[0]):
+        sweeps.report(names[0], selected, directory)
+        return
     if is_document(names[0]):
         # It has no recipe, which needs the run itself.
         run_document = open_document(names[0])

@@ -162,9 +162,12 @@ def rescore(
 
 
 def weigh_and_recommend(
-    header: Header, state: RunState, results: Results, rated: score.RatedArms
+    header: Header, state: RunState, results: Results, rated: score.RatedArms, *, scope: str = ""
 ) -> Decision:
-    """Score the rated arms with the weights of the question, and recommend one if possible."""
+    """Score the rated arms with the weights of the question, and recommend one if possible.
+
+    `scope` follows model and device in the headline.
+    """
     scored = score.weigh_arms(rated.overall, header.question)
     try:
         causes = {end_cause(closed) for closed in state.closed.values()}
@@ -173,7 +176,7 @@ def weigh_and_recommend(
                 "the measuring time ended before any arm was measured",
                 "allow more with --budget",
             )
-        advice = _recommend_arm(header, state, results, rated, scored)
+        advice = _recommend_arm(header, state, results, rated, scored, scope)
     except UserError as problem:
         return Decision(header, state, results, rated, scored, None, problem)
     return Decision(header, state, results, rated, scored, advice, None)
@@ -185,6 +188,7 @@ def _recommend_arm(
     results: Results,
     rated: score.RatedArms,
     scored: tuple[ScoredArm, ...],
+    scope: str,
 ) -> Recommendation:
     """Recommend one of the scored arms; raise `NothingViableError` if none qualifies."""
     catalogue, question = header.catalogue, header.question
@@ -198,6 +202,7 @@ def _recommend_arm(
         tree=catalogue.tree,
         workflows=catalogue.workflows,
         device_bytes=gpu.memory_bytes if gpu else None,
-        subject=f"{short_name(question.model)} on {describe_device(header.machine.cpu, gpu)}",
+        subject=f"{short_name(question.model)} on "
+        f"{describe_device(header.machine.cpu, gpu)}{scope}",
     )
     return recommendation.recommend(results, scored, question, plan_of(state).excluded, context)

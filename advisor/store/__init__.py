@@ -8,6 +8,7 @@
                  scratch/       weights, references, caches; removed when the run is finished
 <home>/fleets/<id>.json         the runs of a fleet
               <id>.parquet      their figures, one row for each workflow and batch size
+<home>/sweeps/<id>.json         the lengths of a sweep and their runs
 <home>/index.sqlite
 """
 
@@ -24,11 +25,14 @@ import platformdirs
 
 from advisor.domain.run import Header
 from advisor.domain.run_events import Finished
+from advisor.domain.sweep import is_sweep_id
 from advisor.errors import NotWritableError, RunFileError, RunIsActiveError, UnknownRunError
-from advisor.store.fleets import LATEST, Fleets
+from advisor.store.fleets import Fleets
 from advisor.store.index import HistoryEntry as HistoryEntry
 from advisor.store.index import Index
+from advisor.store.records import LATEST
 from advisor.store.runs import Run as Run
+from advisor.store.sweeps import Sweeps
 from advisor.store.write_errors import report_unwritable
 from advisor.system.atomic_write import write_atomically
 from advisor.system.home import HOME_VARIABLE as HOME_VARIABLE
@@ -70,6 +74,7 @@ class Store:
         self._home = home
         self._runs = home / "runs"
         self.fleets = Fleets(home / "fleets")
+        self.sweeps = Sweeps(home / "sweeps")
 
     def create(self, header: Header) -> Run:
         """Make the directory of a new run; raise `NotWritableError` if it exists."""
@@ -103,6 +108,11 @@ class Store:
             raise UnknownRunError(
                 f"{name!r} is the beginning of {len(matches)} runs",
                 f"write more of it: {', '.join(matches[:5])}",
+            )
+        if is_sweep_id(name):
+            raise UnknownRunError(
+                f"{name!r} is a sweep, which has several runs",
+                f"name one of its runs; p3-advisor show {name} lists them",
             )
         raise UnknownRunError(f"there is no run {name!r}", "see p3-advisor history")
 

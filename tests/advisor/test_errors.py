@@ -58,3 +58,10 @@ def test_an_error_has_a_message_and_a_next_step() -> None:
         "it is too large",
         "make it smaller",
     )
+
+
+def test_the_exit_code_of_a_stored_problem_is_that_of_its_error() -> None:
+    assert {kind.name: errors.exit_code_of(kind.name) for kind in KINDS} == {
+        kind.name: kind.exit_code for kind in KINDS
+    }
+    assert errors.exit_code_of("an-error-of-a-later-version") == 1

@@ -46,7 +46,10 @@ def decide_mix(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> De
             f"the runs of {record.sweep_id} have different baselines", "measure the sweep again"
         )
     results = mix_results([Part(each.share, decisions[each.lengths].results) for each in counted])
-    catalogue = widest.header.catalogue
     return weigh_and_recommend(
-        widest.header, widest.state, results, score.rate_arms(results, catalogue)
+        widest.header,
+        widest.state,
+        results,
+        score.rate_arms(results, widest.header.catalogue),
+        scope=f", for a mix of {len(counted)} lengths" if len(counted) > 1 else "",
     )

@@ -1,0 +1,120 @@
+"""Store a new sweep, and draft the run of its next length."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from advisor.context import Context
+from advisor.domain.sweep import (
+    ID_PREFIX,
+    RECORD_SCHEMA,
+    Lengths,
+    MixedLengths,
+    SweepRecord,
+    SweepRun,
+)
+from advisor.errors import GpuNotAttachedError, SweepError, UnknownGpuError
+from advisor.pipeline.decision import Decision
+from advisor.pipeline.draft import DraftRun, create, propose
+from advisor.pipeline.sweeps import planning
+from advisor.pipeline.sweeps.planning import Step
+from advisor.question.answers import Answers
+from advisor.question.sweep import check_answers, check_question
+from advisor.store import Run, Store
+
+
+def new_record(answers: Answers, mix: Sequence[MixedLengths], context: Context) -> SweepRecord:
+    """Return the record of a new sweep, not stored yet; raise `SweepError`."""
+    check_answers(answers)
+    created = context.now()
+    return SweepRecord(
+        schema=RECORD_SCHEMA,
+        sweep_id=f"{ID_PREFIX}{created:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
+        created=created.isoformat(timespec="seconds"),
+        answers=msgspec.to_builtins(answers),
+        mix=tuple(mix),
+    )
+
+
+def next_step(record: SweepRecord, decisions: Mapping[Lengths, Decision]) -> Step | None:
+    """Return the next step of a sweep; None when every length has a decision."""
+    findings = {
+        lengths: planning.finding_of(decision.recommendation)
+        for lengths, decision in decisions.items()
+    }
+    return planning.next_step([each.lengths for each in record.mix], findings)
+
+
+def find_unfinished(
+    record: SweepRecord, decisions: Mapping[Lengths, Decision], store: Store
+) -> SweepRun | None:
+    """Return a stored run of the sweep that was started and has no decision yet."""
+    return next(
+        (run for run in record.runs if run.lengths not in decisions and is_stored(run, store)),
+        None,
+    )
+
+
+def is_stored(run: SweepRun, store: Store) -> bool:
+    """Return whether the run was not deleted."""
+    return (store.run_directory(run.run_id) / "run.json").is_file()
+
+
+def start_run(
+    record: SweepRecord, step: Step, decisions: Mapping[Lengths, Decision], context: Context
+) -> tuple[Run, SweepRecord]:
+    """Store the run of a step and the record with it; return both."""
+    run = create(_draft(record, step, decisions, context), context)
+    record = record.with_run(
+        SweepRun(
+            lengths=step.lengths,
+            run_id=run.directory.name,
+            limited_to=step.limited_to,
+            between=step.between,
+        )
+    )
+    context.store.sweeps.save(record)
+    return run, record
+
+
+def _draft(
+    record: SweepRecord, step: Step, decisions: Mapping[Lengths, Decision], context: Context
+) -> DraftRun:
+    """Return the draft of a step with its part of the budget."""
+    try:
+        draft = propose(_answers_of(record, step, decisions), context)
+    except (GpuNotAttachedError, UnknownGpuError) as absent:
+        raise SweepError(
+            f"a sweep measures on a device that is attached: {absent.what}",
+            "ask with one length for an answer from stored runs or published figures",
+        ) from absent
+    check_question(draft.question, record.mix)
+    spent = sum(
+        planning.race_seconds(context.store.find(decision.header.run_id).events())
+        for decision in decisions.values()
+    )
+    budget = planning.share_budget(
+        draft.question.budget, spent, len(record.mix) - len(decisions), len(record.mix)
+    )
+    question = msgspec.structs.replace(draft.question, budget=budget)
+    return dataclasses.replace(draft, question=question)
+
+
+def _answers_of(record: SweepRecord, step: Step, decisions: Mapping[Lengths, Decision]) -> Answers:
+    """Return the options of the run of a step."""
+    answers = msgspec.convert(record.answers, Answers)
+    asked = [part.strip() for part in answers.workflows.split(",") if part.strip()]
+    measured = next(iter(decisions.values()), None)
+    return msgspec.structs.replace(
+        answers,
+        input_tokens=step.lengths.input_tokens,
+        output_tokens=step.lengths.output_tokens,
+        workflows=",".join(planning.limit_workflows(asked, step.limited_to)),
+        # A limit must not change the task, which depends on the named workflows.
+        task=measured.header.question.task if measured else answers.task,
+        # The survey does not depend on the lengths; later runs recall the first one's.
+        survey=answers.survey and measured is None,
+    )

@@ -1,0 +1,1 @@
+"""Outputs of a sweep over lengths: its document, text, Markdown, page and picture."""

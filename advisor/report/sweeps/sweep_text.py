@@ -1,0 +1,189 @@
+"""Render a sweep as plain text and as Markdown: the answer for the mix, then each length."""
+
+from __future__ import annotations
+
+import functools
+
+from advisor.domain.sweep import Lengths
+from advisor.report.formatting.accuracy_text import accuracy_cell
+from advisor.report.formatting.tabular import markdown_table, plain_table
+from advisor.report.markdown import escape
+from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
+from advisor.report.text_report import checks_of
+from advisor.system.number_format import (
+    MISSING,
+    format_interval,
+    format_mebibytes,
+    format_number,
+    format_seconds,
+    format_share,
+    format_speedup,
+)
+
+#: A table: its title, its head and rows, and its columns of text.
+Table = tuple[str, list[list[str]], set[int]]
+
+
+def render(document: SweepDocument) -> str:
+    """Return the whole report as plain characters without markup."""
+    blocks = [
+        answer(document),
+        *(
+            [f"{title}:", *(f"  {line}" for line in plain_table(rows, text_columns=columns))]
+            for title, rows, columns in tables(document)
+        ),
+        notes(document),
+        [footer(document)],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def render_markdown(document: SweepDocument) -> str:
+    """Return the report for a pull request."""
+    first, *others = answer(document)
+    blocks = [
+        [f"## {escape(first)}"],
+        [f"{escape(line)}  " for line in others],
+        *(_markdown_block(*table) for table in tables(document)),
+        [f"- {escape(line)}" for line in notes(document)],
+        [escape(footer(document))],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _markdown_block(title: str, rows: list[list[str]], columns: set[int]) -> list[str]:
+    head, *body = [[escape(cell) for cell in row] for row in rows]
+    return [f"### {escape(title)}", "", *markdown_table(head, body, text_columns=columns)]
+
+
+def answer(document: SweepDocument) -> list[str]:
+    """Return the headline of the mix, or why there is none, and what the mix is."""
+    advice, problem = document.recommendation, document.problem
+    if advice is None:
+        what = problem.what if problem else "nothing was decided"
+        return [
+            f"No recommendation for {document.model}: {what}",
+            *([f"Next: {problem.next_step}"] if problem else []),
+            mix_line(document),
+        ]
+    why = f": {'; '.join(advice.trust_reasons)}" if advice.trust_reasons else ""
+    return [*advice.headline, f"Trust: {advice.trust}{why}.", mix_line(document)]
+
+
+def mix_line(document: SweepDocument) -> str:
+    """Return the shares of the mix."""
+    shares = ", ".join(
+        f"{format_lengths(each.lengths, document)} {format_share(each.share, decimals=None)}"
+        for each in document.lengths
+        if each.share > 0
+    )
+    return f"Mix of lengths: {shares}. Its speed-up is the weighted geometric mean."
+
+
+def format_lengths(lengths: Lengths, document: SweepDocument) -> str:
+    """Return the tokens of an input, and those of an output where text is generated."""
+    if document.task == "forward":
+        return f"{lengths.input_tokens}"
+    return f"{lengths.input_tokens}/{lengths.output_tokens}"
+
+
+def tables(document: SweepDocument) -> list[Table]:
+    """Return the advice by batch size and length, and the arms of the mix."""
+    return [table for table in (length_table(document), mix_table(document)) if len(table[1]) > 1]
+
+
+def length_table(document: SweepDocument) -> Table:
+    """Return a row for each length with the best arm by score at each batch size."""
+    sizes = document.batch_sizes
+    unit = "input tokens" if document.task == "forward" else "tokens in/out"
+    head = [
+        unit,
+        "share",
+        *(f"best @{size}" for size in sizes),
+        "decision",
+        "trust",
+        "run",
+    ]
+    rows = [_length_row(each, document) for each in document.lengths]
+    title = "Best by length and batch size, with the speed-up over the baseline"
+    return title, [head, *rows], set(range(2, len(head)))
+
+
+def _length_row(entry: LengthEntry, document: SweepDocument) -> list[str]:
+    cells = {cell.batch_size: cell for cell in entry.cells}
+    best = [
+        f"{cells[size].arm} {format_interval(cells[size].speedup)}" if size in cells else MISSING
+        for size in document.batch_sizes
+    ]
+    return [
+        format_lengths(entry.lengths, document),
+        format_share(entry.share, decimals=None),
+        *best,
+        entry.decision or (entry.problem.name if entry.problem else "not measured"),
+        entry.trust or MISSING,
+        entry.run_id or MISSING,
+    ]
+
+
+def mix_table(document: SweepDocument) -> Table:
+    """Return a row for each arm of the mix, with its speed-up at each length."""
+    names = [format_lengths(each.lengths, document) for each in document.lengths]
+    head = ["#", "arm", "mix", *names, "build s", "MiB", "error", "score"]
+    speedups = {
+        (curve.arm, point.lengths): point.speedup
+        for curve in document.curves
+        for point in curve.points
+    }
+    rows = [
+        [
+            f"{entry.rank}{'!' if entry.fails else ''}",
+            entry.arm,
+            format_speedup(entry.speedup),
+            *(format_speedup(speedups.get((entry.arm, each.lengths))) for each in document.lengths),
+            format_seconds(entry.build_seconds.cold if entry.build_seconds else None),
+            format_mebibytes(entry.memory_bytes.peak if entry.memory_bytes else None),
+            accuracy_cell(checks_of(entry)),
+            format_number(entry.score, decimals=2),
+        ]
+        for entry in document.workflows
+    ]
+    title = "Arms of the mix, with the speed-up by length and the worst of the other figures"
+    return title, [head, *rows], {1}
+
+
+def notes(document: SweepDocument) -> list[str]:
+    """Return which plans were limited, which arms the mix lacks, and what lengths lack."""
+    name = functools.partial(format_lengths, document=document)
+    limited = [
+        f"At {name(each.lengths)} only {', '.join(each.limited_to)} and the baseline were planned: "
+        f"{' and '.join(name(other) for other in each.between)} clearly have the same answer."
+        for each in document.lengths
+        if each.limited_to
+    ]
+    problems = [
+        f"No answer at {name(each.lengths)}: {each.problem.what}; next: {each.problem.next_step}"
+        for each in document.lengths
+        if each.problem
+    ]
+    left_out = [
+        f"Not in the mix: {arm.arm}: "
+        + "; ".join(f"at {name(each.lengths)} {each.status}, {each.reason}" for each in arm.missing)
+        for arm in document.left_out
+    ]
+    fails = [
+        f"A constraint excludes {entry.arm} (!): {'; '.join(entry.fails)}"
+        for entry in document.workflows
+        if entry.fails
+    ]
+    return [*limited, *problems, *fails, *left_out]
+
+
+def footer(document: SweepDocument) -> str:
+    """Return the sweep's id and the command that prints every figure."""
+    more = (
+        "" if document.finished else f"; p3-advisor resume {document.sweep_id} measures the others"
+    )
+    return (
+        f"Sweep {document.sweep_id}{more}; p3-advisor show {document.sweep_id} --json prints its "
+        "document, p3-advisor show RUN the figures of one length."
+    )
