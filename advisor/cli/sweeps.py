@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from advisor.store import Run
 
 #: Formats of a sweep's report, and how the name of its file ends.
-FORMATS = {"md": ".md", "json": ".json"}
+FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 
 
 def recommend(
@@ -54,7 +54,7 @@ def show(name: str, *, as_json: bool) -> None:
 def report(name: str, formats: Sequence[str], directory: str) -> None:
     """Write the reports of a stored sweep, one file for each format; raise `FormatError`."""
     from advisor.report.documents import document
-    from advisor.report.sweeps import sweep_text
+    from advisor.report.sweeps import sweep_page, sweep_text
 
     unknown = [each for each in formats if each not in FORMATS]
     if unknown:
@@ -63,6 +63,7 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
             f"use one or more of {', '.join(FORMATS)}, or report one of its runs",
         )
     renderers: dict[str, Callable[[SweepDocument], str]] = {
+        "html": sweep_page.render,
         "md": sweep_text.render_markdown,
         "json": document.encode,
     }

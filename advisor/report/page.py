@@ -6,11 +6,8 @@ this package are inserted unescaped. A content security policy forbids any reque
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 import json
-from importlib import resources
 
 import jinja2
 import msgspec
@@ -22,6 +19,7 @@ from advisor.report import answer_card, charts
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import RunDocument, WorkflowEntry
 from advisor.report.formatting.accuracy_text import LEGEND, accuracy_cell, accuracy_line
+from advisor.report.page_files import package_file, security_policy
 from advisor.report.sections import new_shapes, serving_tables, text_generation
 from advisor.report.sections.sensitivity import AGREEMENT, break_even_line, robustness
 from advisor.report.sections.setup_facts import setup_facts
@@ -43,13 +41,13 @@ def render(document: RunDocument, script: str | None = None) -> str:
     unranked = [entry for entry in document.workflows if entry.rank is None]
     sizes = [cell.batch_size for cell in ranked[0].cells] if ranked else []
     pictures = charts.draw(document, ranked, sizes)
-    style, code = _package_file("report.css"), _package_file("report.js")
+    style, code = package_file("report.css"), package_file("report.js")
     return _template().render(
         document=document,
         advice=document.recommendation,
         headline=headline(document),
         stop_notice=stop_notice(document),
-        policy=_security_policy(style, code),
+        policy=security_policy(style, code),
         style=Markup(style),  # noqa: S704 - a file of this package
         code=Markup(code),  # noqa: S704 - a file of this package
         ranking_data=Markup(_ranking_data(document, ranked)),  # noqa: S704 - escaped JSON
@@ -141,21 +139,6 @@ def _further_weights(weights: dict[str, float]) -> str:
     )
 
 
-def _package_file(name: str) -> str:
-    return (resources.files("advisor.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _security_policy(style: str, code: str) -> str:
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(code)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
@@ -178,4 +161,4 @@ def _template() -> jinja2.Template:
     }
     environment.globals["MISSING"] = number_format.MISSING
     environment.globals["accuracy_legend"] = LEGEND
-    return environment.from_string(_package_file("report.html.jinja"))
+    return environment.from_string(package_file("report.html.jinja"))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 
 from advisor.domain.sweep import Lengths
+from advisor.report.documents.document import Problem
 from advisor.report.formatting.accuracy_text import accuracy_cell
 from advisor.report.formatting.tabular import markdown_table, plain_table
 from advisor.report.markdown import escape
 from advisor.report.sweeps.sweep_document import LengthEntry, SweepDocument
-from advisor.report.text_report import checks_of
+from advisor.report.text_report import NO_ANSWER, checks_of
 from advisor.system.number_format import (
     MISSING,
     format_interval,
@@ -62,7 +63,9 @@ def answer(document: SweepDocument) -> list[str]:
     if advice is None:
         what = problem.what if problem else "nothing was decided"
         return [
-            f"No recommendation for {document.model}: {what}",
+            what
+            if what.startswith(NO_ANSWER)
+            else f"No recommendation for {document.model}: {what}",
             *([f"Next: {problem.next_step}"] if problem else []),
             mix_line(document),
         ]
@@ -160,11 +163,6 @@ def notes(document: SweepDocument) -> list[str]:
         for each in document.lengths
         if each.limited_to
     ]
-    problems = [
-        f"No answer at {name(each.lengths)}: {each.problem.what}; next: {each.problem.next_step}"
-        for each in document.lengths
-        if each.problem
-    ]
     left_out = [
         f"Not in the mix: {arm.arm}: "
         + "; ".join(f"at {name(each.lengths)} {each.status}, {each.reason}" for each in arm.missing)
@@ -175,7 +173,20 @@ def notes(document: SweepDocument) -> list[str]:
         for entry in document.workflows
         if entry.fails
     ]
-    return [*limited, *problems, *fails, *left_out]
+    return [*limited, *_problems(document), *fails, *left_out]
+
+
+def _problems(document: SweepDocument) -> list[str]:
+    """Return why lengths have no answer, each reason once with its lengths."""
+    lengths_by_problem: dict[Problem, list[str]] = {}
+    for each in document.lengths:
+        if each.problem:
+            name = format_lengths(each.lengths, document)
+            lengths_by_problem.setdefault(each.problem, []).append(name)
+    return [
+        f"At {', '.join(names)}: {problem.what}; next: {problem.next_step}"
+        for problem, names in lengths_by_problem.items()
+    ]
 
 
 def footer(document: SweepDocument) -> str:

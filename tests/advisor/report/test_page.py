@@ -16,7 +16,7 @@ from advisor.domain.measurement import Efficiency, Platform
 from advisor.domain.outcome import Crashed
 from advisor.domain.question import CRITERIA
 from advisor.domain.workflow import Integration
-from advisor.report import answer_card, page
+from advisor.report import answer_card, page, page_files
 from advisor.report.documents import measured_document
 from advisor.report.documents.document import RunDocument
 from advisor.report.text_report import stop_notice
@@ -221,7 +221,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_colour_has_contrast(scheme: str) -> None:
-    style = page._package_file("report.css")
+    style = page_files.package_file("report.css")
     blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", style)
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", blocks[0 if scheme == "light" else 1]))
     for paper in ("paper", "shade"):

@@ -1,0 +1,166 @@
+"""The document of a sweep, and its text, Markdown, page and picture."""
+
+from __future__ import annotations
+
+import json
+
+import builders
+import built_sweeps
+import html5lib
+import jsonschema
+import msgspec
+import pytest
+from built_sweeps import at, decision_at
+
+from advisor import schemas
+from advisor.errors import MachineUnfitError, SweepUnfinishedError
+from advisor.pipeline.decision import Decision
+from advisor.report.documents.document import encode
+from advisor.report.sweeps import sweep_document, sweep_page, sweep_text
+from advisor.report.sweeps.length_chart import length_charts
+from advisor.report.sweeps.sweep_document import SweepDocument
+
+RENDERERS = (sweep_text.render, sweep_text.render_markdown, sweep_page.render)
+HOSTILE = "</td><script>alert(1)</script>|{{ 7*7 }}"
+
+
+def without_compiled(decision: Decision) -> Decision:
+    """Return the decision without a measurement of `compiled`."""
+    (baseline,) = (one for one in decision.results.measurements if one.arm != "compiled")
+    results = msgspec.structs.replace(decision.results, measurements=(baseline,))
+    return built_sweeps.weigh_and_recommend(
+        decision.header,
+        decision.state,
+        results,
+        built_sweeps.rate_arms(results, decision.header.catalogue),
+    )
+
+
+@pytest.fixture
+def swept() -> SweepDocument:
+    """Three lengths, of which the middle one is limited to `compiled`."""
+    record = built_sweeps.sweep_record({at(8): 0.7, at(32): 0.2, at(128): 0.1}, limited=[at(32)])
+    decisions = {at(n): decision_at(at(n), faster=n / 8) for n in (8, 32, 128)}
+    decisions[at(32)] = decision_at(at(32), only=["compiled"])
+    return built_sweeps.document(record, decisions)
+
+
+def test_the_document_has_every_length_with_its_decision(swept: SweepDocument) -> None:
+    jsonschema.validate(json.loads(encode(swept)), schemas.generate("sweep"))
+    assert swept.finished
+    assert [each.share for each in swept.lengths] == [0.7, 0.2, 0.1]
+    assert [each.arm for each in swept.lengths] == ["compiled"] * 3
+    assert [each.limited_to for each in swept.lengths] == [(), ("compiled",), ()]
+    assert [[cell.arm for cell in each.cells] for each in swept.lengths] == [["compiled"]] * 3
+    assert all(each.cells[0].mix_speedup == each.cells[0].speedup for each in swept.lengths)
+    (curve,) = (curve for curve in swept.curves if curve.arm == "compiled")
+    values = [point.speedup.value for point in curve.points]
+    assert values == pytest.approx([4, 4, 64])
+    assert not swept.left_out
+
+
+def test_an_arm_that_a_limited_plan_lacks_is_left_out_with_the_reason() -> None:
+    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.25, at(128): 0.25}, limited=[at(32)])
+    decisions = {at(n): decision_at(at(n)) for n in (8, 32, 128)}
+    # The arm was not planned where the plan was limited.
+    decisions[at(32)] = without_compiled(decision_at(at(32), only=["other"]))
+    found = built_sweeps.document(record, decisions)
+    (left_out,) = found.left_out
+    assert left_out.arm == "compiled"
+    assert [(each.lengths, each.status) for each in left_out.missing] == [(at(32), "excluded")]
+    assert "compiled" not in {entry.arm for entry in found.workflows}
+    for render in RENDERERS:
+        assert left_out.missing[0].reason in render(found)
+
+
+def test_an_unfinished_sweep_shows_the_lengths_that_are_measured() -> None:
+    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
+    decisions = {at(8): decision_at(at(8))}
+    problem = SweepUnfinishedError("the mix lacks 32", "resume it")
+    found = sweep_document.compose(record, decisions, None, problem)
+    assert not found.finished
+    assert found.problem is not None
+    assert found.lengths[0].arm == "compiled"
+    assert found.lengths[1].arm is None
+    for render in RENDERERS:
+        text = render(found)
+        assert "the mix lacks 32" in text
+        assert "resume it" in text
+
+
+def test_a_sweep_without_any_run_has_outputs() -> None:
+    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
+    found = sweep_document.compose(record, {}, None, SweepUnfinishedError("nothing yet", "resume"))
+    for render in RENDERERS:
+        assert "nothing yet" in render(found)
+
+
+def test_a_length_without_an_answer_shows_its_problem(swept: SweepDocument) -> None:
+    problem = MachineUnfitError("No answer: busy", "measure again")
+    noted = sweep_document.Problem(
+        name=problem.name, what=problem.what, next_step=problem.next_step
+    )
+    first = msgspec.structs.replace(swept.lengths[0], problem=noted, decision=None, cells=())
+    found = msgspec.structs.replace(swept, lengths=(first, *swept.lengths[1:]))
+    for render in RENDERERS:
+        assert problem.name in render(found).replace("\\", "")
+
+
+def test_every_output_begins_with_the_headline_of_the_mix(swept: SweepDocument) -> None:
+    assert swept.recommendation is not None
+    headline = swept.recommendation.headline[0]
+    assert sweep_text.render(swept).startswith(headline)
+    assert sweep_text.render_markdown(swept).replace("\\", "").startswith(f"## {headline}")
+    assert f"<h1>{headline}</h1>" in sweep_page.render(swept)
+
+
+def test_a_curve_over_the_lengths_is_drawn_with_its_ticks(swept: SweepDocument) -> None:
+    (picture,) = length_charts(swept)
+    for tokens in (8, 32, 128):
+        assert f">{tokens}</text>" in picture.drawing
+    assert "advised" in picture.drawing
+    assert str(picture.drawing) in sweep_page.render(swept)
+
+
+def test_pairs_have_a_picture_for_each_output_length() -> None:
+    pairs = [at(one, two) for one in (8, 32) for two in (16, 64)]
+    record = built_sweeps.sweep_record(dict.fromkeys(pairs, 0.25))
+    found = built_sweeps.document(record, {each: decision_at(each) for each in pairs})
+    assert len(length_charts(found)) == 2
+    outputs = [at(8, 16), at(8, 64)]
+    record = built_sweeps.sweep_record(dict.fromkeys(outputs, 0.5))
+    found = built_sweeps.document(record, {each: decision_at(each) for each in outputs})
+    (picture,) = length_charts(found)
+    assert ">64</text>" in picture.drawing
+
+
+def test_one_measured_length_has_no_picture() -> None:
+    record = built_sweeps.sweep_record({at(8): 0.5, at(32): 0.5})
+    found = sweep_document.compose(record, {at(8): decision_at(at(8))}, None, None)
+    assert length_charts(found) == []
+
+
+def test_the_page_is_valid_and_text_is_not_markup(swept: SweepDocument) -> None:
+    hostile = msgspec.structs.replace(
+        swept,
+        left_out=(
+            sweep_document.LeftOutArm(
+                arm=HOSTILE,
+                missing=(
+                    sweep_document.MissingAt(lengths=at(8), status="crashed", reason=HOSTILE),
+                ),
+            ),
+        ),
+        model=HOSTILE,
+    )
+    page = sweep_page.render(hostile)
+    html5lib.HTMLParser(strict=True).parse(page)
+    assert "<script" not in page
+    assert "<script" not in sweep_text.render_markdown(hostile)
+
+
+def test_output_lengths_are_shown_where_text_is_generated(swept: SweepDocument) -> None:
+    assert sweep_text.format_lengths(at(8), swept) == "8"
+    generated = msgspec.structs.replace(swept, task="generate")
+    assert sweep_text.format_lengths(at(8), generated) == "8/16"
+    assert builders.question().task == "forward"

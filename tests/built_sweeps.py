@@ -1,0 +1,83 @@
+"""Sweeps over built decisions, for tests of the mix and of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import builders
+import msgspec
+
+from advisor.domain.measurement import Interval, Measurement
+from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
+from advisor.pipeline.decision import Decision, weigh_and_recommend
+from advisor.pipeline.sweeps.decision import decide_mix
+from advisor.report.sweeps import sweep_document
+from advisor.report.sweeps.sweep_document import SweepDocument
+from advisor.score import rate_arms
+
+
+def at(input_tokens: int, output_tokens: int = 16) -> Lengths:
+    return Lengths(input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def sweep_record(shares: dict[Lengths, float], limited: Sequence[Lengths] = ()) -> SweepRecord:
+    """Return a sweep with a run at each length; those in `limited` planned `compiled` only."""
+    return SweepRecord(
+        schema=RECORD_SCHEMA,
+        sweep_id="sweep-20261121-120000-f1ee",
+        created="2026-11-21T12:00:00+00:00",
+        answers={"model": "demo"},
+        mix=tuple(MixedLengths(lengths=each, share=share) for each, share in shares.items()),
+        runs=tuple(
+            SweepRun(
+                lengths=each,
+                run_id=f"20261121-120000-{number:04x}",
+                limited_to=("compiled",) if each in limited else (),
+                between=(min(shares), max(shares)) if each in limited else (),
+            )
+            for number, each in enumerate(shares)
+        ),
+    )
+
+
+def decision_at(lengths: Lengths, *, faster: float = 1.0, only: Sequence[str] = ()) -> Decision:
+    """Return a decision at a length; `compiled` is `faster` than fourfold.
+
+    `only` limits the plan to these arms and the baseline.
+    """
+    made = builders.decision()
+    question = msgspec.structs.replace(
+        made.header.question,
+        input_tokens=lengths.input_tokens,
+        output_tokens=lengths.output_tokens,
+    )
+    state = made.state
+    if only:
+        state = msgspec.structs.replace(state, plan=builders.plan(*only))
+    measurements = tuple(
+        _speed_up(one, faster) if one.arm == "compiled" else one
+        for one in made.results.measurements
+    )
+    results = msgspec.structs.replace(made.results, measurements=measurements)
+    header = msgspec.structs.replace(made.header, question=question)
+    return weigh_and_recommend(header, state, results, rate_arms(results, header.catalogue))
+
+
+def _speed_up(measurement: Measurement, factor: float) -> Measurement:
+    """Return a measurement whose speed-ups are multiplied."""
+
+    def multiply(one: Interval) -> Interval:
+        ends = [None if end is None else end * factor for end in (one.low, one.high)]
+        return msgspec.structs.replace(one, value=one.value * factor, low=ends[0], high=ends[1])
+
+    cells = tuple(
+        msgspec.structs.replace(cell, speedup=multiply(cell.speedup)) for cell in measurement.cells
+    )
+    speedup = multiply(measurement.speedup)
+    return msgspec.structs.replace(measurement, cells=cells, speedup=speedup)
+
+
+def document(record: SweepRecord, decisions: dict[Lengths, Decision]) -> SweepDocument:
+    """Return the document of a sweep in which every length of the mix is measured."""
+    mix = decide_mix(record, decisions)
+    return sweep_document.compose(record, decisions, mix, mix.problem)
