@@ -27,8 +27,8 @@ def render() -> str:
             "1": "no recommendation, a regression, or a throughput that was not reproduced",
             "2": "usage",
             "3": "environment",
-            "4": "no answer: the budget was spent, the machine unfit, a length of a mix not measured, "
-            "or the comparison undecided",
+            "4": "no answer: the budget was spent, the machine unfit, a length of a mix not "
+            "measured, or the comparison undecided",
             "129": "hang-up",
             "130": "interrupted",
             "143": "terminated",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -89,12 +90,25 @@ def _measure(record: SweepRecord, context: Context, *, as_json: bool, as_events:
     from advisor.pipeline.sweeps.decision import decide_lengths
 
     decisions = decide_lengths(record, context.store)
-    with resumable_with(f"p3-advisor resume {record.sweep_id}"):
+    with _resumable(record):
         while (found := _next_run(record, decisions, context)) is not None:
             run, lengths, record = found
             follow(run, as_events=as_events)
             decisions[lengths] = decide(run)
     _print_document(_compose(record, decisions), as_json=as_json, as_events=as_events)
+
+
+@contextlib.contextmanager
+def _resumable(record: SweepRecord) -> Iterator[None]:
+    """Name the command that continues the sweep when a signal or a user error ends it."""
+    command = f"p3-advisor resume {record.sweep_id}"
+    try:
+        with resumable_with(command):
+            yield
+    except UserError:
+        if record.sweep_id in make_context().store.sweeps.ids():
+            print_status(f"the lengths measured so far are kept, continue with: {command}")
+        raise
 
 
 def _next_run(

@@ -142,6 +142,19 @@ def test_an_interrupted_sweep_continues_where_it_stopped(
     ]
 
 
+def test_an_error_at_one_length_names_the_command_that_continues(
+    run_cli: RunCli,
+    recorded: pathlib.Path,
+    store: Store,
+    home: pathlib.Path,
+) -> None:
+    # The shipped catalogue does not have the workflow of the simulated ones.
+    save_sweep(store, recorded.name, SHORT)
+    ended = run_cli("resume", SWEEP, home=home)
+    assert ended.returncode == 2
+    assert f"p3-advisor resume {SWEEP}\n" in ended.stderr
+
+
 def test_a_mix_of_one_length_has_the_answer_of_its_run(
     run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
 ) -> None:

@@ -14,11 +14,12 @@ from built_sweeps import at, decision_at
 
 from advisor import schemas
 from advisor.errors import MachineUnfitError, SweepUnfinishedError
-from advisor.pipeline.decision import Decision
-from advisor.report.documents.document import encode
+from advisor.pipeline.decision import Decision, weigh_and_recommend
+from advisor.report.documents.document import Problem, encode
 from advisor.report.sweeps import sweep_document, sweep_page, sweep_text
 from advisor.report.sweeps.length_chart import length_charts
 from advisor.report.sweeps.sweep_document import SweepDocument
+from advisor.score import rate_arms
 
 RENDERERS = (sweep_text.render, sweep_text.render_markdown, sweep_page.render)
 HOSTILE = "</td><script>alert(1)</script>|{{ 7*7 }}"
@@ -28,11 +29,11 @@ def without_compiled(decision: Decision) -> Decision:
     """Return the decision without a measurement of `compiled`."""
     (baseline,) = (one for one in decision.results.measurements if one.arm != "compiled")
     results = msgspec.structs.replace(decision.results, measurements=(baseline,))
-    return built_sweeps.weigh_and_recommend(
+    return weigh_and_recommend(
         decision.header,
         decision.state,
         results,
-        built_sweeps.rate_arms(results, decision.header.catalogue),
+        rate_arms(results, decision.header.catalogue),
     )
 
 
@@ -97,9 +98,7 @@ def test_a_sweep_without_any_run_has_outputs() -> None:
 
 def test_a_length_without_an_answer_shows_its_problem(swept: SweepDocument) -> None:
     problem = MachineUnfitError("No answer: busy", "measure again")
-    noted = sweep_document.Problem(
-        name=problem.name, what=problem.what, next_step=problem.next_step
-    )
+    noted = Problem(name=problem.name, what=problem.what, next_step=problem.next_step)
     first = msgspec.structs.replace(swept.lengths[0], problem=noted, decision=None, cells=())
     found = msgspec.structs.replace(swept, lengths=(first, *swept.lengths[1:]))
     for render in RENDERERS:
