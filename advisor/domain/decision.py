@@ -186,6 +186,10 @@ class GuidelineOpinion(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Whether the measurements decide: one workflow leads, several are equally good, or neither.
 DecisionWord = Literal["CLEAR", "EITHER", "OPEN"]
+#: What a line of the headline is about.
+HeadlinePart = Literal[
+    "answer", "certainty", "change", "load", "weights", "accuracy", "batch-sizes"
+]
 
 
 class SpeedRegret(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +226,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     #: The answer in a few lines of text, the same in every output; empty in documents of early
     #: versions, like all that is about the certainty of the decision.
     headline: tuple[str, ...] = ()
+    #: What each line of the headline is about; empty in documents of early versions.
+    headline_parts: tuple[HeadlinePart, ...] = ()
     decision: DecisionWord | None = None
     #: Share of draws from the measurements' uncertainty in which the advised workflow leads or is
     #: within the indifference of the rubric.

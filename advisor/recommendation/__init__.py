@@ -215,7 +215,7 @@ def _add_reasons(
     return msgspec.structs.replace(
         advice,
         reasons=(
-            *give_reasons(winner, measurement, results, advice.ties, missing),
+            *give_reasons(winner, measurement, results, question.priorities, advice.ties, missing),
             *explain_horizon(advice.horizons, question.requests),
             *explain_constraints(advice.constraints),
             *explain_memory(advice.memory, winner.arm),
@@ -234,9 +234,10 @@ def _add_headline(
 ) -> Recommendation:
     arms = {arm.arm: arm for arm in scored}
     by_size = advise_by_batch_size(arms[advice.arm], results, context.by_batch_size)
-    best_exact = find_best_exact(scored, results)
+    indifference = context.rubric.indifference
+    best_exact = find_best_exact(scored, results, indifference)
     formats = weight_formats(context.workflows)
-    best_native = find_best_native(scored, formats)
+    best_native = find_best_native(scored, formats, indifference)
     measurement = next(entry for entry in results.measurements if entry.arm == advice.arm)
     facts = HeadlineFacts(
         advised=arms[advice.arm],
@@ -244,7 +245,7 @@ def _add_headline(
         has_process_differences=includes_processes(measurement),
         baseline=results.baseline,
         certainty=found,
-        indifference=context.rubric.indifference,
+        indifference=indifference,
         arms=arms,
         titles=arm_titles(scored, context.workflows),
         flips=advice.flips,
@@ -260,12 +261,14 @@ def _add_headline(
             advice.arm, results.serving, question.load, arm_titles(scored, context.workflows)
         ),
     )
+    lines = write_headline(facts)
     return msgspec.structs.replace(
         advice,
-        headline=write_headline(facts),
+        headline=tuple(line for _, line in lines),
+        headline_parts=tuple(part for part, _ in lines),
         advice_by_batch_size=by_size,
-        best_exact=best_exact,
-        best_native=best_native,
+        best_exact=next(iter(best_exact), None),
+        best_native=next(iter(best_native), None),
     )
 
 

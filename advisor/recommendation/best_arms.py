@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.decision import BatchAdvice, ScoredArm
-from advisor.domain.measurement import Results
+from advisor.domain.measurement import Measurement, Results
 from advisor.domain.question import WeightFormat
 
 
 def find_best_native(
-    scored: Sequence[ScoredArm], formats: Mapping[str, WeightFormat]
-) -> str | None:
-    """Return the first arm by rank that meets the constraints and has no quantised weights."""
-    ranked = sorted(scored, key=lambda arm: arm.rank)
-    return next((arm.arm for arm in ranked if arm.arm not in formats and not arm.fails), None)
+    scored: Sequence[ScoredArm], formats: Mapping[str, WeightFormat], indifference: float
+) -> tuple[str, ...]:
+    """Return the best arms that meet the constraints and have no quantised weights.
+
+    These are the first by rank and, of the other workflows, the first arms whose scores are less
+    than the `indifference` lower.
+    """
+    return _best_of_each([arm for arm in scored if arm.arm not in formats], indifference)
 
 
-def find_best_exact(scored: Sequence[ScoredArm], results: Results) -> str | None:
-    """Return the first arm by rank that meets the constraints and whose outputs are exact."""
+def find_best_exact(
+    scored: Sequence[ScoredArm], results: Results, indifference: float
+) -> tuple[str, ...]:
+    """Return the best arms that meet the constraints and whose outputs are exact, as above."""
     exact = {
         entry.arm
         for entry in results.measurements
         if all(checked.accuracy_class == "exact" for checked in entry.correctness)
     }
-    ranked = sorted(scored, key=lambda arm: arm.rank)
-    return next((arm.arm for arm in ranked if arm.arm in exact and not arm.fails), None)
+    return _best_of_each([arm for arm in scored if arm.arm in exact], indifference)
+
+
+def _best_of_each(arms: Sequence[ScoredArm], indifference: float) -> tuple[str, ...]:
+    first: dict[str, ScoredArm] = {}
+    for arm in sorted(arms, key=lambda arm: arm.rank):
+        if not arm.fails:
+            first.setdefault(arm.workflow, arm)
+    best = next(iter(first.values()), None)
+    if best is None:
+        return ()
+    return tuple(arm.arm for arm in first.values() if arm.score >= best.score - indifference)
+
+
+def find_most_exact(
+    advised: ScoredArm, viable: Sequence[ScoredArm], results: Results, indifference: float
+) -> ScoredArm:
+    """Return the most exact of the advised workflow's arms that score as well as `advised`.
+
+    Arms score as well if they are less than the `indifference` apart. Exact outputs have no error;
+    of arms with the same error the one with the higher rank is returned.
+    """
+    errors = {entry.arm: _error(entry) for entry in results.measurements}
+    equal = [
+        arm
+        for arm in viable
+        if arm.workflow == advised.workflow and arm.score >= advised.score - indifference
+    ]
+    return min(equal, key=lambda arm: (errors.get(arm.arm, math.inf), arm.rank))
+
+
+def _error(measurement: Measurement) -> float:
+    """Return the largest error of an arm's outputs; 0 if all are exact."""
+    checks = measurement.correctness
+    if all(each.accuracy_class == "exact" for each in checks):
+        return 0.0
+    known = [each.accuracy.error for each in checks if each.accuracy]
+    return max((error for error in known if error is not None), default=math.inf)
 
 
 def advise_by_batch_size(

@@ -13,6 +13,7 @@ from advisor.domain.decision import DecisionWord, ScoredArm, ScoreRegret, SpeedR
 from advisor.domain.measurement import Results
 from advisor.domain.question import Priorities
 from advisor.domain.rubric import Rubric
+from advisor.recommendation.best_arms import find_most_exact
 from advisor.recommendation.speedup_draws import (
     Draws,
     GradeCurve,
@@ -32,7 +33,7 @@ class Certainty:
     """What the draws say about the decision."""
 
     decision: DecisionWord
-    #: The arm to advise: the best of its workflow.
+    #: The arm to advise: the best of its workflow, or one that is as good and more exact.
     arm: str
     certainty: float
     contenders: tuple[str, ...]
@@ -60,7 +61,7 @@ def assess(
     shares = _shares_within(scores, viable, rubric.indifference)
     equal = [workflow for workflow, share in shares.items() if share >= CERTAIN]
     first = _cheapest(equal, viable) if len(equal) > 1 else viable[0].workflow
-    advised = _best_arm(first, viable)
+    advised = find_most_exact(_best_arm(first, viable), viable, results, rubric.indifference)
     certainty = shares[first]
     decision: DecisionWord = (
         "EITHER" if len(equal) > 1 else "CLEAR" if certainty >= CERTAIN else "OPEN"

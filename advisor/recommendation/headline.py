@@ -12,20 +12,24 @@ import math
 from collections.abc import Mapping, Sequence
 
 from advisor.domain.accuracy import worst_check
-from advisor.domain.decision import BatchAdvice, DecisionWord, Flip, ScoredArm
+from advisor.domain.decision import BatchAdvice, DecisionWord, Flip, HeadlinePart, ScoredArm
 from advisor.domain.measurement import Interval
 from advisor.domain.question import Priorities, WeightFormat
 from advisor.domain.rubric import LETTERS
 from advisor.domain.worker_events import Checked
 from advisor.domain.workflow import Workflow
 from advisor.recommendation.certainty import Certainty
-from advisor.recommendation.flips import grades_of, overtaking_weight
+from advisor.recommendation.flips import SAME_SCORE, grades_of, overtaking_weight
 from advisor.system.number_format import format_bound, format_number, format_weight
 
 #: A measured arm that is faster than the advised one by less than this is not named as faster.
 SAME_SPEED = 1.02
+#: Further arms that are as good are not named.
+MOST_ALTERNATIVES = 3
 #: Larger percentages are shown as "over 99 %".
 MAX_SHOWN_PERCENT = 99.0
+#: Smaller relative errors are written with an exponent.
+LEAST_PERCENT = 1e-3
 #: Error of a share in percent by rounding alone.
 ROUNDING = 1e-6
 #: Why outputs were not compared.
@@ -59,21 +63,31 @@ class HeadlineFacts:
     priorities: Priorities
     by_batch_size: Sequence[BatchAdvice]
     subject: str
-    #: The outputs of the advised arm by batch size, and the best arm whose outputs are exact.
+    #: The outputs of the advised arm by batch size, and the best arms whose outputs are exact.
     checks: Sequence[Checked] = ()
-    best_exact: str | None = None
-    #: The format of the advised arm's quantised weights, and the best arm without such weights.
+    best_exact: Sequence[str] = ()
+    #: The format of the advised arm's quantised weights, and the best arms without such weights.
     weights: WeightFormat | None = None
-    best_native: str | None = None
+    best_native: Sequence[str] = ()
     has_random_weights: bool = False
     #: About a server under load; empty for other tasks.
     load_lines: tuple[str, ...] = ()
 
 
-def write_headline(facts: HeadlineFacts) -> tuple[str, ...]:
-    """Return the lines."""
-    lines = [_instruction(facts), _certainty(facts), _change(facts), *facts.load_lines]
-    return (*lines, *_quantised_weights(facts), *_accuracy(facts), *_batch_sizes(facts))
+def write_headline(facts: HeadlineFacts) -> list[tuple[HeadlinePart, str]]:
+    """Return the lines, each with what it is about."""
+    lines: list[tuple[HeadlinePart, str]] = [
+        ("answer", _instruction(facts)),
+        ("certainty", _certainty(facts)),
+        ("change", _change(facts)),
+    ]
+    further: tuple[tuple[HeadlinePart, Sequence[str]], ...] = (
+        ("load", facts.load_lines),
+        ("weights", _quantised_weights(facts)),
+        ("accuracy", _accuracy(facts)),
+        ("batch-sizes", _batch_sizes(facts)),
+    )
+    return lines + [(part, line) for part, found in further for line in found]
 
 
 def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:
@@ -112,9 +126,9 @@ def _certainty(facts: HeadlineFacts) -> str:
     found = facts.certainty
     share = f"{format_share_of_draws(found.certainty)} certainty"
     sentences: dict[DecisionWord, str] = {
-        "CLEAR": f"CLEAR: best with {share}.",
+        "CLEAR": f"CLEAR: highest score with {share}.",
         "EITHER": f"EITHER: equally good with {share}.",
-        "OPEN": f"OPEN: best with only {share}. {_what_settles(found)}",
+        "OPEN": f"OPEN: highest score with only {share}. {_what_settles(found)}",
     }
     return f"{sentences[found.decision]} {_speed(facts)} {_faster(facts)}"
 
@@ -130,7 +144,7 @@ def format_share_of_draws(share: float) -> str:
 
 def _what_settles(found: Certainty) -> str:
     if found.needed_seconds is None:
-        return "Only repetitions in fresh processes can settle it (--budget standard)."
+        return "More repetitions in fresh processes may settle it: --budget standard."
     seconds = found.needed_seconds
     amount = f"{seconds / 60:.0f} more minutes" if seconds >= 120 else f"{seconds:.0f} more seconds"  # noqa: PLR2004
     return f"About {amount} of measuring would settle it."
@@ -142,16 +156,22 @@ def _speed(facts: HeadlineFacts) -> str:
         return f"It is the baseline, {baseline}."
     speedup = facts.speedup
     if facts.load_lines:
-        baseline = f"the request rate of {baseline}"
+        return f"{speedup.value:.2f}x the request rate of {baseline}{_bounds(speedup)}."
     if speedup.low is None or speedup.high is None:
-        return f"{speedup.value:.2f}x {baseline} (interval not known)."
+        return f"{speedup.value:.2f}x as fast as {baseline} (interval not known)."
     bounds = f"{speedup.low:.2f} to {speedup.high:.2f}"
     if not facts.has_process_differences:
         return (
-            f"{speedup.value:.2f}x {baseline} ({bounds} in one process each; no two equal workers "
-            "were compared, so another process may differ by more)."
+            f"{speedup.value:.2f}x as fast as {baseline} ({bounds} in one process each; no two "
+            "equal workers were compared, so another process may differ by more)."
         )
-    return f"{speedup.value:.2f}x {baseline} ({bounds})."
+    return f"{speedup.value:.2f}x as fast as {baseline} ({bounds})."
+
+
+def _bounds(speedup: Interval) -> str:
+    if speedup.low is None or speedup.high is None:
+        return " (interval not known)"
+    return f" ({speedup.low:.2f} to {speedup.high:.2f})"
 
 
 def _faster(facts: HeadlineFacts) -> str:
@@ -159,12 +179,16 @@ def _faster(facts: HeadlineFacts) -> str:
     if regret.arm is None or regret.value < SAME_SPEED:
         return "Nothing measured is faster."
     faster = facts.arms[regret.arm]
-    return f"Faster: {faster.arm}, {regret.value:.2f}x this one; {_why_not(facts, faster)}."
+    name = facts.titles[faster.arm]
+    return f"Faster: {name}, {regret.value:.2f}x as fast as this one; {_why_not(facts, faster)}."
 
 
 def _why_not(facts: HeadlineFacts, faster: ScoredArm) -> str:
     if faster.fails:
         return f"a constraint excludes it ({'; '.join(faster.fails)})"
+    is_sibling = faster.workflow == facts.advised.workflow
+    if is_sibling and faster.score >= facts.advised.score - SAME_SCORE:
+        return "it scores as well, and its outputs are less exact"
     ours, theirs = grades_of(facts.advised), grades_of(faster)
     losses = [
         f"{CRITERION_NAMES.get(name, name)} ({LETTERS[faster.ratings[name].tier]})"
@@ -196,7 +220,11 @@ def _change(facts: HeadlineFacts) -> str:
     found = facts.certainty
     # The lead may pass between equally good workflows without changing the answer.
     equal = found.contenders if found.decision == "EITHER" else ()
-    flips = [flip for flip in facts.flips if facts.arms[flip.to].workflow not in equal]
+    flips = [
+        flip
+        for flip in facts.flips
+        if flip.to != facts.advised.arm and facts.arms[flip.to].workflow not in equal
+    ]
     if not flips:
         return "No weighting of the three Ps changes the answer."
     nearest = min(
@@ -205,7 +233,7 @@ def _change(facts: HeadlineFacts) -> str:
     now = getattr(facts.priorities, nearest.criterion)
     bound = format_bound(nearest.weight, now, nearest.when)
     return (
-        f"It would be {facts.titles[nearest.to]} if {nearest.criterion} weighed {bound} "
+        f"The answer changes to {facts.titles[nearest.to]} if {nearest.criterion} weighs {bound} "
         f"(now {now:g} %)."
     )
 
@@ -214,11 +242,11 @@ def _quantised_weights(facts: HeadlineFacts) -> list[str]:
     """Return the format of the advised arm's weights and the best native arm, if it has one."""
     if facts.weights is None:
         return []
-    native = facts.arms.get(facts.best_native) if facts.best_native else None
+    native = _join_alternatives(facts, facts.best_native)
     instead = (
-        f"The best native one is {facts.titles[native.arm]} ({native.speedup:.2f}x)."
-        if native is not None
-        else "No native one was measured."
+        f"Best without quantised weights: {native}."
+        if native
+        else "No arm without quantised weights was measured."
     )
     random = (
         " The model has random weights: what trained weights lose has to be measured with them."
@@ -226,6 +254,14 @@ def _quantised_weights(facts: HeadlineFacts) -> list[str]:
         else ""
     )
     return [f"Its weights are quantised to {facts.weights}. {instead}{random}"]
+
+
+def _join_alternatives(facts: HeadlineFacts, arms: Sequence[str]) -> str:
+    """Return the titles of equally good arms with their speed-ups."""
+    names = [
+        f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)" for arm in arms[:MOST_ALTERNATIVES]
+    ]
+    return join_names(names, "or") if names else ""
 
 
 def _accuracy(facts: HeadlineFacts) -> list[str]:
@@ -236,29 +272,35 @@ def _accuracy(facts: HeadlineFacts) -> list[str]:
     if worst.accuracy_class == "unchecked":
         fault = worst.accuracy.fault if worst.accuracy else ""
         return [f"Its outputs could not be checked: {UNCHECKED[fault]}."]
-    exact = facts.arms.get(facts.best_exact) if facts.best_exact else None
-    instead = (
-        f"The best exact one is {facts.titles[exact.arm]} ({exact.speedup:.2f}x)."
-        if exact is not None
-        else "No exact one was measured."
-    )
+    if facts.weights is not None:
+        return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
+    exact = _join_alternatives(facts, facts.best_exact)
+    instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
     return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
 
 
-def _cost(checked: Checked) -> str:
+def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     found = checked.accuracy
     if found is None or found.error is None:
         return "their error is not known"
-    kind = "relative error" if found.kl_mean is None else "divergence in nats a token"
+    if found.kl_mean is None and found.error >= LEAST_PERCENT:
+        size = f"relative error {found.error:.1%}"
+    elif found.kl_mean is None:
+        size = f"relative error {found.error:.1e}"
+    else:
+        size = f"divergence of {found.error:.1e} nats a token"
+    if is_quantised:
+        return size
     ratio = format_number(found.ratio_to_eager, digits=2)
     times = f", {ratio} times that of {BASELINE}" if found.ratio_to_eager else ""
-    return f"{kind} {found.error:.1e}{times}"
+    return f"{size}{times}"
 
 
 def _batch_sizes(facts: HeadlineFacts) -> list[str]:
     lines = []
-    if len({advice.arm for advice in facts.by_batch_size}) > 1:
-        lines.append("By batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
+    has_answer = facts.certainty.decision != "OPEN"
+    if has_answer and len({advice.arm for advice in facts.by_batch_size}) > 1:
+        lines.append("Highest score by batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
     slower = [
         f"{advice.batch_size} ({advice.advised_speedup:.2f}x)"
         for advice in facts.by_batch_size
@@ -275,11 +317,21 @@ def _batch_sizes(facts: HeadlineFacts) -> list[str]:
 
 
 def _runs_of_sizes(facts: HeadlineFacts) -> list[str]:
-    """Return `1, 4: title` for neighbouring batch sizes with the same best arm."""
-    groups: list[tuple[str, list[int]]] = []
+    """Return `1, 4: title, 1.20x, 1.30x` for neighbouring batch sizes with the same best arm."""
+    groups: list[list[BatchAdvice]] = []
     for advice in facts.by_batch_size:
-        if groups and groups[-1][0] == advice.arm:
-            groups[-1][1].append(advice.batch_size)
+        if groups and groups[-1][-1].arm == advice.arm:
+            groups[-1].append(advice)
         else:
-            groups.append((advice.arm, [advice.batch_size]))
-    return [f"{', '.join(map(str, sizes))}: {facts.titles[arm]}" for arm, sizes in groups]
+            groups.append([advice])
+    return [_run_of_sizes(facts, group) for group in groups]
+
+
+def _run_of_sizes(facts: HeadlineFacts, group: Sequence[BatchAdvice]) -> str:
+    sizes = ", ".join(str(advice.batch_size) for advice in group)
+    speedups = ", ".join(f"{advice.speedup:.2f}x" for advice in group)
+    # The highest score is not always the highest speed, so the advised arm's is given as well.
+    is_other = group[0].arm != facts.advised.arm
+    own = ", ".join(f"{advice.advised_speedup:.2f}x" for advice in group)
+    advised = f" (this answer {own})" if is_other else ""
+    return f"{sizes}: {facts.titles[group[0].arm]}, {speedups}{advised}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.domain.decision import ConstraintEffect, HorizonBest, MemoryFit, ScoredArm, Trust
 from advisor.domain.measurement import Measurement, Results, StoppedBuild
 from advisor.domain.plan import Excluded
+from advisor.domain.question import PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.domain.workflow import Workflow
 
@@ -15,6 +16,7 @@ def give_reasons(
     winner: ScoredArm,
     measurement: Measurement,
     results: Results,
+    priorities: Priorities,
     ties: Sequence[str],
     missing: Sequence[int] = (),
 ) -> list[str]:
@@ -25,7 +27,8 @@ def give_reasons(
         if speedup.low is not None and speedup.high is not None
         else ""
     )
-    reasons = [f"it scores {winner.score:.2f} with these priorities"]
+    weights = ", ".join(f"{name} {getattr(priorities, name):g} %" for name in PILLARS)
+    reasons = [f"it scores {winner.score:.2f} with the weights {weights}"]
     if winner.arm != results.baseline and results.serving is not None:
         reasons.append(
             f"it sustains {speedup.value:.2f}x the request rate of {results.baseline}{bounds}"
@@ -106,9 +109,7 @@ def give_next_steps(
         if build.fix
     ]
     if trust == "D":
-        steps.append(
-            "measure again when the machine is quiet, or measure longer with --budget thorough"
-        )
+        steps.append("measure again with --wait-for-quiet 5min --budget standard")
     return [*steps, *_installation_steps(excluded, workflows)]
 
 

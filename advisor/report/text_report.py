@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.domain.accuracy import AccuracyClass, worst_check
-from advisor.domain.decision import Flip
+from advisor.domain.decision import Flip, Recommendation
 from advisor.domain.measurement import ApplicationPortability, Platform, Survey
-from advisor.domain.question import short_name
+from advisor.domain.question import has_random_weights, short_name
 from advisor.domain.rubric import LETTERS
 from advisor.domain.run import resume_command
 from advisor.domain.worker_events import Checked
@@ -16,6 +16,7 @@ from advisor.report.documents.trade_off import trade_off
 from advisor.report.formatting.accuracy_text import LEGEND, MARKS, accuracy_cell
 from advisor.report.formatting.tabular import plain_table
 from advisor.report.sections import new_shapes, serving_tables
+from advisor.report.sections.cost import cost_line
 from advisor.report.sections.sensitivity import sensitivity, titled
 from advisor.report.sections.text_generation import generation_lines
 from advisor.report.sections.unranked import unranked
@@ -30,6 +31,17 @@ from advisor.system.number_format import (
     format_speedup,
 )
 
+#: What the columns of the ranking mean, by the unit of the speed.
+COLUMNS = {
+    unit: (
+        "speed-up: compared round by round, geometric mean over the batch sizes; "
+        f"{speed}; build s: first build; MiB: peak memory; letters: A best, C lowest"
+    )
+    for unit, speed in (
+        ("ms", "ms: median call"),
+        ("tok/s", "tok/s: generated tokens of a batch"),
+    )
+}
 #: How an error begins that says that the machine was not fit to measure on.
 NO_ANSWER = "No answer: "
 #: Column heads of the criteria, in the order of every table.
@@ -45,7 +57,12 @@ CRITERION_HEADS = {
 def render(document: RunDocument) -> str:
     """Return the whole report as plain characters without markup."""
     blocks = [
-        [headline(document), *stop_notice(document), *confidence(document)],
+        [
+            headline(document),
+            *stop_notice(document),
+            *confidence(document),
+            *measured_line(document),
+        ],
         ranking(document),
         trade_off(document),
         generation_lines(document),
@@ -98,10 +115,39 @@ def confidence(document: RunDocument) -> list[str]:
     )
     floor = race.noise_floor if race else None
     noise = "not known" if floor is None else format_share(floor, decimals=1)
-    evidence = f"Trust: {advice.trust}. Noise floor: {noise}. Score: {lead}."
+    evidence = f"Trust: {_describe_trust(advice)} Noise floor: {noise}. Score: {lead}."
     if advice.headline:
-        return [*advice.headline[1:], *origin, evidence]
+        return [*advice.headline[1:], *_cost(document, advice), *origin, evidence]
     return [*origin, f"Speeds: {advice.verdict}. {evidence}", *flip_lines(document)]
+
+
+def _describe_trust(advice: Recommendation) -> str:
+    """Return the grade of the evidence with the first reason why it is not higher."""
+    reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
+    return f"{advice.trust} (A best, D lowest){reason}."
+
+
+def _cost(document: RunDocument, advice: Recommendation) -> list[str]:
+    return [
+        f"Cost: {cost_line(document, entry)}."
+        for entry in document.workflows
+        if entry.arm == advice.arm
+    ]
+
+
+def measured_line(document: RunDocument) -> list[str]:
+    """Return the question in one line: task, precision, shapes, weights and budget."""
+    question = document.question
+    if document.run_id == PUBLISHED or question.load is not None:
+        return []
+    sizes = ", ".join(map(str, question.batch_sizes))
+    plural = "s" if len(question.batch_sizes) > 1 else ""
+    lengths = f"{question.input_tokens} input tokens"
+    if question.task == "generate":
+        lengths += f", {question.output_tokens} generated tokens"
+    weights = ", random weights" if has_random_weights(question.model) else ""
+    line = f"{question.task}, {question.dtype}, batch size{plural} {sizes}, {lengths}{weights}"
+    return [f"Measured: {line}; budget {question.budget.name}, {document.created[:10]}."]
 
 
 def flip_lines(document: RunDocument) -> list[str]:
@@ -114,7 +160,7 @@ def flip_lines(document: RunDocument) -> list[str]:
 
 def _flip_line(flip: Flip, present: float) -> str:
     return (
-        f"Flips to {flip.to} when {flip.criterion} weighs "
+        f"The answer changes to {flip.to} if {flip.criterion} weighs "
         f"{format_bound(flip.weight, present, flip.when)} (now {present:g} %)."
     )
 
@@ -139,7 +185,7 @@ def ranking(document: RunDocument) -> list[str]:
     ]
     table = plain_table([head, *(_ranking_row(entry, sizes) for entry in ranked)], text_columns={1})
     marked = any(MARKS[checks_class(entry)] for entry in ranked)
-    return [*table, *([LEGEND] if marked else [])]
+    return [*table, COLUMNS[unit], *([LEGEND] if marked else [])]
 
 
 def serving_tables_of(document: RunDocument) -> list[list[str]]:

@@ -34,6 +34,7 @@ from advisor.domain.question import Numerics, Question, WeightFormat
 from advisor.domain.rubric import Basis
 from advisor.domain.serving import ServingResults
 from advisor.domain.worker_events import Checked, NewShapeResult, Peaks
+from advisor.domain.workflow import Workflow
 
 SCHEMA: Final = "p3-advisor/run/1"
 #: The run id in an answer from published figures, which has no stored run.
@@ -125,6 +126,25 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     by_batch_size: tuple[CallDiagnosis, ...]
 
 
+class Adoption(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user has to change or install to adopt an arm, as the catalogue declares it."""
+
+    #: Lines that eager PyTorch does not need.
+    lines_changed: int
+    export_step: bool
+    own_environment: bool
+
+    @classmethod
+    def of(cls, workflow: Workflow) -> Adoption:
+        """Return the facts of a workflow with the declared facts of one arm."""
+        declared = workflow.declared
+        return cls(
+            lines_changed=int(declared.lines_changed.value),
+            export_step=bool(declared.export_step.value),
+            own_environment=workflow.environment.kind != "shared",
+        )
+
+
 class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One arm, or a workflow that was not measured."""
 
@@ -139,6 +159,8 @@ class WorkflowEntry(msgspec.Struct, frozen=True, kw_only=True):
     numerics: Numerics = "native"
     weights: WeightFormat | None = None
     verified: tuple[str, ...] = ()
+    #: Null in documents of earlier versions and for workflows without figures.
+    adoption: Adoption | None = None
     engaged_share: float | None = None
     engagement: str | None = None
     cells: tuple[Cell, ...] = ()

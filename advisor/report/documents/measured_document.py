@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,10 +17,12 @@ from advisor.domain.run import Header, resume_command
 from advisor.domain.run_state import RunState
 from advisor.domain.serving import ServedArm, ServingResults
 from advisor.domain.worker_events import Checked
+from advisor.domain.workflow import Workflow
 from advisor.measure.rounds import counted_visits
 from advisor.report.documents import trade_off
 from advisor.report.documents.document import (
     SCHEMA,
+    Adoption,
     Correctness,
     Diagnosis,
     MachineEntry,
@@ -43,11 +46,12 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
     """
     header, results, problem = decision.header, decision.results, decision.problem
     arms = {arm.id: arm for arm in decision.state.plan.arms} if decision.state.plan else {}
-    verified = {workflow.id: workflow.verified for workflow in header.catalogue.workflows}
+    workflows = {workflow.id: workflow for workflow in header.catalogue.workflows}
     entries = tuple(
         msgspec.structs.replace(
             entry,
-            verified=verified.get(entry.id, ()),
+            verified=workflows[entry.id].verified if entry.id in workflows else (),
+            adoption=adoption_of(entry, workflows),
             numerics=arms[entry.arm].numerics if entry.arm in arms else "native",
             weights=arms[entry.arm].weights if entry.arm in arms else None,
             cells=_cells_with_times(entry, decision.state) if with_times else entry.cells,
@@ -76,6 +80,13 @@ def compose(decision: Decision, *, with_times: bool = False) -> RunDocument:
         serving=results.serving,
         trade_off=trade_off.weigh(entries),
     )
+
+
+def adoption_of(entry: WorkflowEntry, workflows: Mapping[str, Workflow]) -> Adoption | None:
+    """Return what adopting the arm takes; None without figures, or for an unknown workflow."""
+    if entry.speedup is None or entry.id not in workflows:
+        return None
+    return Adoption.of(workflows[entry.id].for_arm(entry.options or "default"))
 
 
 def _cells_with_times(entry: WorkflowEntry, state: RunState) -> tuple[Cell, ...]:

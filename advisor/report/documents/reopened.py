@@ -28,6 +28,7 @@ from advisor.report.documents.document import (
     ScoreEntry,
     WorkflowEntry,
 )
+from advisor.report.documents.measured_document import adoption_of
 
 
 def decide_again(
@@ -64,7 +65,7 @@ def decide_again(
         document,
         question=asked,
         rubric=known.rubric.name,
-        workflows=_entries(document, results, scored),
+        workflows=_entries(document, results, scored, known),
         race=_race(document, advice),
         recommendation=advice,
         problem=problem,
@@ -127,11 +128,12 @@ def _measurement(entry: WorkflowEntry) -> Measurement:
 
 
 def _entries(
-    document: RunDocument, results: Results, scored: Sequence[ScoredArm]
+    document: RunDocument, results: Results, scored: Sequence[ScoredArm], known: Catalogue
 ) -> tuple[WorkflowEntry, ...]:
     """Return the measured entries by their new rank, then the others as they were."""
     measured = {entry.arm: entry for entry in document.workflows if entry.status == "completed"}
     figures = {entry.arm: entry for entry in results.measurements}
+    workflows = {workflow.id: workflow for workflow in known.workflows}
     ranked = [
         msgspec.structs.replace(
             measured[arm.arm],
@@ -141,6 +143,7 @@ def _entries(
                 name: ScoreEntry.of(rating, measured[arm.arm].evidence)
                 for name, rating in arm.ratings.items()
             },
+            adoption=adoption_of(measured[arm.arm], workflows),
             fails=arm.fails,
             score=arm.score,
             rank=arm.rank,

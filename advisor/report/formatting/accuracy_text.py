@@ -11,7 +11,10 @@ from advisor.system.number_format import MISSING, format_number, format_share
 
 #: What follows an error in tables, by class; nothing follows that of exact outputs.
 MARKS: dict[AccuracyClass, str] = {"exact": "", "close": "~", "unchecked": "?", "incorrect": "!"}
-LEGEND = "error: relative to a reference in higher precision; ~ close, not exact; ? not checkable"
+LEGEND = (
+    "error: root mean square, relative to a reference in higher precision; text: divergence in "
+    "nats a token; ~ not exact; ? not checkable"
+)
 
 
 def worst_error(checks: Sequence[Checked]) -> float | None:

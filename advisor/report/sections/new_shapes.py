@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from advisor.domain.worker_events import NewShapeResult
@@ -10,6 +11,8 @@ from advisor.system.number_format import format_milliseconds, format_seconds
 
 #: Arms of the summary; `explain` and the HTML report have all.
 SUMMARY_ARMS = 3
+#: Length of a stack's message; the JSON document has all of it.
+MOST_CHARACTERS = 90
 #: Outcomes, the best first.
 OUTCOMES = ("skipped", "served", "eager", "stalled", "wrong", "refused")
 
@@ -35,11 +38,17 @@ def _outcome(result: NewShapeResult) -> str:
         case "eager":
             return f"served by eager code, {result.reason}"
         case "wrong":
-            return f"wrong outputs, {result.reason}"
+            return f"wrong outputs, {_shorten(result.reason)}"
         case "refused":
-            return f"refused, {result.reason}"
+            return f"refused, {_shorten(result.reason)}"
         case "skipped":
             return f"not tried, {result.reason}"
+
+
+def _shorten(reason: str | None) -> str:
+    """Return the start of a message of a stack, which may be a trace of many lines."""
+    lines = (reason or "no reason is known").strip().splitlines()
+    return textwrap.shorten(lines[0], MOST_CHARACTERS, placeholder=" ...")
 
 
 def by_arm(document: RunDocument) -> list[tuple[str, Sequence[NewShapeResult]]]:

@@ -55,11 +55,11 @@ def break_even_line(entry: BreakEven) -> str:
     """Return after how many requests the build is paid back at one batch size."""
     where = f"at batch size {entry.batch_size} the build"
     if entry.requests is None:
-        return f"{where} never breaks even against the baseline"
+        return f"{where} is never repaid against the baseline"
     requests = Interval(value=entry.requests, low=entry.low, high=entry.high)
     return (
-        f"{where} breaks even after {format_interval(requests, unit=' requests', decimals=0)}"
-        " against the baseline"
+        f"{where} is repaid after {format_interval(requests, unit=' requests', decimals=0)}, each "
+        "of one sample, against the baseline"
     )
 
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from advisor.domain.decision import DecisionWord
-from advisor.domain.plan import BASELINE
-from advisor.domain.workflow import Workflow
+from advisor.domain.decision import DecisionWord, HeadlinePart, Recommendation
 from advisor.report import text_report
-from advisor.report.documents.document import WorkflowEntry
-from advisor.system.number_format import format_mebibytes, format_number, format_seconds
+from advisor.report.sections.cost import cost_line
 from advisor.tui.answer import RunAnswer
 from advisor.tui.rendering import text
 
 #: Labels of the lines of the headline.
-HEADLINE_LABELS = ("Answer", "Sure?", "Unless")
-#: Place in the headline of the line about batch sizes, which comes last: a pane repeats it.
-SIZES_PLACE = 3
+HEADLINE_LABELS: dict[HeadlinePart, str] = {
+    "answer": "Answer",
+    "certainty": "Sure?",
+    "change": "Unless",
+    "load": "Load",
+    "weights": "Weights",
+    "accuracy": "Error",
+    "batch-sizes": "Sizes",
+}
+#: The parts of a headline of an early version, which does not name them.
+EARLY_PARTS: tuple[HeadlinePart, ...] = ("answer", "certainty", "change", "batch-sizes")
+#: Number of lines of every headline; further ones follow those about cost and trust.
+FIRST_LINES = 3
 LABEL_WIDTH = 8
 #: Terms of the glossary that explain a line, by its label.
 LINE_TERMS = {
@@ -28,6 +35,8 @@ LINE_TERMS = {
     "Trust": ("trust", "noise floor"),
     "Sizes": ("speed-up",),
     "Load": ("goodput", "TTFT", "ITL"),
+    "Weights": ("native, quantised",),
+    "Error": ("exact, close", "accuracy"),
     "Note": ("unfit visit", "trust"),
     "Stopped": ("run",),
 }
@@ -40,7 +49,6 @@ DECISION_COLOURS: dict[DecisionWord, str] = {"CLEAR": "green", "EITHER": "cyan",
 EXPLORED = "With these weights: "
 #: Follows an answer that there is none, where figures are shown all the same.
 NOT_FIT = "The figures below were measured on a machine that was not fit: do not use them."
-BASELINE_COST = "no build and no change of the code"
 
 
 def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[str, str]]:
@@ -53,7 +61,8 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
         if lines[0][1].startswith(text_report.NO_ANSWER):
             lines.append(("Note", NOT_FIT))
         return [*lines, *_stopped(answer)]
-    lines = list(zip(HEADLINE_LABELS, advice.headline[:SIZES_PLACE], strict=False))
+    lines = _headline_lines(advice)
+    lines, further = lines[:FIRST_LINES], lines[FIRST_LINES:]
     if not advice.headline:
         lines = [
             ("Answer", text_report.headline(document)),
@@ -64,31 +73,23 @@ def answer_lines(answer: RunAnswer, *, is_explored: bool = False) -> list[tuple[
     reason = f": {advice.trust_reasons[0]}" if advice.trust_reasons else ""
     return [
         *lines,
-        ("Cost", cost_line(answer, answer.entry(advice.arm))),
+        ("Cost", cost_line(document, answer.entry(advice.arm))),
         ("Trust", f"{advice.trust} (A best, D lowest){reason}"),
-        *(
-            ("Load" if document.serving else "Sizes", line)
-            for line in advice.headline[SIZES_PLACE:]
-        ),
+        *further,
         *_stopped(answer),
     ]
 
 
+def _headline_lines(advice: Recommendation) -> list[tuple[str, str]]:
+    """Return the lines of the headline with their labels."""
+    parts = advice.headline_parts or EARLY_PARTS
+    labels = [HEADLINE_LABELS[part] for part in parts]
+    labels += [labels[-1]] * (len(advice.headline) - len(labels))
+    return list(zip(labels, advice.headline, strict=False))
+
+
 def _stopped(answer: RunAnswer) -> list[tuple[str, str]]:
     return [("Stopped", line) for line in text_report.stop_notice(answer.document)]
-
-
-def cost_line(answer: RunAnswer, entry: WorkflowEntry) -> str:
-    """Return what an arm costs its user: code, build, memory, and the requests that repay it."""
-    baseline = next((each for each in answer.ranked if each.arm == answer.baseline), None)
-    if baseline is None or entry.arm == baseline.arm:
-        return BASELINE_COST
-    parts = [*_code(answer.workflow(entry)), *_build(entry), *_memory(entry, baseline)]
-    advice = answer.recommendation
-    if advice is not None and advice.arm == entry.arm and advice.break_even_requests is not None:
-        requests = _round(advice.break_even_requests)
-        parts.append(f"repaid after {requests} request{'' if requests == '1' else 's'}")
-    return "; ".join(parts)
 
 
 def describe_arm(answer: RunAnswer, arm: str) -> str:
@@ -97,39 +98,8 @@ def describe_arm(answer: RunAnswer, arm: str) -> str:
     workflow = answer.workflow(entry)
     title = f": {text.printable(workflow.title, 80)}" if workflow is not None else ""
     options = f", options {text.printable(entry.options, 40)}" if entry.options else ""
-    return f"{text.printable(arm, 60)}{title}{options}. {cost_line(answer, entry)}."
-
-
-def _round(requests: float) -> str:
-    """Return a number of requests with two significant digits."""
-    return format_number(float(f"{max(requests, 1):.2g}"), decimals=0)
-
-
-def _code(workflow: Workflow | None) -> list[str]:
-    if workflow is None:
-        return []
-    lines = workflow.declared.lines_changed.value
-    export = " and an export step" if workflow.declared.export_step.value else ""
-    return [f"{lines} line{'' if lines == 1 else 's'} of code{export}"]
-
-
-def _build(entry: WorkflowEntry) -> list[str]:
-    build = entry.build_seconds
-    if build is None:
-        return []
-    warm = f", {format_seconds(build.warm)} s from caches" if build.warm is not None else ""
-    return [f"build {format_seconds(build.cold)} s{warm}"]
-
-
-def _memory(entry: WorkflowEntry, baseline: WorkflowEntry) -> list[str]:
-    ours, theirs = entry.memory_bytes, baseline.memory_bytes
-    name = "eager" if baseline.id == BASELINE else baseline.id
-    if ours is None or ours.peak is None:
-        return []
-    against = ""
-    if theirs is not None and theirs.peak is not None:
-        against = f" ({name} {format_mebibytes(theirs.peak)})"
-    return [f"{format_mebibytes(ours.peak)} MiB{against}"]
+    cost = cost_line(answer.document, entry)
+    return f"{text.printable(arm, 60)}{title}{options}. {cost}."
 
 
 def render_line(label: str, line: str, *, is_short: bool, is_marked: bool = False) -> Table:

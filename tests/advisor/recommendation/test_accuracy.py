@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import builders
+import msgspec
 import pytest
 from builders import BASELINE
 
@@ -40,8 +41,38 @@ def test_a_close_arm_may_lead_and_the_best_exact_one_is_named_with_it() -> None:
     )
     assert advice.arm == "fast"
     assert advice.best_exact == "safe"
-    (line,) = [line for line in advice.headline if "2.1e-03" in line]
+    (line,) = [line for line in advice.headline if "0.2%" in line]
     assert "(2.00x)" in line
+
+
+def test_of_equally_good_arms_of_a_workflow_the_more_exact_one_is_advised() -> None:
+    coarse, fine, slow = (
+        msgspec.structs.replace(
+            measured(name, speedup, "near", Accuracy(relative_error=error)), workflow="quantised"
+        )
+        for name, speedup, error in (
+            ("quantised/int4", 3.0, 1e-3),
+            ("quantised/int8", 2.98, 1e-5),
+            ("quantised/int16", 2.0, 1e-7),
+        )
+    )
+    advice = advise(coarse, fine, slow)
+    assert (advice.arm, advice.decision) == ("quantised/int8", "CLEAR")
+    assert advice.speed_regret is not None
+    assert advice.speed_regret.arm == "quantised/int4"
+
+
+def test_arms_without_an_error_that_are_as_good_as_the_best_are_all_named() -> None:
+    exact = Accuracy(relative_error=1e-7)
+    advice = advise(
+        measured("fast", 4.0, "near", CLOSE),
+        measured("safe", 2.0, "equivalent", exact),
+        measured("also-safe", 1.99, "equivalent", exact),
+        measured("slow", 1.2, "equivalent", exact),
+    )
+    line = advice.headline[advice.headline_parts.index("accuracy")]
+    assert "Safe (2.00x) or Also-Safe (1.99x)" in line
+    assert "Slow" not in line
 
 
 def test_an_exact_arm_needs_no_line_about_its_accuracy() -> None:

@@ -69,8 +69,8 @@ def test_a_clear_answer_has_three_lines() -> None:
     first, second, third = advice.headline
     assert first == "Use Compiled for demo on a CPU, 2 cores."
     assert second == (
-        "CLEAR: best with over 99 % certainty. "
-        "1.50x Pytorch-Eager (1.48 to 1.52). Nothing measured is faster."
+        "CLEAR: highest score with over 99 % certainty. "
+        "1.50x as fast as Pytorch-Eager (1.48 to 1.52). Nothing measured is faster."
     )
     assert third.startswith("No weighting of the three Ps changes the answer.")
 
@@ -95,7 +95,7 @@ def test_equally_good_workflows_are_no_change_of_the_answer() -> None:
     assert advice.margin is not None
     assert advice.margin < 0
     assert {flip.to for flip in advice.flips} >= {"short"}
-    assert not advice.headline[2].startswith(("It would be Short", "It would be Longer"))
+    assert not any(f"changes to {name}" in advice.headline[2] for name in ("Short", "Longer"))
 
 
 def test_three_workflows_in_question_are_listed() -> None:
@@ -131,7 +131,10 @@ def test_a_faster_arm_is_named_with_what_it_loses_and_when_it_wins() -> None:
     assert advice.speed_regret is not None
     assert advice.speed_regret.arm == "hard"
     second = advice.headline[1]
-    assert "Faster: hard, 2.10x this one; it loses on productivity (C), portability (C)" in second
+    assert (
+        "Faster: Hard, 2.10x as fast as this one; it loses on productivity (C), portability (C)"
+        in second
+    )
     assert "leads if performance weighs more than" in second
 
 
@@ -143,7 +146,7 @@ def test_a_faster_arm_that_a_constraint_excludes_is_named_with_the_constraint() 
         constraints=(Constraint(criterion="portability", at_least=2),),
     )
     assert advice.arm == "easy"
-    assert "Faster: hard, 6.00x this one; a constraint excludes it" in advice.headline[1]
+    assert "Faster: Hard, 6.00x as fast as this one; a constraint excludes it" in advice.headline[1]
 
 
 def test_the_winner_of_each_batch_size_is_named_where_they_differ() -> None:
@@ -155,7 +158,8 @@ def test_the_winner_of_each_batch_size_is_named_where_they_differ() -> None:
         (16, "large"),
     ]
     assert advice.headline[3] == (
-        "By batch size: 1: Small; 4, 16: Large. "
+        "Highest score by batch size: 1: Small, 6.00x; "
+        "4, 16: Large, 1.60x, 2.20x (this answer 1.50x, 0.80x). "
         "Small is slower than Pytorch-Eager at batch size 16 (0.80x)."
     )
 
@@ -193,7 +197,7 @@ def test_no_arm_is_advised_while_a_clearly_faster_one_goes_unnamed(
     fastest = max(speedups, key=lambda name: speedups[name])
     text = "\n".join(advice.headline[:5])
     if speedups[fastest] >= CLEARLY_FASTER * speedups[advice.arm]:
-        assert f"Faster: {fastest}, " in text
+        assert f"Faster: {fastest}, ".lower() in text.lower()
 
 
 def test_an_unknown_noise_floor_is_stated_with_the_interval() -> None:

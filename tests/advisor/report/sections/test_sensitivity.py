@@ -51,7 +51,7 @@ def test_robustness_has_the_share_of_weightings_and_the_pareto_front() -> None:
     ("entry", "text"),
     [
         (BreakEven(batch_size=4, requests=1200.4, low=1000.0, high=1500.0), "1,200 requests"),
-        (BreakEven(batch_size=4, requests=None, low=None, high=None), "never breaks even"),
+        (BreakEven(batch_size=4, requests=None, low=None, high=None), "never repaid"),
     ],
 )
 def test_a_break_even_has_its_requests_or_never_comes(entry: BreakEven, text: str) -> None:
