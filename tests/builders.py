@@ -356,11 +356,11 @@ def results(*measurements: Measurement, **changes: Any) -> Results:
         },
     )
     made = msgspec.structs.replace(made, **changes)
-    # As `measure.summarise` does.
+    # As a document of a run is decided again; a run itself has the variances of its processes.
     return msgspec.structs.replace(
         made,
         measurements=tuple(
-            measure.include_process_differences(entry, made.races, made.baseline)
+            measure.widen_by_noise_floor(entry, made.races, made.baseline)
             for entry in made.measurements
         ),
     )

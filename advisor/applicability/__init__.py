@@ -11,7 +11,7 @@ from advisor.applicability import memory_estimate
 from advisor.applicability.installation import (
     container_image,
     environment_interpreter,
-    is_served,
+    has_stack_in_interpreter,
     missing_packages,
     required_packages,
     version_mismatch,
@@ -33,8 +33,8 @@ from advisor.errors import NoStackError
 __all__ = [
     "environment_interpreter",
     "find_obstacle",
+    "has_stack_in_interpreter",
     "is_chosen",
-    "is_served",
     "list_arms",
     "missing_packages",
     "plan",
@@ -197,7 +197,7 @@ def find_obstacle(workflow: Workflow, question: Question, machine: Machine) -> E
         )
     if (
         workflow.environment.kind != "shared"
-        and not is_served(workflow, machine)
+        and not has_stack_in_interpreter(workflow, machine)
         and not container_image(workflow, machine)
     ):
         created = machine.environments.get(workflow.environment_name)

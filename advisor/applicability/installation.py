@@ -9,7 +9,7 @@ from advisor.domain.machine import Machine
 from advisor.domain.workflow import Workflow
 
 
-def is_served(workflow: Workflow, machine: Machine) -> bool:
+def has_stack_in_interpreter(workflow: Workflow, machine: Machine) -> bool:
     """Return whether the interpreter of `--python` has the packages of the workflow."""
     requirement_sets = (workflow.environment.requirements, *workflow.accepts)
     return any(
@@ -22,7 +22,7 @@ def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
     """Return the interpreter of the workflow's environment; empty if `--python` serves it."""
     if (
         workflow.environment.kind != "own"
-        or is_served(workflow, machine)
+        or has_stack_in_interpreter(workflow, machine)
         or container_image(workflow, machine)
     ):
         return ""
@@ -32,7 +32,9 @@ def environment_interpreter(workflow: Workflow, machine: Machine) -> str:
 def container_image(workflow: Workflow, machine: Machine) -> str:
     """Return the first local image with the workflow; empty if none, or if no image is needed."""
     created = machine.environments.get(workflow.environment_name)
-    if is_served(workflow, machine) or (created is not None and created.fault is None):
+    if has_stack_in_interpreter(workflow, machine) or (
+        created is not None and created.fault is None
+    ):
         return ""
     containers = (
         *workflow.containers,

@@ -119,7 +119,7 @@ def check_served_workflows(detected: Machine, catalogue: Catalogue) -> Finding:
     served = [
         workflow.id
         for workflow in catalogue.workflows
-        if applicability.is_served(workflow, detected)
+        if applicability.has_stack_in_interpreter(workflow, detected)
     ]
     return Finding(
         name="workflows",

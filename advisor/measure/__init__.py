@@ -30,15 +30,15 @@ from advisor.measure.contenders import is_saturated, may_lead
 from advisor.measure.load_blocks import load_block
 from advisor.measure.process_differences import (
     estimate_process_variances,
-    include_process_differences,
-    widen_by_processes,
+    widen_by_noise_floor,
+    widen_by_variances,
 )
 from advisor.measure.rounds import (
     host_seconds,
     is_valid,
+    last_ready_process,
     log_median_seconds,
     mean_log_speedups,
-    measured_process,
     paired_log_speedups,
     race_log_speedups,
     visits_by_round,
@@ -51,18 +51,18 @@ __all__ = [
     "add_servers",
     "estimate",
     "has_failed",
-    "include_process_differences",
     "is_saturated",
     "is_valid",
+    "last_ready_process",
     "load_block",
     "log_median_seconds",
     "may_lead",
     "mean_log_speedups",
-    "measured_process",
     "ratio_interval",
     "servers_for",
     "summarise",
     "visits_by_round",
+    "widen_by_noise_floor",
 ]
 
 #: Visits from which the middle 90 % mean something.
@@ -113,7 +113,7 @@ def summarise(
     return Results(
         baseline=baseline,
         measurements=tuple(
-            widen_by_processes(
+            widen_by_variances(
                 summarise_arm(state, arm, series[arm.id], peaks, dtype=dtype, margin=margin),
                 variances.get(arm.id, {}),
                 baseline,

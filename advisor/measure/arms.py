@@ -31,7 +31,7 @@ from advisor.measure.new_shapes import (
     rate_new_shapes,
     results_of,
 )
-from advisor.measure.rounds import counted_visits, measured_process, visits_by_round
+from advisor.measure.rounds import counted_visits, last_ready_process, visits_by_round
 from advisor.measure.workload import bytes_per_call, flops_per_call, workload_of
 from advisor.statistics.changepoint import count_stalls, find_shift
 from advisor.statistics.intervals import (
@@ -43,8 +43,8 @@ from advisor.statistics.intervals import (
 )
 from advisor.statistics.replication import (
     MIN_PROCESSES,
-    interval_of_processes,
-    interval_over_processes,
+    interval_between_processes,
+    interval_within_processes,
     variance_between,
 )
 from advisor.statistics.trimmed import trimmed_mean
@@ -182,7 +182,7 @@ def _summarise_cell(
     median = statistics.median(medians)
     bounds = typical_interval(medians, CONFIDENCE)
     streamed = [visit.streamed_seconds for visit in visits if visit.streamed_seconds is not None]
-    process, flops = measured_process(state, arm.id), flops_per_call(state, batch_size)
+    process, flops = last_ready_process(state, arm.id), flops_per_call(state, batch_size)
     is_repeated = len(series) >= MIN_PROCESSES
     return Cell(
         batch_size=batch_size,
@@ -198,9 +198,9 @@ def _summarise_cell(
             statistics.median(streamed) if streamed else median,
         ),
         speedup=ratio_interval(
-            interval_over_processes(series, TAIL)
+            interval_between_processes(series, TAIL)
             if is_repeated
-            else interval_of_processes(series, TAIL)
+            else interval_within_processes(series, TAIL)
         ),
         tflops=flops / median / TERA if flops else None,
         processes=len(series),

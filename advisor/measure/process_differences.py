@@ -89,7 +89,7 @@ def _split(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[floa
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-def widen_by_processes(
+def widen_by_variances(
     measurement: Measurement, variances: Mapping[int, ProcessVariance], baseline: str
 ) -> Measurement:
     """Return the measurement with intervals that hold what a fresh process would show.
@@ -125,7 +125,7 @@ def _error_between(variance: ProcessVariance, processes: int) -> float:
     return quantile * math.sqrt(variance.variance / processes)
 
 
-def include_process_differences(
+def widen_by_noise_floor(
     measurement: Measurement, races: Sequence[RaceResult], baseline: str
 ) -> Measurement:
     """Return the measurement with intervals that no two equal workers contradict.

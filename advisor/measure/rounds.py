@@ -51,7 +51,7 @@ def counted_visits(state: RunState, arm: str, batch_size: int) -> list[tuple[int
     ]
 
 
-def measured_process(state: RunState, arm: str) -> ProcessState | None:
+def last_ready_process(state: RunState, arm: str) -> ProcessState | None:
     """Return the arm's last process that was ready to be timed."""
     return next(
         (process for process in reversed(state.processes.get(arm, ())) if process.ready), None
@@ -64,7 +64,7 @@ def is_valid(state: RunState, arm: str) -> bool:
     These are outcomes of its own processes, and varying outputs of an arm with the same artefact.
     """
     return (
-        measured_process(state, arm) is not None
+        last_ready_process(state, arm) is not None
         and not any(invalidates(process) for process in state.processes.get(arm, ()))
         and varying_sibling(state, arm) is None
     )

@@ -38,14 +38,14 @@ def add_losses(
     seed: int,
 ) -> Results:
     """Return the results with the losses of each measured arm."""
-    baseline = measuring_process(state, results.baseline)
+    baseline = last_raced_process(state, results.baseline)
     return msgspec.structs.replace(
         results,
         measurements=tuple(
             msgspec.structs.replace(
                 entry,
                 trained_loss=summarise_loss(
-                    measuring_process(state, entry.arm) or ProcessState(),
+                    last_raced_process(state, entry.arm) or ProcessState(),
                     baseline,
                     rule,
                     has_random_weights=has_random_weights,
@@ -57,7 +57,7 @@ def add_losses(
     )
 
 
-def measuring_process(state: RunState, arm: str) -> ProcessState | None:
+def last_raced_process(state: RunState, arm: str) -> ProcessState | None:
     """Return the last process of the arm's race that became ready; None without one."""
     raced = [each for each in state.processes.get(arm, ()) if each.ready and each.repeat == 0]
     return raced[-1] if raced else None

@@ -90,7 +90,9 @@ def interpreter_of(workflow: Workflow, here: Machine) -> str:
     """Return the interpreter that has the workflow's stack; empty for that of the question."""
     name = workflow.environment_name
     made = here.environments.get(name)
-    needs_own = workflow.environment.kind == "own" and not applicability.is_served(workflow, here)
+    needs_own = workflow.environment.kind == "own" and not applicability.has_stack_in_interpreter(
+        workflow, here
+    )
     if needs_own and (made is None or made.fault):
         raise EnvironmentNotUsableError(
             f"the environment of {workflow.id} has not been created",

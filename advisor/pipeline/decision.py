@@ -90,12 +90,12 @@ def evaluate(header: Header, state: RunState) -> Decision:
         margin=recommendation.EPSILON,
         noise=header.catalogue.presets.noise,
     )
-    surveys = architecture_survey.summarise(
+    surveys = architecture_survey.summarise_surveys(
         collect_findings(state, header.question), header.catalogue.panel
     )
     platforms = (other_platforms.platform_of(header, state, results), *state.platforms)
     portability = (
-        performance_portability.compare(platforms, header.catalogue.workflows)
+        performance_portability.compare_platforms(platforms, header.catalogue.workflows)
         if results.measurements
         else None
     )

@@ -85,7 +85,7 @@ def recommend(
     missing = find_missing(results, question)
     grade, trust_reasons = trust.grade(results, found.decision, missing)
     winner = next(arm for arm in viable if arm.arm == found.arm)
-    simplex = sensitivity.share_simplex(viable, question.priorities)
+    simplex = sensitivity.leading_shares(viable, question.priorities)
     ties = tuple(arm.arm for arm in viable if arm is not winner and is_tie(winner, arm, results))
     measurements = {entry.arm: entry for entry in results.measurements}
     advice = Recommendation(
@@ -176,7 +176,7 @@ def _add_costs(
         horizons=costs.find_horizons(candidates, question.requests),
         costs=costs.price(candidates, question.price_per_hour),
         memory=costs.fit_memory(candidates, context.device_bytes),
-        energy=costs.weigh_energy(results.sustained),
+        energy=costs.energy_use(results.sustained),
     )
 
 
@@ -196,7 +196,7 @@ def _add_published_advice(
         if guideline
         else None,
         tree=guidelines.follow_tree(context.tree, question, scored) if context.tree else (),
-        constraints=sensitivity.weigh_constraints(scored, question.constraints, advice.arm),
+        constraints=sensitivity.constraint_effects(scored, question.constraints, advice.arm),
     )
 
 

@@ -119,7 +119,7 @@ def fit_memory(
     )
 
 
-def weigh_energy(check: SustainedCheck | None) -> tuple[EnergyUse, ...]:
+def energy_use(check: SustainedCheck | None) -> tuple[EnergyUse, ...]:
     """Return the energy of the arms that were called without a pause, where it was counted."""
     if check is None:
         return ()

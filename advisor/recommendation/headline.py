@@ -38,7 +38,7 @@ UNCHECKED = {
     "random-model": "the model is random",
     "": "the reason is not known",
 }
-BASELINE = "eager PyTorch"
+EAGER_TITLE = "eager PyTorch"
 #: Names of criteria in a sentence, where they differ from the identifiers.
 CRITERION_NAMES = {
     "input_flexibility": "input flexibility",
@@ -292,7 +292,7 @@ def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
     if is_quantised:
         return size
     ratio = format_number(found.ratio_to_eager, digits=2)
-    times = f", {ratio} times that of {BASELINE}" if found.ratio_to_eager else ""
+    times = f", {ratio} times that of {EAGER_TITLE}" if found.ratio_to_eager else ""
     return f"{size}{times}"
 
 

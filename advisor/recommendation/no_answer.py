@@ -21,7 +21,7 @@ def nothing_viable(
             "run p3-advisor show --json for the reason of each workflow",
         )
     fails = "; ".join(f"{arm.arm}: {', '.join(arm.fails)}" for arm in scored)
-    effects = sensitivity.weigh_constraints(scored, constraints, None)
+    effects = sensitivity.constraint_effects(scored, constraints, None)
     ways = [
         f"without {effect.constraint} the answer would be {effect.without}"
         for effect in effects
@@ -39,7 +39,7 @@ def machine_unfit(results: Results) -> MachineUnfitError:
     busy = visits.unfit / max(visits.made, 1)
     reason = (
         f"the machine was busy or throttled during {visits.unfit} of {visits.made} visits"
-        if busy > trust.UNFIT
+        if busy > trust.MOST_UNFIT
         else f"the baseline and its duplicate may differ by {min(noise, 9.99):.0%} or more"
     )
     return MachineUnfitError(

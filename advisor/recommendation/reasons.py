@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.domain.decision import ConstraintEffect, HorizonBest, MemoryFit, ScoredArm, Trust
+from advisor.domain.decision import (
+    ConstraintEffect,
+    HorizonBest,
+    MemoryFit,
+    Rating,
+    ScoredArm,
+    Trust,
+)
 from advisor.domain.measurement import Measurement, Results, StoppedBuild
 from advisor.domain.plan import Excluded
 from advisor.domain.question import PILLARS, Priorities
@@ -41,14 +48,16 @@ def give_reasons(
         )
     else:
         reasons.append("no other workflow's gains outweigh its costs in the other criteria")
-    reasons += [
-        f"{name.replace('_', ' ')} {LETTERS[rating.tier]} ({rating.graded:.2f}): "
-        f"{rating.why} ({rating.evidence})"
-        for name, rating in winner.ratings.items()
-    ]
+    reasons += [describe_rating(name, rating) for name, rating in winner.ratings.items()]
     if ties:
         reasons.append(f"tie: {', '.join(ties)} score the same, and their speeds do not differ")
     return reasons
+
+
+def describe_rating(criterion: str, rating: Rating) -> str:
+    """Return the letter and the grade of a criterion with the reason and its evidence."""
+    name = criterion.replace("_", " ")
+    return f"{name} {LETTERS[rating.tier]} ({rating.graded:.2f}): {rating.why} ({rating.evidence})"
 
 
 def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:

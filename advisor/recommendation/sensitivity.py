@@ -27,7 +27,7 @@ ALL_WEIGHTS: tuple[Point, ...] = (
 )
 
 
-def share_simplex(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
+def leading_shares(viable: Sequence[ScoredArm], priorities: Priorities) -> dict[str, float]:
     """Return the share of all weights of the three Ps at which each arm leads; they sum to 1.
 
     The weights of the further criteria stay.
@@ -133,7 +133,7 @@ def _dominates(one: Merits, two: Merits) -> bool:
     return all(map(operator.ge, figures, other_figures))
 
 
-def weigh_constraints(
+def constraint_effects(
     scored: Sequence[ScoredArm], constraints: Sequence[Constraint], answer: str | None
 ) -> tuple[ConstraintEffect, ...]:
     """Return, per constraint, the arm advised without it and the arms that it alone excludes.

@@ -1,9 +1,9 @@
 """How good the evidence behind a decision is: a grade from A to D with its reasons. Pure.
 
 A: the decision is CLEAR or EITHER, its leaders were repeated in fresh processes, the intervals
-include what differs between processes, and the machine was steady. B: one of the last three is
-missing. C: two or three are missing. D: the decision is OPEN, a batch size was not measured, or the
-machine was too busy or too noisy.
+include what differs between processes, the machine was steady, and the outputs were compared. B:
+one of the last four is missing. C: more of them are missing. D: the decision is OPEN, a batch size
+was not measured, or the machine was too busy or too noisy.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from advisor.statistics.replication import MIN_PROCESSES
 #: Difference between two equal workers above which the machine does not count as steady, and above
 #: which nothing that was measured can be trusted.
 STEADY_NOISE, UNFIT_NOISE = 0.05, 0.5
-#: Shares of the visits: discarded ones, and those made on a busy machine, above which the machine
-#: does not count as steady; and above which it was not fit.
-FEW_DISCARDED, FEW_UNFIT, UNFIT = 0.05, 0.05, 0.5
+#: Shares of the visits, of discarded ones and of those made on a busy machine, above which the
+#: machine does not count as steady.
+MOST_STEADY_DISCARDED, MOST_STEADY_UNFIT = 0.05, 0.05
+#: Share of visits made on a busy machine above which nothing that was measured can be trusted.
+MOST_UNFIT = 0.5
 
 UNCHECKED_REASONS = {
     "constant-output": "the outputs are the same constant for every input, so no error would show",
@@ -53,7 +55,7 @@ def grade(
 def is_unfit(results: Results) -> bool:
     """Check whether most visits were made on a busy machine, or equal workers differ by half."""
     unfit = results.visits.unfit / max(results.visits.made, 1)
-    return unfit > UNFIT or (results.noise_floor or 0.0) > UNFIT_NOISE
+    return unfit > MOST_UNFIT or (results.noise_floor or 0.0) > UNFIT_NOISE
 
 
 def _find_unchecked(results: Results) -> list[str]:
@@ -101,11 +103,11 @@ def _find_unsteadiness(results: Results) -> list[str]:
     elif results.noise_floor > STEADY_NOISE:
         reasons.append(f"the baseline and its duplicate may differ by {results.noise_floor:.1%}")
     made, visits = max(results.visits.made, 1), results.visits
-    if visits.discarded / made > FEW_DISCARDED:
+    if visits.discarded / made > MOST_STEADY_DISCARDED:
         reasons.append(
             f"{visits.discarded} of {made} visits were discarded: the machine was busy or throttled"
         )
-    if visits.unfit / made > FEW_UNFIT:
+    if visits.unfit / made > MOST_STEADY_UNFIT:
         reasons.append(f"the machine was busy or throttled during {visits.unfit} of {made} visits")
     if visits.stalled_calls:
         reasons.append(

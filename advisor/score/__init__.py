@@ -122,9 +122,11 @@ def _rate(results: Results, catalogue: Catalogue) -> tuple[RatedArm, ...]:
 def _rate_arm(
     measurement: Measurement, workflow: Workflow, results: Results, rubric: Rubric
 ) -> RatedArm:
-    surveyed = architecture_survey.find(results.surveys, measurement.workflow)
+    surveyed = architecture_survey.find_survey(results.surveys, measurement.workflow)
     facts = facts_of(measurement, workflow, surveyed)
-    facts["performance_portability"] = performance_portability.find(results.portability, workflow)
+    facts["performance_portability"] = performance_portability.portability_of(
+        results.portability, workflow
+    )
     measured = measured_facts(measurement, workflow, surveyed)
     ratings = {
         criterion.id: _explain(rate(criterion, facts, rubric, measured=measured), results, workflow)
@@ -201,12 +203,12 @@ def _adoption_cost(facts: Mapping[str, FactValue]) -> tuple[float, ...]:
 
 def _explain(rating: Rating, results: Results, workflow: Workflow) -> Rating:
     """Return the rating with what a survey or other platforms add to its explanation."""
-    surveyed = architecture_survey.find(results.surveys, workflow.id)
+    surveyed = architecture_survey.find_survey(results.surveys, workflow.id)
     more = ""
     if rating.fact == "architectures" and surveyed is not None:
-        more = architecture_survey.tell(surveyed)
+        more = architecture_survey.describe_survey(surveyed)
     elif rating.fact in {"performance_portability", "vendors", "artefact_scope"}:
-        more = performance_portability.tell(results.portability, workflow)
+        more = performance_portability.describe_portability(results.portability, workflow)
     return msgspec.structs.replace(rating, why=f"{rating.why}; {more}") if more else rating
 
 

@@ -12,7 +12,7 @@ from advisor.domain.run_events import ModelSurveyed
 MOST_NAMED = 3
 
 
-def summarise(findings: Iterable[ModelSurveyed], panel: Panel) -> tuple[Survey, ...]:
+def summarise_surveys(findings: Iterable[ModelSurveyed], panel: Panel) -> tuple[Survey, ...]:
     """Return the results of each workflow that tried a model, in the order of the findings."""
     by_workflow: dict[str, list[ModelSurveyed]] = {}
     for finding in findings:
@@ -27,7 +27,7 @@ def summarise(findings: Iterable[ModelSurveyed], panel: Panel) -> tuple[Survey, 
                     workflow=workflow,
                     passed=passed,
                     tried=len(tried),
-                    architectures=_word(passed / len(tried), panel),
+                    architectures=_support_level(passed / len(tried), panel),
                     models=tuple(
                         SurveyedModel(
                             model=one.model,
@@ -43,13 +43,13 @@ def summarise(findings: Iterable[ModelSurveyed], panel: Panel) -> tuple[Survey, 
     return tuple(surveys)
 
 
-def _word(share: float, panel: Panel) -> str:
+def _support_level(share: float, panel: Panel) -> str:
     if share >= panel.any_from:
         return "any"
     return "most" if share >= panel.most_from else "listed"
 
 
-def tell(survey: Survey) -> str:
+def describe_survey(survey: Survey) -> str:
     """Return the survey in a sentence: how many models pass, and which do not."""
     missed = [
         f"{one.model} ({one.verdict.replace('-', ' ')})"
@@ -67,6 +67,6 @@ def tell(survey: Survey) -> str:
     )
 
 
-def find(surveys: Sequence[Survey], workflow: str) -> Survey | None:
+def find_survey(surveys: Sequence[Survey], workflow: str) -> Survey | None:
     """Return the survey of a workflow; None where there is none."""
     return next((survey for survey in surveys if survey.workflow == workflow), None)

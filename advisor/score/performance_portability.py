@@ -32,7 +32,7 @@ def application_of(workflow: Workflow) -> str:
     return workflow.application or workflow.id
 
 
-def describe(
+def platform_from_results(
     results: Results,
     workflows: Sequence[Workflow],
     *,
@@ -80,7 +80,9 @@ def _architectural(entry: Measurement) -> float | None:
     return statistics.geometric_mean(shares)
 
 
-def compare(platforms: Sequence[Platform], workflows: Sequence[Workflow]) -> Portability | None:
+def compare_platforms(
+    platforms: Sequence[Platform], workflows: Sequence[Workflow]
+) -> Portability | None:
     """Return the performance portability of each application on the first platform.
 
     None with fewer than two platforms.
@@ -145,13 +147,13 @@ def code_convergence(sources: Sequence[str]) -> float:
     )
 
 
-def find(portability: Portability | None, workflow: Workflow) -> float | None:
+def portability_of(portability: Portability | None, workflow: Workflow) -> float | None:
     """Return the performance portability of the workflow's application; None if unknown."""
     entry = _entry(portability, workflow)
     return entry.performance_portability if entry else None
 
 
-def tell(portability: Portability | None, workflow: Workflow) -> str:
+def describe_portability(portability: Portability | None, workflow: Workflow) -> str:
     """Return the performance portability in a sentence with its set of platforms."""
     entry = _entry(portability, workflow)
     if portability is None or entry is None:

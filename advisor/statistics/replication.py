@@ -33,7 +33,7 @@ def variance_between(processes: Sequence[Sequence[float]]) -> float:
     return max(of_means - within, 0.0)
 
 
-def interval_of_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
+def interval_within_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
     """Return the mean of the processes' means with the interval of the rounds within them.
 
     For fewer than `MIN_PROCESSES`. What differs between processes is not included. The degrees of
@@ -65,6 +65,6 @@ def variance_of_mean(rounds: Sequence[float]) -> float:
     return variance_of_trimmed_mean(rounds) / effective_share(rounds)
 
 
-def interval_over_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
+def interval_between_processes(processes: Sequence[Sequence[float]], level: float) -> Estimate:
     """Return the mean of the processes' means; each bound fails with probability `level`."""
     return mean_interval([trimmed_mean(rounds) for rounds in processes], level)

@@ -20,6 +20,7 @@ from advisor.errors import NothingViableError, UserError
 from advisor.question import CPU, choose_dtype, find_known_gpu, resolve, worker_interpreter
 from advisor.question.answers import Answers
 from advisor.recommendation import guidelines, published_figures, sensitivity
+from advisor.recommendation.reasons import describe_rating
 
 NEXT_STEP = "run p3-advisor on a machine with that GPU"
 
@@ -108,7 +109,7 @@ def _recommend(
 ) -> Recommendation:
     """Recommend the first of the viable arms, which are in the order of their rank."""
     winner, runner_up = viable[0], (viable[1] if len(viable) > 1 else None)
-    simplex = sensitivity.share_simplex(viable, question.priorities)
+    simplex = sensitivity.leading_shares(viable, question.priorities)
     guideline = guidelines.choose_guideline(catalogue.guidelines, question)
     case = next(case for case in cases if case.workflow == winner.workflow)
     return Recommendation(
@@ -125,7 +126,7 @@ def _recommend(
         next_steps=(NEXT_STEP,),
         simplex_share=simplex[winner.arm],
         simplex=simplex,
-        constraints=sensitivity.weigh_constraints(scored, question.constraints, winner.arm),
+        constraints=sensitivity.constraint_effects(scored, question.constraints, winner.arm),
         guideline=guidelines.compare_with_guideline(
             guideline, winner, scored, published_failures(question, catalogue)
         )
@@ -153,10 +154,7 @@ def _reasons(winner: ScoredArm, case: PublishedCase, gpu: str) -> tuple[str, ...
     return (
         speed,
         f"published for the {gpu} with {case.stack}, section {', '.join(case.sections)}",
-        *(
-            f"{name}: tier {rating.tier}, {rating.why} ({rating.evidence})"
-            for name, rating in winner.ratings.items()
-        ),
+        *(describe_rating(name, rating) for name, rating in winner.ratings.items()),
     )
 
 

@@ -68,7 +68,7 @@ def load_platform(run: Run) -> Platform:
 
 def platform_of(header: Header, state: RunState, results: Results) -> Platform:
     """Return the results of a run as a platform."""
-    return performance_portability.describe(
+    return performance_portability.platform_from_results(
         results,
         header.catalogue.workflows,
         refused=refused_workflows(state),

@@ -14,7 +14,7 @@ import msgspec
 
 from advisor.domain.measurement import Cell, Interval
 from advisor.domain.plan import BASELINE
-from advisor.recommendation.trust import UNFIT, UNFIT_NOISE
+from advisor.recommendation.trust import MOST_UNFIT, UNFIT_NOISE
 from advisor.report.comparisons.goodput_comparison import GoodputChange, compare_goodputs
 from advisor.report.comparisons.run_differences import Difference, find_differences, software_of
 from advisor.report.comparisons.speed_ratios import (
@@ -231,7 +231,7 @@ def _is_unfit(document: RunDocument) -> bool:
         return False
     visits, noise_floor = document.race.visits, document.race.noise_floor or 0.0
     return noise_floor > UNFIT_NOISE or (
-        visits is not None and visits.unfit > UNFIT * max(visits.made, 1)
+        visits is not None and visits.unfit > MOST_UNFIT * max(visits.made, 1)
     )
 
 

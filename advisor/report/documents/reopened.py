@@ -18,7 +18,7 @@ from advisor.domain.measurement import Cell, Measurement, Results, VisitCounts
 from advisor.domain.plan import BASELINE, Excluded
 from advisor.domain.question import Constraint, Priorities, short_name
 from advisor.errors import ExportFileError, UserError
-from advisor.measure import include_process_differences
+from advisor.measure import widen_by_noise_floor
 from advisor.measure.generation import explain_mismatch
 from advisor.measure.new_shapes import is_complete, rate_new_shapes
 from advisor.report.documents.document import (
@@ -85,7 +85,7 @@ def results_of(document: RunDocument, known: Catalogue) -> Results:
     return Results(
         baseline=BASELINE,
         measurements=tuple(
-            include_process_differences(_measurement(entry), race.by_batch_size, BASELINE)
+            widen_by_noise_floor(_measurement(entry), race.by_batch_size, BASELINE)
             for entry in measured
         ),
         races=race.by_batch_size,

@@ -56,8 +56,8 @@ def test_the_measured_process_is_the_last_one_that_was_ready() -> None:
         builders.process(ready=False),
     )
     state = builders.run_state({BASELINE: [first, second, third]})
-    assert measure.measured_process(state, BASELINE) == second
-    assert measure.measured_process(state, "unknown") is None
+    assert measure.last_ready_process(state, BASELINE) == second
+    assert measure.last_ready_process(state, "unknown") is None
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_energy_is_given_where_a_counter_was_read() -> None:
         agrees=True,
         joules_per_call={"one": 14.4, "two": None},
     )
-    (use,) = costs.weigh_energy(check)
+    (use,) = costs.energy_use(check)
     assert (use.arm, use.batch_size, use.joules_per_call) == ("one", 4, 14.4)
     assert use.watt_hours == pytest.approx(1.0)
-    assert costs.weigh_energy(None) == ()
+    assert costs.energy_use(None) == ()

@@ -38,7 +38,7 @@ def test_the_shares_of_the_simplex_sum_to_one(
     field: list[tuple[tuple[int, ...], float]], further: float
 ) -> None:
     priorities = builders.priorities(input_flexibility=further, architecture_support=further)
-    shares = sensitivity.share_simplex(arms_of(field, priorities), priorities)
+    shares = sensitivity.leading_shares(arms_of(field, priorities), priorities)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-12)
     assert min(shares.values()) >= 0
 
@@ -57,20 +57,20 @@ def test_the_shares_are_those_of_deciding_at_random_weights() -> None:
         cuts = sorted([chance.random(), chance.random()])
         weights = (100 * cuts[0], 100 * (cuts[1] - cuts[0]), 100 * (1 - cuts[1]))
         wins[arms_of(field, builders.priorities(*weights))[0].arm] += 1
-    shares = sensitivity.share_simplex(arms_of(field), PRIORITIES)
+    shares = sensitivity.leading_shares(arms_of(field), PRIORITIES)
     assert shares == pytest.approx({arm: won / draws for arm, won in wins.items()}, abs=0.03)
 
 
 def test_two_opposite_arms_share_the_simplex_exactly() -> None:
     """One letter more of Performance against one of Productivity halves the triangle."""
-    shares = sensitivity.share_simplex(
+    shares = sensitivity.leading_shares(
         arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.0)]), PRIORITIES
     )
     assert shares == {"arm0": 0.5, "arm1": 0.5}
 
 
 def test_of_arms_that_score_the_same_everywhere_the_faster_has_the_share() -> None:
-    assert sensitivity.share_simplex(arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)]), PRIORITIES) == {
+    assert sensitivity.leading_shares(arms_of([((2,) * 5, 1.0), ((2,) * 5, 2.0)]), PRIORITIES) == {
         "arm0": 0.0,
         "arm1": 1.0,
     }
@@ -140,7 +140,7 @@ def test_what_would_be_without_a_constraint_is_what_deciding_without_it_gives(
 
     answer = decide(constraints)
     bound = exclude(constraints)
-    for place, effect in enumerate(sensitivity.weigh_constraints(bound, constraints, answer)):
+    for place, effect in enumerate(sensitivity.constraint_effects(bound, constraints, answer)):
         without = decide([*constraints[:place], *constraints[place + 1 :]])
         assert effect.without == without
         assert effect.changes_answer == (without is not None and without != answer)
@@ -151,5 +151,5 @@ def test_a_constraint_that_excludes_no_leader_keeps_an_answer_that_does_not_lead
     arms = arms_of([((3, 2, 2, 2, 2), 2.0), ((2, 3, 2, 2, 2), 1.5)])
     required = [Constraint(criterion="portability", at_least=2)]
     simplest = arms[1].arm
-    (effect,) = sensitivity.weigh_constraints(arms, required, simplest)
+    (effect,) = sensitivity.constraint_effects(arms, required, simplest)
     assert (effect.without, effect.changes_answer) == (simplest, False)

@@ -101,7 +101,9 @@ def two_platforms() -> RunDocument:
         builders.workflow(name, integration=same)
         for name in ("compiled", builders.BASELINE, "broken")
     ]
-    return builders.document(portability=performance_portability.compare(platforms, workflows))
+    return builders.document(
+        portability=performance_portability.compare_platforms(platforms, workflows)
+    )
 
 
 def poisoned() -> RunDocument:

@@ -30,7 +30,7 @@ def found(
 
 
 def only(*findings: ModelSurveyed) -> Survey:
-    (one,) = architecture_survey.summarise(findings, PANEL)
+    (one,) = architecture_survey.summarise_surveys(findings, PANEL)
     return one
 
 
@@ -55,25 +55,25 @@ def test_what_eager_cannot_run_counts_neither_way() -> None:
         only(found("one"), found("two", "untried")).passed,
         only(found("one"), found("two", "untried")).tried,
     ) == (1, 1)
-    assert architecture_survey.summarise([found("one", "untried")], PANEL) == ()
+    assert architecture_survey.summarise_surveys([found("one", "untried")], PANEL) == ()
 
 
 def test_the_sentence_names_what_failed_and_where_it_was_found() -> None:
     one = only(found("llama", run="20261121"), found("t5", "fell-back", run="20261121"))
     assert (
-        architecture_survey.tell(one)
+        architecture_survey.describe_survey(one)
         == "1 of 2 surveyed models pass, not t5 (fell back), surveyed in run 20261121"
     )
-    assert architecture_survey.tell(only(*(found(str(place), "failed") for place in range(5)))) == (
-        "0 of 5 surveyed models pass, not 0 (failed), 1 (failed), 2 (failed) and 2 more"
-    )
+    assert architecture_survey.describe_survey(
+        only(*(found(str(place), "failed") for place in range(5)))
+    ) == ("0 of 5 surveyed models pass, not 0 (failed), 1 (failed), 2 (failed) and 2 more")
 
 
 @pytest.mark.parametrize(
     ("verdicts", "tier"), [(["pass", "pass"], 3), (["pass", "wrong"], 2), (["wrong", "wrong"], 1)]
 )
 def test_a_survey_takes_the_place_of_what_is_declared(verdicts: list[str], tier: int) -> None:
-    surveys = architecture_survey.summarise(
+    surveys = architecture_survey.summarise_surveys(
         [found(str(place), verdict) for place, verdict in enumerate(verdicts)], PANEL
     )
     known = builders.catalogue(

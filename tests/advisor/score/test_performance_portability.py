@@ -53,7 +53,7 @@ def platform(name: str, refused: tuple[str, ...] = (), **efficiencies: float) ->
 
 
 def compared(*platforms: Platform) -> dict[str, Any]:
-    found = performance_portability.compare(platforms, WORKFLOWS)
+    found = performance_portability.compare_platforms(platforms, WORKFLOWS)
     assert found is not None
     return {entry.application: entry for entry in found.applications}
 
@@ -92,7 +92,10 @@ def test_code_that_is_the_same_everywhere_converges_wholly() -> None:
 
 
 def test_one_platform_says_nothing() -> None:
-    assert performance_portability.compare([platform("CPU", compiled=1.0)], WORKFLOWS) is None
+    assert (
+        performance_portability.compare_platforms([platform("CPU", compiled=1.0)], WORKFLOWS)
+        is None
+    )
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6))
@@ -119,7 +122,7 @@ def test_a_run_is_a_platform_with_the_fastest_arm_of_each_application() -> None:
         builders.measurement("runtime-cpu/io-binding", speedup=1.5, diagnosis=(diagnosis(None),)),
     )
     refused = ("vendor-only", "runtime-cuda")
-    found = performance_portability.describe(
+    found = performance_portability.platform_from_results(
         results, WORKFLOWS, refused=refused, name="CPU", run="a", created="now"
     )
     assert {name: entry.application_efficiency for name, entry in found.efficiencies.items()} == {
@@ -152,7 +155,7 @@ def test_with_more_platforms_it_is_measured_and_they_are_named(
         platform("GPU", compiled=elsewhere) if elsewhere else platform("GPU", refused=("compiled",))
     )
     rating = rated(
-        performance_portability.compare([platform("CPU", compiled=1.0), other], WORKFLOWS)
+        performance_portability.compare_platforms([platform("CPU", compiled=1.0), other], WORKFLOWS)
     )
     assert (rating.tier, rating.evidence, rating.fact) == (
         tier,
@@ -164,7 +167,9 @@ def test_with_more_platforms_it_is_measured_and_they_are_named(
 
 def test_what_was_not_tried_on_the_other_platform_stays_declared() -> None:
     rating = rated(
-        performance_portability.compare([platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS)
+        performance_portability.compare_platforms(
+            [platform("CPU", compiled=1.0), platform("GPU")], WORKFLOWS
+        )
     )
     assert (rating.tier, rating.evidence) == (3, "declared")
     assert rating.why.endswith("; it was not measured on GPU")

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.domain.decision import ScoredArm
 from advisor.domain.question import CRITERIA, PILLARS
-from advisor.recommendation.sensitivity import share_simplex
+from advisor.recommendation.sensitivity import leading_shares
 from advisor.report.charts.weight_map import Weights, find_regions
 
 
@@ -45,7 +45,7 @@ def test_regions_have_the_shares_of_the_advice() -> None:
         )
         for arm, values in grades.items()
     ]
-    shares = share_simplex(arms, priorities)
+    shares = leading_shares(arms, priorities)
     regions = find_regions(grades, {arm: values[0] for arm, values in grades.items()})
     assert "never" not in regions
     assert {arm: area(region) for arm, region in regions.items()} == pytest.approx(
