@@ -15,6 +15,7 @@ from advisor.cli.context import open_store
 from advisor.cli.documents import is_document
 from advisor.cli.options import AsJson, RunName
 from advisor.cli.output import STANDARD_OUTPUT, print_text, write_output
+from advisor.domain.sweep import is_sweep_id
 from advisor.errors import DateError, ExportFileError
 
 app = typer.Typer(rich_markup_mode=None)
@@ -41,7 +42,7 @@ def history(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the stored runs, newest first."""
+    """List the stored runs, newest first, and the sweeps over several lengths."""
     from advisor.report.formatting.tabular import plain_table
     from advisor.store import HistoryFilter
 
@@ -53,7 +54,8 @@ def history(
         finished=finished,
         imported=imported,
     )
-    entries = open_store().history(run_filter)
+    store = open_store()
+    entries = store.history(run_filter)
     if json:
         print_text(msgspec.json.encode(entries))
         return
@@ -66,6 +68,8 @@ def history(
     is_unfiltered = run_filter == HistoryFilter()
     empty = "No runs yet. p3-advisor --json starts one." if is_unfiltered else "No run matches."
     print_text("\n".join(plain_table(rows)) if entries else empty)
+    if is_unfiltered and (ids := store.sweeps.ids()):
+        print_text(f"Sweeps over several lengths: {', '.join(reversed(ids))}")
 
 
 def parse_day(text: str) -> str:
@@ -134,9 +138,9 @@ def note(
 
 @app.command()
 def delete(
-    runs: Annotated[list[str], typer.Argument(help="ids of runs, or unique beginnings of ids")],
+    runs: Annotated[list[str], typer.Argument(help="ids of runs or sweeps, or unique beginnings")],
 ) -> None:
-    """Delete stored runs permanently."""
+    """Delete stored runs permanently. A deleted sweep leaves its runs."""
     store = open_store()
     for run in runs:
-        print_text(store.delete(run))
+        print_text(store.sweeps.delete(run) if is_sweep_id(run) else store.delete(run))

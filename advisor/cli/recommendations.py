@@ -171,7 +171,12 @@ def resume(
         sweeps.resume(run, as_json=json, as_events=jsonl)
         return
     store = open_store()
-    execute(store.find(run) if run else store.newest_resumable(), as_json=json, as_events=jsonl)
+    found = store.find(run) if run else store.newest_resumable()
+    sweep = None if run else store.sweeps.find_of_run(found.directory.name)
+    if sweep is not None:
+        sweeps.resume(sweep.sweep_id, as_json=json, as_events=jsonl)
+        return
+    execute(found, as_json=json, as_events=jsonl)
 
 
 @app.command()
@@ -210,7 +215,7 @@ def decide_again(
     ] = "",
     json: AsJson = False,
 ) -> None:
-    """Score a stored run again. The options replace those of the run."""
+    """Score a stored run or sweep again. The options replace those of the run."""
     from advisor import catalogue
     from advisor.pipeline.decision import decide
     from advisor.question.constraints import parse_constraints
@@ -222,12 +227,15 @@ def decide_again(
         else None
     )
     constraints = parse_constraints(require) if require else None
+    criteria = pathlib.Path(rubric) if rubric else None
+    if is_sweep_id(run):
+        sweeps.show(
+            run, as_json=json, priorities=priorities, constraints=constraints, rubric=criteria
+        )
+        return
     if is_document(run):
         composed = open_document(
-            run,
-            priorities=priorities,
-            constraints=constraints,
-            rubric=pathlib.Path(rubric) if rubric else None,
+            run, priorities=priorities, constraints=constraints, rubric=criteria
         )
         print_decided_document(composed, as_json=json)
         return
@@ -236,7 +244,7 @@ def decide_again(
         store.find(run),
         priorities=priorities,
         constraints=constraints,
-        rubric=pathlib.Path(rubric) if rubric else None,
+        rubric=criteria,
         platforms=[store.find(name.strip()) for name in platforms.split(",") if name.strip()],
     )
     print_decision(decision, as_json=json)

@@ -18,6 +18,7 @@ from advisor.errors import FormatError, UserError, exit_code_of
 
 if TYPE_CHECKING:
     from advisor.context import Context
+    from advisor.domain.question import Constraint, Priorities
     from advisor.domain.sweep import Lengths, MixedLengths, SweepRecord
     from advisor.pipeline.decision import Decision
     from advisor.pipeline.sweeps.planning import Step
@@ -47,13 +48,28 @@ def resume(name: str, *, as_json: bool, as_events: bool) -> None:
     _measure(record, context, as_json=as_json, as_events=as_events)
 
 
-def show(name: str, *, as_json: bool) -> None:
-    """Print the document of a stored sweep."""
-    _print_document(open_sweep(name), as_json=as_json, as_events=False)
+def show(
+    name: str,
+    *,
+    as_json: bool,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+) -> None:
+    """Print the document of a stored sweep, decided again with what replaces the runs' own."""
+    from advisor.pipeline.sweeps.decision import decide_lengths
+
+    store = open_store()
+    record = store.sweeps.find(name)
+    decisions = decide_lengths(
+        record, store, priorities=priorities, constraints=constraints, rubric=rubric
+    )
+    _print_document(_compose(record, decisions), as_json=as_json, as_events=False)
 
 
 def report(name: str, formats: Sequence[str], directory: str) -> None:
     """Write the reports of a stored sweep, one file for each format; raise `FormatError`."""
+    from advisor.pipeline.sweeps.decision import decide_lengths
     from advisor.report.documents import document
     from advisor.report.sweeps import sweep_page, sweep_text
 
@@ -68,20 +84,13 @@ def report(name: str, formats: Sequence[str], directory: str) -> None:
         "md": sweep_text.render_markdown,
         "json": document.encode,
     }
-    composed = open_sweep(name)
+    store = open_store()
+    record = store.sweeps.find(name)
+    composed = _compose(record, decide_lengths(record, store))
     for each in formats:
         file = pathlib.Path(directory) / f"{composed.sweep_id}{FORMATS[each]}"
         write_output(str(file), renderers[each](composed))
         print_text(str(file))
-
-
-def open_sweep(name: str) -> SweepDocument:
-    """Return the document of a stored sweep, as far as it has come."""
-    from advisor.pipeline.sweeps.decision import decide_lengths
-
-    store = open_store()
-    record = store.sweeps.find(name)
-    return _compose(record, decide_lengths(record, store))
 
 
 def _measure(record: SweepRecord, context: Context, *, as_json: bool, as_events: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 
 from advisor.domain.sweep import SweepRecord
+from advisor.errors import RunFileError
 from advisor.store.records import Records
 
 
@@ -17,3 +19,15 @@ class Sweeps(Records[SweepRecord]):
     def save(self, record: SweepRecord) -> None:
         """Store a sweep as far as it has come."""
         self.save_record(record.sweep_id, record)
+
+    def find_of_run(self, run_id: str) -> SweepRecord | None:
+        """Return the newest sweep that a run belongs to; None for a run without a sweep.
+
+        Damaged records are skipped.
+        """
+        for sweep_id in reversed(self.ids()):
+            with contextlib.suppress(RunFileError):
+                record = self.find(sweep_id)
+                if any(run.run_id == run_id for run in record.runs):
+                    return record
+        return None

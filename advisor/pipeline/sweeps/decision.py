@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping
 
 from advisor import score
+from advisor.domain.question import Constraint, Priorities
 from advisor.domain.sweep import Lengths, SweepRecord
 from advisor.errors import RunFileError, SweepUnfinishedError
 from advisor.pipeline.decision import Decision, decide, weigh_and_recommend
@@ -13,13 +15,28 @@ from advisor.pipeline.sweeps.mixing import Part, mix_results
 from advisor.store import Store
 
 
-def decide_lengths(record: SweepRecord, store: Store) -> dict[Lengths, Decision]:
-    """Return the decision of each finished run of the sweep; deleted runs are left out."""
+def decide_lengths(
+    record: SweepRecord,
+    store: Store,
+    *,
+    priorities: Priorities | None = None,
+    constraints: tuple[Constraint, ...] | None = None,
+    rubric: pathlib.Path | None = None,
+) -> dict[Lengths, Decision]:
+    """Return the decision of each finished run of the sweep; deleted runs are left out.
+
+    Priorities, constraints and a rubric replace those of the runs.
+    """
     found = {}
     for run in record.runs:
         directory = store.run_directory(run.run_id)
         if (directory / "run.json").is_file():
-            decision = decide(store.find(run.run_id))
+            decision = decide(
+                store.find(run.run_id),
+                priorities=priorities,
+                constraints=constraints,
+                rubric=rubric,
+            )
             if decision.state.finished:
                 found[run.lengths] = decision
     return found

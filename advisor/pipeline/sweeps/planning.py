@@ -41,13 +41,12 @@ class Step:
 def next_step(lengths: Sequence[Lengths], findings: Mapping[Lengths, Finding]) -> Step | None:
     """Return the length that adds most to what is known; None if all have findings.
 
-    The shortest and the longest come first. Then come lengths whose neighbours have different
-    answers, and among them the one in the largest gap.
+    The shortest comes first, and the longest, which is the farthest from it, second. Then come
+    lengths whose neighbours have different answers, and among them the one in the largest gap.
     """
+    if not findings:
+        return Step(min(lengths))
     left = [each for each in lengths if each not in findings]
-    for extreme in (min(lengths, key=_size), max(lengths, key=_size)):
-        if extreme in left:
-            return Step(extreme)
     if not left:
         return None
     steps = [plan_step(each, findings) for each in left]
@@ -142,10 +141,6 @@ def race_seconds(events: Iterable[LoggedEvent]) -> float:
             since = opened.pop(event.run_event.batch_size, event.at)
             total += event.at - since
     return total
-
-
-def _size(lengths: Lengths) -> tuple[int, Lengths]:
-    return lengths.input_tokens + lengths.output_tokens, lengths
 
 
 def _is_within(one: Lengths, two: Lengths) -> bool:

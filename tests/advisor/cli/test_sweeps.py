@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from advisor import schemas
-from advisor.cli import run_host
+from advisor.cli import run_host, sweeps
 from advisor.cli.interruption import InterruptedRunError
 from advisor.context import Context
 from advisor.domain.sweep import RECORD_SCHEMA, Lengths, MixedLengths, SweepRecord, SweepRun
@@ -197,6 +197,54 @@ def test_a_sweep_has_reports_as_markdown_and_json(
     assert refused.returncode == 2
 
 
+def test_resume_without_a_name_continues_the_sweep_of_the_newest_run(
+    run_cli: RunCli,
+    recorded: pathlib.Path,
+    store: Store,
+    home: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_sweep(store, recorded.name, SHORT, LONG)
+    resumed: list[str] = []
+    monkeypatch.setattr(Store, "newest_resumable", lambda own: own.find(recorded.name))
+    monkeypatch.setattr(sweeps, "resume", lambda name, **_: resumed.append(name))
+    assert run_cli("resume", home=home).returncode == 0
+    assert resumed == [SWEEP]
+    assert run_cli("resume", recorded.name, home=home).returncode == 0
+    assert resumed == [SWEEP]
+
+
+def test_a_sweep_is_decided_again_with_other_priorities(
+    run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
+) -> None:
+    save_sweep(store, recorded.name, SHORT, LONG)
+    found = [
+        document_of(run_cli("decide", SWEEP, "--json", "--priority", weights, home=home))
+        for weights in (
+            "performance=98,productivity=1,portability=1",
+            "performance=1,productivity=98,portability=1",
+        )
+    ]
+    answers = [[each.arm for each in one.lengths] for one in found]
+    assert answers == [["quick"] * 2, ["pytorch-eager"] * 2]
+    assert [one.recommendation.arm for one in found if one.recommendation] == [
+        "quick",
+        "pytorch-eager",
+    ]
+
+
+def test_the_history_lists_sweeps_and_a_deleted_one_leaves_its_runs(
+    run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
+) -> None:
+    save_sweep(store, recorded.name, SHORT, LONG)
+    assert SWEEP in run_cli("history", home=home).stdout
+    assert run_cli("delete", SWEEP, home=home).stdout == f"{SWEEP}\n"
+    left = run_cli("history", home=home).stdout
+    assert SWEEP not in left
+    assert recorded.name in left
+    assert run_cli("show", SWEEP, home=home).returncode == 2
+
+
 @pytest.mark.usefixtures("simulated")
 @pytest.mark.parametrize(
     "arguments",
@@ -221,7 +269,7 @@ def test_what_cannot_be_swept_is_a_usage_error_and_stores_nothing(
     assert Store(home).is_empty()
 
 
-@pytest.mark.parametrize("command", ["recipe", "explain", "decide"])
+@pytest.mark.parametrize("command", ["recipe", "explain", "verify"])
 def test_commands_of_one_run_refuse_a_sweep(
     command: str, run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
 ) -> None:

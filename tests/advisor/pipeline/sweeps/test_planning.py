@@ -86,6 +86,13 @@ def test_a_length_between_equal_clear_answers_is_limited_and_comes_last() -> Non
     assert not any(step.limited_to for step in steps[:-1])
 
 
+def test_a_small_gap_between_different_answers_comes_before_a_larger_one_between_equal() -> None:
+    lengths = [at(tokens) for tokens in (8, 16, 32, 192, 256)]
+    answers = {at(8): CLEAR, at(32): CLEAR, at(192): OTHER, at(256): OTHER}
+    steps = order(lengths, answers)
+    assert [step.lengths.input_tokens for step in steps] == [8, 256, 32, 192, 16]
+
+
 @pytest.mark.parametrize("end", [OPEN, OTHER])
 def test_different_or_open_neighbours_limit_nothing(end: Finding) -> None:
     steps = order([at(8), at(16), at(32)], {at(8): CLEAR, at(32): end})

@@ -102,7 +102,9 @@ def test_a_length_without_an_answer_shows_its_problem(swept: SweepDocument) -> N
     first = msgspec.structs.replace(swept.lengths[0], problem=noted, decision=None, cells=())
     found = msgspec.structs.replace(swept, lengths=(first, *swept.lengths[1:]))
     for render in RENDERERS:
-        assert problem.name in render(found).replace("\\", "")
+        text = render(found).replace("\\", "")
+        assert problem.name in text
+        assert f"{problem.what}; next: {problem.next_step}" in text
 
 
 def test_every_output_begins_with_the_headline_of_the_mix(swept: SweepDocument) -> None:
@@ -125,7 +127,8 @@ def test_pairs_have_a_picture_for_each_output_length() -> None:
     pairs = [at(one, two) for one in (8, 32) for two in (16, 64)]
     record = built_sweeps.sweep_record(dict.fromkeys(pairs, 0.25))
     found = built_sweeps.document(record, {each: decision_at(each) for each in pairs})
-    assert len(length_charts(found)) == 2
+    pictures = length_charts(found)
+    assert [picture.drawing.count("compiled, 8 input tokens") for picture in pictures] == [1, 1]
     outputs = [at(8, 16), at(8, 64)]
     record = built_sweeps.sweep_record(dict.fromkeys(outputs, 0.5))
     found = built_sweeps.document(record, {each: decision_at(each) for each in outputs})
