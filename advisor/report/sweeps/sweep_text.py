@@ -70,7 +70,7 @@ def answer(document: SweepDocument) -> list[str]:
             mix_line(document),
         ]
     why = f": {'; '.join(advice.trust_reasons)}" if advice.trust_reasons else ""
-    return [*advice.headline, f"Trust: {advice.trust}{why}.", mix_line(document)]
+    return [*advice.headline, f"Trust: {advice.trust} (A best, D lowest){why}.", mix_line(document)]
 
 
 def mix_line(document: SweepDocument) -> str:
