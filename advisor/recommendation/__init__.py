@@ -24,7 +24,8 @@ from advisor.recommendation.best_arms import (
 )
 from advisor.recommendation.certainty import Certainty
 from advisor.recommendation.flips import SAME_SCORE, find_flips
-from advisor.recommendation.headline import HeadlineFacts, arm_titles, write_headline
+from advisor.recommendation.headline import write_headline
+from advisor.recommendation.headline_facts import HeadlineFacts, arm_titles
 from advisor.recommendation.load_lines import write_load_lines
 from advisor.recommendation.no_answer import machine_unfit, nothing_viable
 from advisor.recommendation.reasons import (
@@ -257,6 +258,7 @@ def _add_headline(
         weights=formats.get(advice.arm),
         best_native=best_native,
         has_random_weights=has_random_weights(question.model),
+        noise_floor=results.noise_floor,
         load_lines=write_load_lines(
             advice.arm, results.serving, question.load, arm_titles(scored, context.workflows)
         ),

@@ -47,9 +47,14 @@ def _follow_lead(
     while True:
         # A score that rises no faster than the leader's can never overtake it.
         crossings = {
-            name: max(place, (at_start[leader] - at_start[name]) / (rise - rises[leader]))
+            name: (at_start[leader] - at_start[name]) / (rise - rises[leader])
             for name, rise in rises.items()
             if rise - rises[leader] > SAME_SCORE
+        }
+        # Equal scores that differ by rounding cross here, not a rounding error further on.
+        crossings = {
+            name: crossing if crossing > place + SAME_SCORE else place
+            for name, crossing in crossings.items()
         }
         place = min(crossings.values(), default=1.0)
         if place > 1.0 - SAME_SCORE:

@@ -16,13 +16,16 @@ from advisor.domain.decision import Recommendation
 from advisor.domain.measurement import CallSeconds, Cell, Interval, Measurement, Throughput
 from advisor.domain.question import Constraint
 from advisor.domain.workflow import Workflow
-from advisor.recommendation.headline import format_share_of_draws, join_names
+from advisor.recommendation.headline import format_share_of_draws
+from advisor.recommendation.headline_facts import join_names
 
 #: By how much a measured arm has to be faster to be named in every output.
 CLEARLY_FASTER = 1.2
 
 
-def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
+def measured(
+    name: str, *speedups: float, spread: float = 0.01, between: float | None = None
+) -> Measurement:
     mean = math.exp(math.fsum(math.log(one) for one in speedups) / len(speedups))
     cells = tuple(
         Cell(
@@ -35,7 +38,8 @@ def measured(name: str, *speedups: float, spread: float = 0.01) -> Measurement:
         for place, one in enumerate(speedups)
     )
     made = builders.measurement(name, speedup=mean, cells=cells)
-    ends = Interval(value=mean, low=mean / (1 + spread), high=mean * (1 + spread))
+    low, high = mean / (1 + spread), mean * (1 + spread)
+    ends = Interval(value=mean, low=low, high=high, between=between)
     return msgspec.structs.replace(made, speedup=ends)
 
 
@@ -48,7 +52,7 @@ def advise(
     sizes = [cell.batch_size for cell in arms[0].cells]
     races = tuple(builders.race_result(size, noise_floor=noise_floor) for size in sizes)
     baseline = measured(BASELINE, *[1.0] * len(sizes), spread=0.0)
-    results = builders.results(baseline, *arms, races=races)
+    results = builders.results(baseline, *arms, races=races, noise_floor=noise_floor)
     given_ids = {workflow.id for workflow in workflows}
     others = sorted({arm.workflow for arm in arms} - given_ids)
     known = builders.catalogue(*workflows, *(builders.workflow(name) for name in others))
@@ -112,6 +116,15 @@ def test_an_open_answer_says_what_would_settle_it() -> None:
     assert "One" in advice.headline[0]
     assert "Two" in advice.headline[0]
     assert "measuring would settle it" in advice.headline[1]
+
+
+def test_an_open_answer_of_a_noisy_machine_asks_for_a_quiet_one() -> None:
+    arms = [measured("one", 2.0, between=0.3), measured("two", 2.2, between=0.3)]
+    quiet, noisy = (advise(*arms, noise_floor=floor) for floor in (0.01, 0.3))
+    for advice in (quiet, noisy):
+        assert (advice.decision, advice.needed_seconds) == ("OPEN", None)
+    assert "--wait-for-quiet" in noisy.headline[1]
+    assert "--wait-for-quiet" not in quiet.headline[1]
 
 
 HARD = builders.workflow(

@@ -1,0 +1,122 @@
+"""Lines of the headline that only some answers have: weights, accuracy, batch sizes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.domain.accuracy import worst_check
+from advisor.domain.decision import BatchAdvice
+from advisor.domain.worker_events import Checked
+from advisor.recommendation.headline_facts import SAME_SPEED, HeadlineFacts, join_names
+from advisor.system.number_format import format_number
+
+#: Further arms that are as good are not named.
+MOST_ALTERNATIVES = 3
+#: Smaller relative errors are written with an exponent.
+LEAST_PERCENT = 1e-3
+#: Why outputs were not compared.
+UNCHECKED = {
+    "constant-output": "they are the same constant for every input",
+    "random-model": "the model is random",
+    "": "the reason is not known",
+}
+EAGER_TITLE = "eager PyTorch"
+
+
+def describe_weights(facts: HeadlineFacts) -> list[str]:
+    """Return the format of the advised arm's weights and the best native arm, if it has one."""
+    if facts.weights is None:
+        return []
+    native = _join_alternatives(facts, facts.best_native)
+    instead = (
+        f"Best without quantised weights: {native}."
+        if native
+        else "No arm without quantised weights was measured."
+    )
+    random = (
+        " The model has random weights: what trained weights lose has to be measured with them."
+        if facts.has_random_weights
+        else ""
+    )
+    return [f"Its weights are quantised to {facts.weights}. {instead}{random}"]
+
+
+def _join_alternatives(facts: HeadlineFacts, arms: Sequence[str]) -> str:
+    """Return the titles of equally good arms with their speed-ups."""
+    names = [
+        f"{facts.titles[arm]} ({facts.arms[arm].speedup:.2f}x)" for arm in arms[:MOST_ALTERNATIVES]
+    ]
+    return join_names(names, "or") if names else ""
+
+
+def describe_accuracy(facts: HeadlineFacts) -> list[str]:
+    """Return what the advised arm costs in accuracy, if anything, and the best exact arm."""
+    worst = worst_check(facts.checks)
+    if worst is None or worst.accuracy_class == "exact":
+        return []
+    if worst.accuracy_class == "unchecked":
+        fault = worst.accuracy.fault if worst.accuracy else ""
+        return [f"Its outputs could not be checked: {UNCHECKED[fault]}."]
+    if facts.weights is not None:
+        return [f"Its outputs differ from the reference: {_cost(worst, is_quantised=True)}."]
+    exact = _join_alternatives(facts, facts.best_exact)
+    instead = f"Best with exact outputs: {exact}." if exact else "No exact arm was measured."
+    return [f"Its outputs are close, not exact: {_cost(worst)}. {instead}"]
+
+
+def _cost(checked: Checked, *, is_quantised: bool = False) -> str:
+    found = checked.accuracy
+    if found is None or found.error is None:
+        return "their error is not known"
+    if found.kl_mean is None and found.error >= LEAST_PERCENT:
+        size = f"relative error {found.error:.1%}"
+    elif found.kl_mean is None:
+        size = f"relative error {found.error:.1e}"
+    else:
+        size = f"divergence of {found.error:.1e} nats a token"
+    if is_quantised:
+        return size
+    ratio = format_number(found.ratio_to_eager, digits=2)
+    times = f", {ratio} times that of {EAGER_TITLE}" if found.ratio_to_eager else ""
+    return f"{size}{times}"
+
+
+def describe_batch_sizes(facts: HeadlineFacts) -> list[str]:
+    lines = []
+    has_answer = facts.certainty.decision != "OPEN"
+    if has_answer and len({advice.arm for advice in facts.by_batch_size}) > 1:
+        lines.append("Highest score by batch size: " + "; ".join(_runs_of_sizes(facts)) + ".")
+    slower = [
+        f"{advice.batch_size} ({advice.advised_speedup:.2f}x)"
+        for advice in facts.by_batch_size
+        if advice.advised_speedup < 1 / SAME_SPEED
+    ]
+    if slower:
+        baseline = facts.titles.get(facts.baseline, facts.baseline)
+        plural = "s" if len(slower) > 1 else ""
+        lines.append(
+            f"{facts.titles[facts.advised.arm]} is slower than {baseline} "
+            f"at batch size{plural} {', '.join(slower)}."
+        )
+    return [" ".join(lines)] if lines else []
+
+
+def _runs_of_sizes(facts: HeadlineFacts) -> list[str]:
+    """Return `1, 4: title, 1.20x, 1.30x` for neighbouring batch sizes with the same best arm."""
+    groups: list[list[BatchAdvice]] = []
+    for advice in facts.by_batch_size:
+        if groups and groups[-1][-1].arm == advice.arm:
+            groups[-1].append(advice)
+        else:
+            groups.append([advice])
+    return [_run_of_sizes(facts, group) for group in groups]
+
+
+def _run_of_sizes(facts: HeadlineFacts, group: Sequence[BatchAdvice]) -> str:
+    sizes = ", ".join(str(advice.batch_size) for advice in group)
+    speedups = ", ".join(f"{advice.speedup:.2f}x" for advice in group)
+    # The highest score is not always the highest speed, so the advised arm's is given as well.
+    is_other = group[0].arm != facts.advised.arm
+    own = ", ".join(f"{advice.advised_speedup:.2f}x" for advice in group)
+    advised = f" (this answer {own})" if is_other else ""
+    return f"{sizes}: {facts.titles[group[0].arm]}, {speedups}{advised}"

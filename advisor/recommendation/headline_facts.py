@@ -1,0 +1,67 @@
+"""The values that the lines of the headline are written from. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from advisor.domain.decision import BatchAdvice, Flip, ScoredArm
+from advisor.domain.interval import Interval
+from advisor.domain.question import Priorities, WeightFormat
+from advisor.domain.worker_events import Checked
+from advisor.domain.workflow import Workflow
+from advisor.recommendation.certainty import Certainty
+
+#: A measured arm that is faster than the advised one by less than this is not named as faster.
+SAME_SPEED = 1.02
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadlineFacts:
+    """The decision with what its lines name."""
+
+    advised: ScoredArm
+    speedup: Interval
+    #: Whether the interval of the speed-up has what differs between processes.
+    has_process_differences: bool
+    baseline: str
+    certainty: Certainty
+    indifference: float
+    arms: Mapping[str, ScoredArm]
+    titles: Mapping[str, str]
+    flips: Sequence[Flip]
+    priorities: Priorities
+    by_batch_size: Sequence[BatchAdvice]
+    subject: str
+    #: The outputs of the advised arm by batch size, and the best arms whose outputs are exact.
+    checks: Sequence[Checked] = ()
+    best_exact: Sequence[str] = ()
+    #: The format of the advised arm's quantised weights, and the best arms without such weights.
+    weights: WeightFormat | None = None
+    best_native: Sequence[str] = ()
+    has_random_weights: bool = False
+    #: Largest difference between two equal workers; None if it is not known.
+    noise_floor: float | None = None
+    #: About a server under load; empty for other tasks.
+    load_lines: tuple[str, ...] = ()
+
+
+def arm_titles(arms: Sequence[ScoredArm], workflows: Sequence[Workflow]) -> dict[str, str]:
+    """Return what to call each arm: its workflow's title, and its option in parentheses."""
+    titles = {workflow.id: workflow.title for workflow in workflows}
+    named = {}
+    for arm in arms:
+        option = arm.arm.removeprefix(arm.workflow).lstrip("/").replace("-", " ")
+        title = titles.get(arm.workflow, arm.workflow)
+        named[arm.arm] = f"{title} ({option})" if option else title
+    return named
+
+
+def join_names(names: Sequence[str], conjunction: str = "and") -> str:
+    """Return the names as a list, with semicolons where a name has a comma."""
+    *others, last = names
+    if not others:
+        return last
+    if len(others) > 1 and any("," in name for name in names):
+        return f"{'; '.join(others)}; {conjunction} {last}"
+    return f"{', '.join(others)} {conjunction} {last}"
