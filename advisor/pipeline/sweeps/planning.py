@@ -13,9 +13,6 @@ from advisor.domain.question import Budget
 from advisor.domain.run_events import LoggedEvent, RaceClosed, RaceOpened
 from advisor.domain.sweep import Lengths
 
-#: Part of an equal share of the time that a run gets although earlier runs used more than theirs.
-LEAST_PART = 0.5
-
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
@@ -111,15 +108,12 @@ def limit_workflows(asked: Sequence[str], limited_to: Sequence[str]) -> tuple[st
     return named or tuple(limited_to)
 
 
-def share_budget(budget: Budget, spent_seconds: float, runs_left: int, runs: int) -> Budget:
+def share_budget(budget: Budget, spent: float, runs_left: int) -> Budget:
     """Return the budget of the next run: an equal part of the time that is left for `runs_left`.
 
-    A run that needed less than its part leaves it to the later ones.
+    `spent` has the seconds of the earlier runs: what one did not need goes to the later ones.
     """
-    equal = budget.measuring_seconds / runs
-    seconds = max(
-        (budget.measuring_seconds - spent_seconds) / max(runs_left, 1), LEAST_PART * equal
-    )
+    seconds = (budget.measuring_seconds - spent) / runs_left
     share = seconds / budget.measuring_seconds
     return msgspec.structs.replace(
         budget,
@@ -130,8 +124,11 @@ def share_budget(budget: Budget, spent_seconds: float, runs_left: int, runs: int
     )
 
 
-def race_seconds(events: Iterable[LoggedEvent]) -> float:
-    """Return the seconds of a run between the opening and the end of its races."""
+def spent_seconds(events: Iterable[LoggedEvent], budget: Budget) -> float:
+    """Return the seconds of a run's races, and no more than the run's budget.
+
+    Races may take longer until they can decide; later runs are not cut short for that.
+    """
     opened: dict[int, float] = {}
     total = 0.0
     for event in events:
@@ -140,7 +137,7 @@ def race_seconds(events: Iterable[LoggedEvent]) -> float:
         elif isinstance(event.run_event, RaceClosed):
             since = opened.pop(event.run_event.batch_size, event.at)
             total += event.at - since
-    return total
+    return min(total, budget.measuring_seconds)
 
 
 def _is_within(one: Lengths, two: Lengths) -> bool:

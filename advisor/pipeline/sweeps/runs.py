@@ -93,12 +93,13 @@ def _draft(
         ) from absent
     check_question(draft.question, record.mix)
     spent = sum(
-        planning.race_seconds(context.store.find(decision.header.run_id).events())
+        planning.spent_seconds(
+            context.store.find(decision.header.run_id).events(), decision.header.question.budget
+        )
         for decision in decisions.values()
     )
-    budget = planning.share_budget(
-        draft.question.budget, spent, len(record.mix) - len(decisions), len(record.mix)
-    )
+    left = len(record.mix) - len(decisions)
+    budget = planning.share_budget(draft.question.budget, spent, left)
     question = msgspec.structs.replace(draft.question, budget=budget)
     return dataclasses.replace(draft, question=question)
 

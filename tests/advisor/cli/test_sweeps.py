@@ -168,6 +168,14 @@ def test_a_mix_of_one_length_has_the_answer_of_its_run(
     assert not found.finished
 
 
+def test_a_measured_sweep_is_not_measured_again(
+    run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
+) -> None:
+    save_sweep(store, recorded.name, SHORT, LONG)
+    (line,) = run_cli("resume", SWEEP, "--jsonl", home=home).stdout.splitlines()
+    assert json.loads(line)["document"]["sweep_id"] == SWEEP
+
+
 def test_a_deleted_run_is_a_length_that_is_not_measured(
     run_cli: RunCli, recorded: pathlib.Path, store: Store, home: pathlib.Path
 ) -> None:

@@ -22,8 +22,8 @@ from advisor.pipeline.sweeps.planning import (
     finding_of,
     limit_workflows,
     next_step,
-    race_seconds,
     share_budget,
+    spent_seconds,
 )
 
 OPEN = Finding(contenders=("one", "two"))
@@ -130,15 +130,14 @@ def test_a_limit_keeps_the_arms_that_the_user_named() -> None:
 
 
 def test_the_runs_share_the_budget_and_hand_on_what_is_left() -> None:
-    first = share_budget(BUDGET, 0, runs_left=3, runs=3)
+    first = share_budget(BUDGET, 0, runs_left=3)
     assert (first.measuring_seconds, first.open_seconds) == pytest.approx((40, 20))
     assert first.sustained_seconds == pytest.approx(40 / 3)
     assert first.most_rounds == BUDGET.most_rounds
-    assert share_budget(BUDGET, 10, 2, 3).measuring_seconds == pytest.approx(55)
-    assert share_budget(BUDGET, 200, 1, 3).measuring_seconds == pytest.approx(20)
+    assert share_budget(BUDGET, 10, runs_left=2).measuring_seconds == pytest.approx(55)
 
 
-def test_only_the_time_of_races_is_spent() -> None:
+def test_the_time_of_races_is_spent_up_to_the_budget() -> None:
     events = builders.events(
         RaceOpened(batch_size=1, arms=("one",)),
         RaceOpened(batch_size=4, arms=("one",)),
@@ -147,4 +146,6 @@ def test_only_the_time_of_races_is_spent() -> None:
         RaceOpened(batch_size=1, arms=("one", "two")),
         RaceClosed(batch_size=1, reason="", cause="decided"),
     )
-    assert race_seconds(events) == 2 + 2 + 1
+    assert spent_seconds(events, BUDGET) == 2 + 2 + 1
+    short = msgspec.structs.replace(BUDGET, measuring_seconds=3)
+    assert spent_seconds(events, short) == 3
