@@ -233,9 +233,10 @@ class Accuracy:
     for what does not apply: relative errors of zeros, classes of an output without them.
     """
 
-    #: What keeps the outputs from being exact: `error`, `row-error`, `integers`, `probabilities`
-    #: or `divergence` (text), or a structural fault: `shape`, `not-finite`, `same-output`,
-    #: `identity`; what prevents a check: `constant-output`, `random-model`; else empty.
+    #: What keeps the outputs from being exact: `error`, `row-error`, `typical-error`,
+    #: `integers`, `probabilities` or `divergence` (text), or a structural fault: `shape`,
+    #: `not-finite`, `same-output`, `identity`; what prevents a check: `constant-output`,
+    #: `random-model`; else empty.
     fault: str
     #: Of integers: the share that differs.
     relative_error: float | None = None

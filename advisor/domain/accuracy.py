@@ -24,6 +24,7 @@ Fault = Literal[
     "",
     "error",
     "row-error",
+    "typical-error",
     "integers",
     "probabilities",
     "divergence",
@@ -70,6 +71,8 @@ class ExactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     eager_times: Factor
     row_eager_times: Factor
     integer_eager_times: Factor
+    #: Null for no limit, as in runs of early versions.
+    typical_eager_times: Factor | None = None
     share_of_rms: ByPrecision
     row_share: ByPrecision
     integer_share: ByPrecision

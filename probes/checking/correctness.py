@@ -107,6 +107,10 @@ def judge(reference: Reference, place: tuple[int, int], array: Any, rules: Rules
         limits = {
             "error": (found.rmse, allowed),
             "row-error": (found.row, allowed_row_error(of_sets, rules)),
+            "typical-error": (
+                found.typical / (expected.scale or 1.0),
+                allowed_typical_error(of_sets, rules),
+            ),
         }
     else:
         limits = {"integers": (found.differing, allowed_difference(of_sets, rules))}
@@ -131,6 +135,18 @@ def allowed_row_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
     # Eager has no error at all if the reference has the same precision: rounding is not known then.
     share = rules.row_share if eager else max(rules.row_share, rules.share_of_rms)
     return max(rules.row_eager_times * eager + share, envelope)
+
+
+def allowed_typical_error(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
+    """Return the largest typical error of an exact output, over the RMS of the reference.
+
+    `of_sets` is the output for each input set.
+    """
+    if rules.typical_eager_times is None:
+        return math.inf
+    eager = max(each.eager.typical / (each.scale or 1.0) for each in of_sets)
+    envelope = max(each.envelope.typical / (each.scale or 1.0) for each in of_sets)
+    return max(rules.typical_eager_times * eager, envelope) + rules.share_of_rms
 
 
 def allowed_difference(of_sets: Sequence[ExpectedOutput], rules: Rules) -> float:
@@ -168,6 +184,12 @@ def _reason(worst: Judgement, name: str) -> str:
         return (
             f"the error of a row, {worst.found.row:.2e} of its size against {name}, is above the"
             f" allowed {allowed:.2e}"
+        )
+    if worst.fault == "typical-error":
+        typical = worst.found.typical / (worst.expected.scale or 1.0)
+        return (
+            f"its typical error, {typical:.2e} of the size of the output against {name}, is above"
+            f" the allowed {typical / worst.share_of_allowed:.2e}"
         )
     return (
         f"its error {worst.found.rmse:.2e} (root mean square against {name}) is above the"

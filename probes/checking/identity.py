@@ -15,8 +15,8 @@ from probes.checking.deviation import stride_of
 
 #: An output belongs to another input if it is nearer to that one's reference by this factor.
 NEARER = 0.5
-#: Rows whose error is below this many times the largest that rounding causes are not looked at:
-#: they are near to others by chance.
+#: Rows whose error is below this many times the largest of eager PyTorch, or below the largest of
+#: the envelope, are not looked at: they are near to others by chance.
 BEYOND_ROUNDING = 2.0
 #: Limits of the comparison of all rows with all rows: number of rows and of elements of each.
 MAX_ROWS = 512
@@ -36,8 +36,10 @@ def find_fault(reference: Reference, samples: Sequence[Sequence[Any]]) -> str | 
         of_sets = [outputs[index] for outputs in reference.outputs]
         target = _rows([each.values for each in of_sets], expected.shape)
         values = _rows([outputs[index] for outputs in samples], expected.shape)
-        rounding = max(each.eager.or_larger(each.envelope).item for each in of_sets)
-        if target.size and _any_belongs_elsewhere(values, target, BEYOND_ROUNDING * rounding):
+        rounding = max(
+            max(BEYOND_ROUNDING * each.eager.item, each.envelope.item) for each in of_sets
+        )
+        if target.size and _any_belongs_elsewhere(values, target, rounding):
             same = _all_equal(values) or _all_equal([outputs[index] for outputs in samples])
             return "same-output" if same else "identity"
     return None

@@ -20,6 +20,8 @@ class Rules:
     row_share: float
     integer_eager_times: float
     integer_share: float
+    #: None for no limit of the typical error.
+    typical_eager_times: float | None
     #: Largest relative error of a `close` output; 0 if only exact ones are accepted.
     tolerance: float
     row_tolerance: float
@@ -43,6 +45,7 @@ def rules_for(accuracy: Mapping[str, Any], dtype: str) -> Rules:
         row_share=exact["row_share"][dtype],
         integer_eager_times=exact["integer_eager_times"],
         integer_share=exact["integer_share"][dtype],
+        typical_eager_times=exact.get("typical_eager_times"),
         tolerance=close["tolerance"],
         row_tolerance=close["tolerance"] * close["row_times"],
         least_top1=close["least_top1"],

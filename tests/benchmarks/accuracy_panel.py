@@ -146,9 +146,10 @@ def rounded(value: float | None) -> float | None:
 def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, float]:
     """Return how large the thresholds of the rule have to be for the outputs to be exact.
 
-    `share_of_rms` and `row_share` are those of `probes.checking.rules`.
+    `share_of_rms` and `row_share` are those of `probes.checking.rules`. `typical_share` is what the
+    typical error needs of `share_of_rms`.
     """
-    share, row, integers = 0.0, 0.0, 0.0
+    share, row, typical, integers = 0.0, 0.0, 0.0, 0.0
     for number, outputs in enumerate(produced):
         for index, array in enumerate(outputs):
             judged = correctness.judge(case.reference, (number, index), array, rules)
@@ -165,9 +166,16 @@ def needs(case: Case, produced: list[list[Any]], rules: Rules) -> dict[str, floa
             if found.row > max(each.envelope.row for each in of_sets):
                 allowed = correctness.allowed_row_error(of_sets, rules) - rules.row_share
                 row = max(row, found.row - allowed)
+            allowed = correctness.allowed_typical_error(of_sets, rules) - rules.share_of_rms
+            typical = max(typical, found.typical / (expected.scale or 1) - allowed)
     return {
         name: rounded(value) or 0.0
-        for name, value in (("share_of_rms", share), ("row_share", row), ("integers", integers))
+        for name, value in (
+            ("share_of_rms", share),
+            ("row_share", row),
+            ("typical_share", typical),
+            ("integers", integers),
+        )
     }
 
 
@@ -352,10 +360,12 @@ def is_exact(found: dict[str, Any]) -> bool:
     """Return the verdict of the present thresholds about a kept result."""
     rules = workers.rules(found["dtype"])
     return found["fault"] not in STRUCTURAL and all(
-        found[name] <= limit
+        # Early results lack the need of the typical error.
+        found.get(name, 0.0) <= limit
         for name, limit in (
             ("share_of_rms", rules.share_of_rms),
             ("row_share", rules.row_share),
+            ("typical_share", rules.share_of_rms),
             ("integers", rules.integer_share),
         )
     )
