@@ -26,8 +26,8 @@ def large_reference() -> Reference:
                 outputs(10 * number + index, elements=6),
                 (2, 3),
                 index % 2 == 0,
-                Deviation(0.1 * number + index, 0.2, 0.3, 0.4),
-                Deviation(0.5, 0.6, 0.7, 0.8),
+                Deviation(0.1 * number + index, 0.2, 0.3, 0.4, 0.5, 0.6),
+                Deviation(0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
                 np.array([1, 2]) if index == 1 else None,
                 0.5 if index == 1 else None,
             )

@@ -71,3 +71,12 @@ def test_a_row_near_zero_counts_by_the_size_of_the_whole_output() -> None:
     values[3] += 1e-6
     found = deviation.measure(values.reshape(-1), target.reshape(-1), target.shape)
     assert found.row == pytest.approx(1e-6, rel=0.1)
+
+
+def test_few_large_errors_do_not_change_the_typical_error() -> None:
+    target = np.random.default_rng(0).standard_normal((32, 64))
+    values = target + 1e-3
+    values[:3] += 5.0
+    found = deviation.measure(values.reshape(-1), target.reshape(-1), target.shape)
+    assert found.typical == pytest.approx(1e-3)
+    assert found.rmse > 1.0
