@@ -19,7 +19,7 @@ from advisor.errors import RunIsImportedError, RunOfFleetError
 from advisor.pipeline import load_check, survey
 from advisor.pipeline.answers import provisional
 from advisor.pipeline.builds import building
-from advisor.pipeline.decision import evaluate
+from advisor.pipeline.decision import Decision, evaluate
 from advisor.pipeline.races import fallbacks, further_rounds, post_race, racing, repetitions
 from advisor.pipeline.recorder import Recorder
 from advisor.pipeline.serving import servers
@@ -78,12 +78,8 @@ def _execute_steps(
             yield from servers.measure_servers(session, recorder, header, config)
             yield recorder.record(Finished())
             return
-        yield from _race_groups(session, recorder, header, context.clock)
         decide = functools.partial(evaluate, header)
-        yield from further_rounds.race_leaders(
-            session, recorder, question, limits, context.clock, decide
-        )
-        yield from post_race.measure_further(session, recorder, question, decide)
+        yield from _race_and_measure_further(session, recorder, header, context.clock, decide)
         yield from recorder.record_each(session.stop())
         yield from repetitions.repeat_leaders(
             session, recorder, question, limits, context.clock, decide
@@ -102,6 +98,26 @@ def _check_load(header: Header, recorder: Recorder, context: Context) -> Iterato
     yield from recorder.record_each(
         load_check.wait_until_quiet(read, limits, question.wait_seconds, context.clock)
     )
+
+
+def _race_and_measure_further(
+    session: Session,
+    recorder: Recorder,
+    header: Header,
+    clock: Callable[[], float],
+    decide: Callable[[RunState], Decision],
+) -> Iterator[LoggedEvent]:
+    """Race every arm and measure the raced workers further.
+
+    Where that shows that the outputs of an arm vary, its fallback races too.
+    """
+    question, limits = header.question, header.catalogue.presets.guard
+    while True:
+        yield from _race_groups(session, recorder, header, clock)
+        yield from further_rounds.race_leaders(session, recorder, question, limits, clock, decide)
+        yield from post_race.measure_further(session, recorder, question, decide)
+        if fallbacks.arms_to_add(recorder.state, header) is None:
+            return
 
 
 def _race_groups(

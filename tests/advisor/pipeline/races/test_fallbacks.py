@@ -31,7 +31,7 @@ arms_after_nondeterministic = ["one-thread"]
 environment = { kind = "shared", requirements = [] }
 
 [workflow.threaded.arms]
-default = { fault = "varies" }
+default = { fault = "FAULT" }
 one-thread = { fault = "" }
 
 [workflow.threaded.declared]
@@ -44,9 +44,11 @@ architectures = { value = "any", source = "a fake" }
 """
 
 
-@pytest.fixture
-def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path) -> Context:
-    """A context with the workflow `threaded`."""
+@pytest.fixture(params=["varies", "varies-later"])
+def threaded_context(
+    request: pytest.FixtureRequest, fake_context: Callable[[], Context], tmp_path: pathlib.Path
+) -> Context:
+    """A context with the workflow `threaded`, whose outputs vary at the check or after the race."""
     context = fake_context()
     probes, rubric = tmp_path / "probes", tmp_path / "rubric"
     shutil.copytree(context.probes, probes)
@@ -54,7 +56,7 @@ def threaded_context(fake_context: Callable[[], Context], tmp_path: pathlib.Path
     workflows = probes / "workflows"
     shutil.copy(workflows / "misbehaving.py", workflows / "threaded.py")
     with (rubric / "workflows.toml").open("a") as file:
-        file.write(WORKFLOW)
+        file.write(WORKFLOW.replace("FAULT", request.param))
     return dataclasses.replace(context, probes=probes, rubric=rubric)
 
 
