@@ -1,4 +1,4 @@
-"""Measure how often the check of outputs is wrong: false alarms and misses, old rule and new rule.
+"""Measure how often the check of outputs is wrong: false alarms and misses, now and in version 0.1.0.
 
     python tests/benchmarks/accuracy_panel.py --seeds 3              # faults: about 5 minutes
     python tests/benchmarks/accuracy_panel.py --stacks inductor --minutes 25
@@ -381,14 +381,14 @@ def summarise(lines: list[dict[str, Any]]) -> str:
                 right[found["name"]].append(found | {"dtype": line["dtype"]})
         for found in line.get("faults", []):
             faults[found["name"]].append(found | {"dtype": line["dtype"]})
-    rows = ["| right programs called wrong | old rule | new rule |", "|---|---|---|"]
+    rows = ["| right programs called wrong | version 0.1.0 | now |", "|---|---|---|"]
     for name, found in [*right.items(), ("all", [each for one in right.values() for each in one])]:
         old = sum(not each["old"] for each in found)
         new = sum(not is_exact(each) for each in found)
         rows.append(f"| {name} | {cell(old, len(found))} | {cell(new, len(found))} |")
     rows += [
         "",
-        "| faults called exact | old rule | new rule | inside rounding: called exact, new rule |",
+        "| faults called exact | version 0.1.0 | now | inside rounding: called exact now |",
         "|---|---|---|---|",
     ]
     everything = [each for one in faults.values() for each in one]
