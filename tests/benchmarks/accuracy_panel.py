@@ -1,4 +1,4 @@
-"""Measure how often the check of outputs is wrong: false alarms and misses, now and in version 0.1.0.
+"""Measure how often the check of outputs errs: false alarms and misses, now and in version 0.1.0.
 
     python tests/benchmarks/accuracy_panel.py --seeds 3              # faults: about 5 minutes
     python tests/benchmarks/accuracy_panel.py --stacks inductor --minutes 25
