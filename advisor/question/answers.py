@@ -79,7 +79,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = "auto"
     batch_sizes: Annotated[
-        str, msgspec.Meta(description="batch sizes to measure, such as 1,4,16,64")
+        str,
+        msgspec.Meta(
+            description="batch sizes to measure, such as 1,4,16,64; default: 1,4,16,64, "
+            "or 1 for a factory, a .pt2 or an .onnx file"
+        ),
     ] = ""
     input_tokens: Annotated[
         int, msgspec.Meta(description="tokens of each input", ge=1, le=1 << 20)
@@ -90,12 +94,16 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     priority: Annotated[
         str,
         msgspec.Meta(
-            description="weights that sum to 100, such as "
-            "performance=60,productivity=25,portability=15"
+            description="weights of the three Ps that sum to 100, such as "
+            "performance=60,productivity=25,portability=15; default: those of --preset"
         ),
     ] = ""
     preset: Annotated[
-        str, msgspec.Meta(description="named priorities: balanced, serving, research, multi-vendor")
+        str,
+        msgspec.Meta(
+            description="named priorities: balanced, serving (mostly performance), research "
+            "(mostly productivity) or multi-vendor (mostly portability); default: balanced"
+        ),
     ] = ""
     require: Annotated[
         str,
@@ -109,8 +117,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accuracy: Annotated[
         str,
         msgspec.Meta(
-            description="largest relative error of a workflow that is ranked although it is less "
-            "exact than eager PyTorch: exact, or a number like 1e-3 or 1%; default: 1e-2"
+            description="largest relative error of an arm that is ranked although it is less "
+            "exact than eager PyTorch: a number such as 1e-3 or 1%, or exact to rank exact arms "
+            "only; default: 1e-2; quantised arms are exempt"
         ),
     ] = ""
     quantised: Annotated[
@@ -136,7 +145,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = ""
     budget: Annotated[
-        str, msgspec.Meta(description="quick, standard, thorough, or seconds of measuring")
+        str,
+        msgspec.Meta(
+            description="how long calls are timed: quick, standard or thorough, which repeat the "
+            "leaders in more fresh processes, or seconds; builds take additional time; default: "
+            "quick"
+        ),
     ] = ""
     wait_for_quiet: Annotated[
         str,

@@ -15,6 +15,7 @@ import pathlib
 import pprint
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from advisor.catalogue import probe_file, read_shipped_accuracy
@@ -29,6 +30,7 @@ from advisor.recipes.bundler import CannotBundleError
 from advisor.recipes.compose import compose
 from advisor.recipes.snippet import compose_snippet
 from advisor.report.documents.document import RunDocument, WorkflowEntry
+from advisor.report.formatting.accuracy_text import format_error, worst_error
 from advisor.report.sections.explanation import find_entries
 from advisor.system.number_format import format_interval
 from probes.runtime.source_digest import source_digest
@@ -37,6 +39,8 @@ PINNED = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9-]+(?:,[a-z0-9-]+)*\])?==[0-9][A-Za-z0-9._!]*"
 )
 PYTHON = re.compile(r"==3\.[0-9]+\.\*")
+#: Characters of a line in the docstring of a snippet.
+DOCSTRING_WIDTH = 100
 #: The import that the script needs for setting environment variables.
 OS_IMPORT = "import os"
 
@@ -231,11 +235,17 @@ def render_snippet(document: RunDocument, entry: WorkflowEntry, found: FoundReci
     fastest = max(entry.cells, key=lambda cell: cell.speedup.value) if entry.cells else None
     size = fastest.batch_size if fastest else question.batch_sizes[0]
     body = compose_snippet(question, size, found.integration)
-    measured = f": {format_interval(fastest.speedup)} eager PyTorch" if fastest else ""
-    title = f"{entry.arm}, batch size {size}, {question.dtype}, {document.device_name}{measured}."
+    speed = f": {format_interval(fastest.speedup)} as fast as eager PyTorch" if fastest else ""
+    error = worst_error(entry.correctness.by_batch_size) if entry.correctness else None
+    loss = f" Its weights are quantised to {entry.weights}" if entry.weights else ""
+    loss += f"; error of the outputs {format_error(error)}." if loss and error is not None else ""
+    title = (
+        f"{entry.arm} at batch size {size} in {question.dtype} on {document.device_name}{speed}."
+    )
+    title += loss
     return f'''\
 {script_header(found.recipe)}
-"""{clean(title)}
+"""{textwrap.fill(clean(title), DOCSTRING_WIDTH)}
 
 {install_command(question.device)}
 """
