@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from advisor.domain.decision import Recommendation
+from advisor.domain.plan import BASELINE
 from advisor.domain.question import Budget
 from advisor.domain.run_events import LoggedEvent, RaceClosed, RaceOpened
 from advisor.domain.sweep import Lengths
@@ -61,7 +62,9 @@ def plan_step(lengths: Lengths, findings: Mapping[Lengths, Finding]) -> Step:
     if len(found) < 2 or len(answers) > 1 or None in answers:  # noqa: PLR2004 - both sides
         return Step(lengths)
     names = dict.fromkeys(name for each in found for name in each.contenders)
-    return Step(lengths, tuple(names), between)
+    # The baseline is in every plan. A limit to it alone would still have to name it.
+    rivals = tuple(name for name in names if name != BASELINE)
+    return Step(lengths, rivals or (BASELINE,), between)
 
 
 def find_neighbours(lengths: Lengths, known: Iterable[Lengths]) -> tuple[Lengths, ...]:

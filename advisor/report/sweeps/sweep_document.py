@@ -243,7 +243,7 @@ def _find_missing(
         return None
     run = record.run_at(lengths)
     if run is not None and run.limited_to and (entry is None or entry.status == "excluded"):
-        reason = f"the lengths on both sides clearly have the answer {run.limited_to[0]}"
+        reason = "it was left out between two lengths with the same clear answer"
         return MissingAt(lengths=lengths, status="excluded", reason=reason)
     if entry is None:
         return MissingAt(lengths=lengths, status="excluded", reason="it was not in the plan")

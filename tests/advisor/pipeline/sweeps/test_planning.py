@@ -7,6 +7,7 @@ from typing import Any
 import builders
 import msgspec
 import pytest
+from builders import BASELINE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +92,18 @@ def test_a_small_gap_between_different_answers_comes_before_a_larger_one_between
     answers = {at(8): CLEAR, at(32): CLEAR, at(192): OTHER, at(256): OTHER}
     steps = order(lengths, answers)
     assert [step.lengths.input_tokens for step in steps] == [8, 256, 32, 192, 16]
+
+
+@pytest.mark.parametrize(
+    ("contenders", "limit"),
+    [(("one", BASELINE), ("one",)), ((BASELINE,), (BASELINE,))],
+)
+def test_a_limit_names_the_baseline_only_if_nothing_else_contends(
+    contenders: tuple[str, ...], limit: tuple[str, ...]
+) -> None:
+    end = Finding(clear_workflow=contenders[0], contenders=contenders)
+    (*_, last) = order([at(8), at(16), at(32)], {at(8): end, at(32): end})
+    assert last.limited_to == limit
 
 
 @pytest.mark.parametrize("end", [OPEN, OTHER])
