@@ -17,6 +17,7 @@ from advisor.domain.plan import Excluded
 from advisor.domain.question import PILLARS, Priorities
 from advisor.domain.rubric import LETTERS
 from advisor.domain.workflow import Workflow
+from advisor.system.number_format import format_fact
 
 
 def give_reasons(
@@ -55,9 +56,10 @@ def give_reasons(
 
 
 def describe_rating(criterion: str, rating: Rating) -> str:
-    """Return the letter and the grade of a criterion with the reason and its evidence."""
-    name = criterion.replace("_", " ")
-    return f"{name} {LETTERS[rating.tier]} ({rating.graded:.2f}): {rating.why} ({rating.evidence})"
+    """Return the letter of a criterion with the fact that limits it, and what the letter means."""
+    name, fact = criterion.replace("_", " "), rating.fact.replace("_", " ")
+    grade = f"{LETTERS[rating.tier]} ({rating.graded:.2f}; {fact}: {format_fact(rating.value)})"
+    return f"{name} {grade}: {rating.why} ({rating.evidence})"
 
 
 def explain_horizon(horizons: Sequence[HorizonBest], requests: int | None) -> list[str]:
