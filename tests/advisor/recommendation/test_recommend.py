@@ -406,7 +406,7 @@ def test_reasons_give_the_figures() -> None:
     assert "it scores 2.00" in reasons
     assert f"1.50x as fast as {BASELINE} (95 %: 1.49 to 1.51)" in reasons
     for criterion in CRITERIA:
-        assert f"{criterion.replace('_', ' ')} B (2.00)" in reasons
+        assert f"{criterion.replace('_', ' ')} B (2.00; vendors: 4)" in reasons
 
 
 def test_a_speedup_without_bounds_is_given_without_them() -> None:
