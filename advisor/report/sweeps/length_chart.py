@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.domain.plan import BASELINE
 from advisor.domain.sweep import Lengths
+from advisor.report.charts.batch_sizes import INTERVAL_CUTOFF, LOWEST_SPEEDUP
 from advisor.report.charts.marks import Mark, place
 from advisor.report.charts.names import short_names
 from advisor.report.charts.plots import Point, Series, line_plot
@@ -71,7 +72,13 @@ def _chart(
         low=min(tokens) / MARGIN,
         high=max(tokens) * MARGIN,
     )
-    return line_plot(title, series, across, Axis("times the baseline's speed"))
+    values = [max(point.y, LOWEST_SPEEDUP) for each in series for point in each.points]
+    upward = Axis(
+        "times the baseline's speed",
+        low=min(values) / INTERVAL_CUTOFF,
+        high=max(values) * INTERVAL_CUTOFF,
+    )
+    return line_plot(title, series, across, upward)
 
 
 def _point(curve: ArmCurve, point: CurvePoint, axis: str) -> Point:
