@@ -45,7 +45,7 @@ def classify(problem: BaseException, phase: str, *, is_reference: bool = False) 
     if isinstance(problem, protocol.VersionMismatchError):
         fix = "use a worker and an advisor of the same release"
         return protocol.Failed("unsupported", phase, str(problem), fix)
-    reason = first_line(problem)
+    reason = exception_summary(problem)
     if getattr(problem, "errno", None) in DISK_FULL_ERRNOS or DISK_FULL in reason:
         fix = "free disk space, or set P3_ADVISOR_HOME to a directory on another disk"
         return protocol.Failed("disk-full", phase, reason, fix)
@@ -88,7 +88,7 @@ def _place_of(problem: BaseException) -> str:
     return f" at {pathlib.Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
-def first_line(problem: BaseException) -> str:
+def exception_summary(problem: BaseException) -> str:
     """Return the exception's type and the first line of its message that has a reason.
 
     A line that ends with a colon only announces the next one, so both are returned. Colours are

@@ -24,7 +24,7 @@ from probes.measuring.allocator import keep_freed_blocks
 from probes.runtime import caches, environment, losses, memory, reference, sandbox
 from probes.runtime.cells import Cell, build_cell, check_engagement, warm_up_cell
 from probes.runtime.channel import Channel
-from probes.runtime.failures import classify, first_line
+from probes.runtime.failures import classify, exception_summary
 from probes.runtime.service import Service
 
 
@@ -94,15 +94,15 @@ def run_phases(request: protocol.Request, channel: Channel) -> None:
             for size in request.batch_sizes:
                 reference.make_reference(workflow, subject, size, request, channel)
             if request.long_text:
-                make_long_text(subject, request)
+                try_long_text(subject, request)
             if request.new_shapes:
-                make_length_reference(workflow, subject, request, channel)
+                try_length_reference(workflow, subject, request, channel)
             channel.send(protocol.Ready())
             reference.answer_tokens(request, channel)
         case "build":
             cross_build(workflow, subject, request, channel)
         case _:
-            measure(workflow, subject, request, channel, hold="hold" in arguments)
+            run_measured_role(workflow, subject, request, channel, hold="hold" in arguments)
 
 
 def import_workflow(request: protocol.Request, channel: Channel) -> Any:
@@ -170,7 +170,7 @@ def load_subject(workflow: Any, request: protocol.Request, channel: Channel) -> 
     return subject
 
 
-def make_length_reference(
+def try_length_reference(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel
 ) -> None:
     """Make a reference for another length; a model that does not run at another has none."""
@@ -180,7 +180,7 @@ def make_length_reference(
     )
 
 
-def make_long_text(subject: Subject, request: protocol.Request) -> None:
+def try_long_text(subject: Subject, request: protocol.Request) -> None:
     """Write the long text of a trained model; only the user's file of texts may fail."""
     from probes.subjects import text_source  # noqa: PLC0415 - imports transformers
 
@@ -202,7 +202,7 @@ def cross_build(
     channel.send(protocol.Built(size, seconds(), 0.0))
 
 
-def measure(
+def run_measured_role(
     workflow: Any, subject: Subject, request: protocol.Request, channel: Channel, *, hold: bool
 ) -> None:
     """Build and check every batch size, warm them up, and time blocks as the tokens ask.
@@ -241,7 +241,7 @@ def measure(
         blocks,
         request,
         channel,
-        lambda work: attempt(work, first_line),
+        lambda work: attempt(work, exception_summary),
         # A stack without what the host probe needs is measured all the same.
         launch=attempt(host_probe.find_launch, lambda _: None),
     )

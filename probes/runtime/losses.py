@@ -12,7 +12,7 @@ from probes import protocol
 from probes.checking import long_text
 from probes.runtime.cells import Cell
 from probes.runtime.channel import Channel
-from probes.runtime.failures import first_line
+from probes.runtime.failures import exception_summary
 
 Attempt = Callable[[Callable[[], Any], Callable[[BaseException], Any]], Any]
 
@@ -42,7 +42,7 @@ def report_losses(
         channel.send(
             attempt(
                 lambda: call_metric(request.metric, model),
-                lambda problem: protocol.UserMetric(None, first_line(problem)),
+                lambda problem: protocol.UserMetric(None, exception_summary(problem)),
             )
         )
 

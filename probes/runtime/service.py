@@ -186,7 +186,7 @@ class Service:
         if isinstance(result, str):
             return protocol.NewShapeResult(size, "refused", None, None, result)
         rows = flexibility.take_rows(cell.reference.inputs[0], size)
-        return self.check_engagement(cell, result, rows)
+        return self.mark_if_not_engaged(cell, result, rows)
 
     def try_length(self, *, is_late: bool) -> protocol.NewShapeResult:
         """Return the result of the new length; it is skipped where the time is spent."""
@@ -201,9 +201,9 @@ class Service:
         if isinstance(result, str):
             return protocol.NewShapeResult(size, "refused", None, None, result, length)
         inputs = dispatch.load_reference(changed, size).inputs[0]
-        return self.check_engagement(cell, result, inputs)
+        return self.mark_if_not_engaged(cell, result, inputs)
 
-    def check_engagement(
+    def mark_if_not_engaged(
         self, cell: Cell, result: protocol.NewShapeResult, inputs: list[Any]
     ) -> protocol.NewShapeResult:
         """Return the result as `eager` if the compiled path did not serve `inputs`."""

@@ -10,7 +10,7 @@ import pytest
 
 from probes import protocol
 from probes.adapter import ModelError, UnsupportedError
-from probes.runtime.failures import OutcomeError, classify, first_line
+from probes.runtime.failures import OutcomeError, classify, exception_summary
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from probes.runtime.failures import OutcomeError, classify, first_line
 def test_the_reason_is_the_first_line_that_does_not_only_announce_one(
     message: str, reason: str
 ) -> None:
-    assert first_line(RuntimeError(message)) == f"RuntimeError: {reason}"
+    assert exception_summary(RuntimeError(message)) == f"RuntimeError: {reason}"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from probes.protocol import UserMetric
 from probes.runtime import losses
-from probes.runtime.failures import first_line
+from probes.runtime.failures import exception_summary
 
 METRIC = """
 import numpy as np
@@ -65,7 +65,7 @@ def test_the_metric_calls_the_largest_batch(tmp_path: pathlib.Path) -> None:
 def test_an_error_of_the_metric_is_reported(tmp_path: pathlib.Path) -> None:
     (found,) = ask(tmp_path, "broken")
     assert found.value is None
-    assert found.problem == first_line(ValueError("no such task"))
+    assert found.problem == exception_summary(ValueError("no such task"))
 
 
 @pytest.mark.parametrize("tokens", [{}, {"tokens": 8, "seconds": 1.0, "data": ""}])
